@@ -12,9 +12,7 @@ import typer
 
 from .. import AgenticMemory, export_format
 from ..config import MemoryConfig
-from ..importers import FORMATS, Import, ImportReport, Source, find_format
-from ..importers.importing import AUTO
-from ..importers.qdrant_points import is_collection
+from ..importers import ImportReport, Source, check, import_from
 from ..notes import Namespace
 from ..plans import EvolutionReport
 from .add_commands import Later, Thread, evolve_shown
@@ -29,12 +27,10 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 Name = Literal[
-    "auto", "export", "chatgpt", "claude", "mem0", "langgraph", "llamaindex", "langchain", "zep", "chat", "jsonl",
+    "auto", "export", "chatgpt", "claude", "mem0", "langgraph", "llamaindex", "langchain", "chat", "jsonl",
 ]  # fmt: skip
 
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="A file, or a Qdrant collection by its address.")
-]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A file with notes or messages.")]
 FileFormat = Annotated[Name, typer.Option("--from", help="What made it.")]
 
 
@@ -48,18 +44,20 @@ def import_(
 ) -> None:
     """Import many notes from a file.
 
-    What mem0, Zep, Graphiti, langmem, LangGraph, LangChain, LlamaIndex, ChatGPT or Claude have kept, chat histories, JSONL, or
-    what `amem export` wrote. It says what it could not take. Ctrl-C leaves what was imported so far; the same command goes
+    What mem0, langmem, LangGraph, LangChain, LlamaIndex, ChatGPT or Claude have kept, chat histories, JSONL, or what
+    `amem export` wrote. It says what it could not take. Ctrl-C leaves what was imported so far; the same command goes
     on from there. Files that say whose memory each item is are kept apart by it, below --namespace if that is given.
     """
     if _is_export(file, format_):
-        _import_export(options, Path(file))
+        _import_export(options, file)
         return
-    source = Source(file, thread=thread, api_key=options.api_key)
-    job = Import(source, find_format(source, format_, FORMATS), MemoryConfig().max_content_chars)
-    base = options.required_namespace if job.needs_namespace else options.namespace
+    checked = check(Source(file, thread=thread), format_, MemoryConfig().max_content_chars)
+    base = options.required_namespace if () in checked.found else options.namespace
     with open_to_write(options, create=True) as memory, progress() as show:
-        report = job.store(memory, base, partial(show, "storing"))
+        report = import_from(
+            memory, file, checked.format, namespace=base, thread=thread, evolve=False,
+            progress=partial(show, "storing"),
+        )  # fmt: skip
         rows = []
         for namespace in report.found:
             made = EvolutionReport() if later else evolve_shown(memory, namespace, show)
@@ -83,13 +81,18 @@ def _row(
 
 def _print(options: Options, report: ImportReport, rows: list[dict[str, Any]]) -> None:
     if options.as_json:
-        print_json({**report.to_dict(), "namespaces": rows})
+        _print_json(report, rows)
         return
     for row in rows:
         console().print(_imported(row), soft_wrap=True)
     for reason, count in report.skipped.items():
         told = f"not taken: {reason}: {count} (first: {report.first_skipped[reason]})"
         console().print(one_line(told), soft_wrap=True)
+
+
+def _print_json(report: ImportReport, rows: list[dict[str, Any]]) -> None:
+    told = {"skipped": report.skipped, "first_skipped": report.first_skipped}
+    print_json({"format": report.format, "namespaces": rows, **told})
 
 
 def _imported(row: dict[str, Any]) -> str:
@@ -102,11 +105,11 @@ def _imported(row: dict[str, Any]) -> str:
     )
 
 
-def _is_export(file: str, format_: str) -> bool:
+def _is_export(file: Path, format_: str) -> bool:
     """Return whether a file is to be read as one that `amem export` wrote."""
-    if format_ != AUTO or is_collection(file):
+    if format_ != "auto":
         return format_ == "export"
-    return _header(Path(file)).get("format") == export_format.FORMAT
+    return _header(file).get("format") == export_format.FORMAT
 
 
 def _header(path: Path) -> Mapping[str, Any]:
@@ -138,7 +141,7 @@ def _import_export(options: Options, file: Path) -> None:
             }
             for namespace, items in found.items()
         ]
-        print_json({**report.to_dict(), "namespaces": rows})
+        _print_json(report, rows)
         return
     for namespace, items in found.items():
         known = f", {items - added[namespace]} were there" if items > added[namespace] else ""

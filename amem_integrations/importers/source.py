@@ -1,212 +1,245 @@
-"""Where an importer reads from: a file, a collection of Qdrant, or rows that a program has in hand.
+"""Where an importer reads from, and what an importer yields.
 
-JSON and JSON lines are read value by value, a database row by row, a collection page by page; only rows in hand
-are all in memory. A zip file is read as the `conversations*.json` in it.
+JSON and JSON lines are read value by value; only rows in hand are all in memory. Of a zip file the `conversations*.json` in
+it are read.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from itertools import islice
-from os import PathLike, fspath
+import re
+from codecs import BOM_UTF8
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, NamedTuple
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
-from ..errors import InvalidInputError
-from .json_stream import JsonStream
-from .qdrant_points import is_collection, points
+import ijson
 
-LINES = {".jsonl", ".ndjson"}
-MAX_LINE = 1_000_000  # characters of a first line that may be one of JSON lines
-SAMPLE = 20  # values that are looked at to recognise a format
-# The columns by which a table of a database is known to hold messages: LangChain's, LlamaIndex's.
-TABLES = ({"session_id", "message"}, {"key", "role", "data"})
+from ..errors import InvalidInputError
+from ..ids import parse_time
+from ..notes import Namespace, NoteInput, storable
+
+MAX_LINE = 1_000_000  # bytes in which a file of JSON lines has two of them
+LINE = "line"  # stands for the field of a value that has a line of its own
 
 Rows = Iterable[Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A value of a source: in a list called `field` (None: the document itself) its number, from 1; else 0."""
+class Skipped(NamedTuple):
+    """What an importer left out: the reason, and the place in the source."""
 
-    source: str
-    field: str | None
-    number: int
-    value: Any
-    noun: str = ""
+    reason: str
+    where: str
 
-    def place(self, noun: str = "item") -> str:
-        """Return where it stands, such as `export.json, memory 3`."""
-        return f"{self.source}, {self.noun or noun} {self.number or self.field}"
+
+Found = tuple[
+    Namespace, NoteInput
+]  # the namespace is () where the source does not say whose a note is
+
+
+class Format(NamedTuple):
+    """A format: how a source is read, and whether a value of a source is of the format."""
+
+    read: Callable[[Source], Iterator[Found | Skipped]]
+    recognises: Callable[[Record], bool]
+
+
+def having(*names: str) -> Callable[[Collection[str]], bool]:
+    """Return what tells whether an object has all of these fields."""
+    return lambda fields: all(name in fields for name in names)
+
+
+class Record(dict[str, Any]):
+    """A value of a source: the fields of a JSON object; `content` for a text, none for another value.
+
+    Attributes:
+        value: What the source holds.
+        where: The place that errors name, such as `export.json, results 3`.
+        field: The field of the document that holds the value, alone or in a list; empty for the document itself.
+        number: The number of the value in its list, from 1; 0 if the value is in no list.
+    """
+
+    def __init__(self, value: object, where: str, field: str = "", number: int = 0) -> None:
+        fields = {"content": value} if isinstance(value, str) else value
+        super().__init__(fields if isinstance(fields, Mapping) else {})
+        self.value, self.field, self.number = value, field, number
+        place = f", {field or 'item'} {number or ''}".rstrip() if field or number else ""
+        self.where = where + place
+
+    def inner(self, name: str) -> Record:
+        """Return the object in a field; an empty one if there is none."""
+        return Record(self.get(name), self.where)
+
+    def objects(self, name: str) -> list[Record]:
+        """Return the objects in a list; nothing if the field holds no list."""
+        values = self[name] if isinstance(self.get(name), list) else ()
+        return [Record(value, self.where) for value in values if isinstance(value, Mapping)]
+
+    def text(self, *names: str) -> str | None:
+        """Return the first of these fields that holds text, stripped."""
+        texts = (self[name].strip() for name in names if isinstance(self.get(name), str))
+        return next(filter(None, texts), None)
+
+    def label(self, *names: str) -> str | None:
+        """Return the first of these fields that holds an id, as text."""
+        labels = (storable(str(self[name])) for name in names if self.get(name) is not None)
+        return next((label for label in labels if label.strip()), None)
+
+    def time(self, *names: str) -> datetime | None:
+        """Return the first of these fields that is there, as a time: ISO 8601 text, or seconds since 1970.
+
+        Raises:
+            InvalidInputError: The field holds neither.
+        """
+        value = next((self[name] for name in names if self.get(name)), None)
+        try:
+            if isinstance(value, int | float):
+                return datetime.fromtimestamp(value, UTC)
+            return None if value is None else parse_time(str(value))
+        except (ValueError, OverflowError, OSError) as error:
+            raise InvalidInputError(
+                f"{self.where}: {value!r} is not a time (2026-05-08)"
+            ) from error
+
+    def rest(self, known: Iterable[str]) -> dict[str, Any]:
+        """Return the metadata of the object, and every field that a note has no place for."""
+        rest = {name: self[name] for name in self if name not in known and self[name] is not None}
+        given = rest.pop("metadata") if isinstance(self.get("metadata"), Mapping) else {}
+        return {**rest, **given}
+
+    def attempt(self, convert: Callable[[Record], Iterable[Any]]) -> list[Any]:
+        """Return all that the object becomes; if one thing in it cannot be read, that alone, as skipped."""
+        try:
+            return list(convert(self))
+        except InvalidInputError as error:
+            return [Skipped("cannot be read", str(error))]
 
 
 class Source:
-    """A file, a collection of Qdrant, or rows; it can be read again and again.
+    """A file, or rows; a source can be read again and again.
 
     Attributes:
-        name: What errors call it.
+        name: What errors call the source.
         thread: The thread that the caller gave for what names none.
+        chat_thread: The thread of messages that name none: the caller's, else the name of the file; rows have none.
     """
 
-    def __init__(
-        self,
-        given: str | PathLike[str] | Rows,
-        *,
-        thread: str | None = None,
-        api_key: str | None = None,
-    ) -> None:
-        """Take a path, the URL or folder of a collection, or rows; nothing is read yet."""
-        self.thread, self._api_key = thread, api_key
-        self._rows: list[Mapping[str, Any]] | None = None
-        if isinstance(given, str | PathLike):
-            self.name = fspath(given)
-        else:
-            self.name, self._rows = "rows", list(given)
+    def __init__(self, given: str | PathLike[str] | Rows, *, thread: str | None = None) -> None:
+        """Take a path, or rows; nothing is read yet."""
+        self._path = Path(given) if isinstance(given, str | PathLike) else None
+        self._rows = () if isinstance(given, str | PathLike) else tuple(given)
+        self.name = str(self._path or "rows")
+        self.thread = thread
+        self.chat_thread = thread or (self._path.stem if self._path else None)
 
-    @property
-    def path(self) -> Path:
-        """The path of a file."""
-        return Path(self.name)
-
-    @property
-    def chat_thread(self) -> str | None:
-        """The thread of messages that name none: the caller's, else the name of the file; rows have none."""
-        return self.thread or (self.path.stem if self._rows is None else None)
-
-    @property
-    def is_lines(self) -> bool:
-        """Whether it is a file with a JSON value on each line."""
-        if self._rows is not None or is_collection(self.name) or self._is_database():
-            return False
-        if self.path.suffix in LINES:
-            return True
-        if is_zipfile(self.path):
-            return False
-        with self._open() as file:
-            try:
-                first = json.loads(file.readline(MAX_LINE))
-            except (ValueError, RecursionError):
-                return False
-            return isinstance(first, Mapping | str) and any(line.strip() for line in file)
-
-    def entries(self) -> Generator[Entry, None, None]:
-        """Yield every value.
+    def entries(self, *, lines: bool = False) -> Iterator[Record]:
+        """Yield every value; with `lines`, a text file has a value on each line, whatever the file looks like.
 
         Raises:
-            InvalidInputError: It cannot be read as what it seems to be; the message names the place.
-            OSError: There is no such file.
-            StoreUnavailableError: The server of the collection does not answer.
+            InvalidInputError: The source cannot be read as what it seems to be; the message names the place.
+            OSError: There is no such file, or the path is that of a folder.
         """
-        if self._rows is not None:
-            for number, row in enumerate(self._rows, start=1):
-                yield Entry(self.name, None, number, row)
-        elif is_collection(self.name):
-            for number, point in enumerate(points(self.name, self._api_key), start=1):
-                yield Entry(self.name, None, number, point)
-        elif self._is_database():
-            yield from self._tables()
-        elif self.is_lines:
-            yield from self.lines()
-        elif is_zipfile(self.path):
-            yield from self._zipped()
-        else:
-            with self._open() as file:
-                yield from self._document(file, self.name)
-
-    def lines(self) -> Generator[Entry, None, None]:
-        """Yield the value of each line of a file that is not blank.
-
-        Raises:
-            InvalidInputError: A line is not JSON.
-        """
-        if self._rows is not None:
-            yield from self.entries()
+        for number, row in enumerate(self._rows, start=1):
+            yield Record(row, self.name, number=number)
+        if self._path is None:
             return
-        with self._open() as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    value = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise InvalidInputError(
-                        f"{self.name}, line {number} is not JSON: {error}"
-                    ) from error
-                yield Entry(self.name, None, number, value, "line")
-
-    def sample(self) -> list[Entry]:
-        """Return the first values."""
-        with closing(self.entries()) as entries:
-            return list(islice(entries, SAMPLE))
-
-    @contextmanager
-    def _open(self) -> Iterator[TextIO]:
-        try:
-            # Only "\n" ends a line: a text may hold another kind of line separator.
-            with self.path.open(encoding="utf-8-sig", newline="\n") as file:
-                yield file
-        except UnicodeDecodeError as error:
-            raise InvalidInputError(
-                f"{self.name} is not a text file in UTF-8: {error.reason}"
-            ) from error
-
-    def _document(self, file: TextIO, name: str) -> Iterator[Entry]:
-        for field, number, value in JsonStream(file, name).entries():
-            yield Entry(name, field, number, value)
-
-    def _zipped(self) -> Iterator[Entry]:
-        try:
-            with ZipFile(self.path) as archive:
-                wanted = sorted(n for n in archive.namelist() if _is_conversations(n))
-                if not wanted:
-                    raise InvalidInputError(f"{self.name} holds no conversations.json")
-                for member in wanted:
-                    with archive.open(member) as raw, io.TextIOWrapper(raw, "utf-8-sig") as file:
-                        yield from self._document(file, f"{self.name}/{member}")
-        except (BadZipFile, UnicodeDecodeError) as error:
-            raise InvalidInputError(f"{self.name} is a damaged zip file: {error}") from error
-
-    def _is_database(self) -> bool:
-        try:
-            with self.path.open("rb") as file:
-                return file.read(16) == b"SQLite format 3\0"
-        except IsADirectoryError as error:
-            raise InvalidInputError(
-                f"{self.name} is a folder; give a file, or a collection of Qdrant as "
-                "<folder>/collection/<name>"
-            ) from error
-
-    def _tables(self) -> Iterator[Entry]:
-        """Yield the rows of all tables with the columns of messages, in the order they were written."""
-        uri = f"{self.path.absolute().as_uri()}?mode=ro"
-        try:
-            with closing(sqlite3.connect(uri, uri=True)) as base:
-                base.row_factory = sqlite3.Row
-                for table in _message_tables(base):
-                    rows = base.execute(f'SELECT * FROM "{table}" ORDER BY rowid')  # noqa: S608
-                    for number, row in enumerate(rows, start=1):
-                        yield Entry(self.name, table, number, dict(row), f"{table} row")
-        except sqlite3.Error as error:
-            raise InvalidInputError(f"{self.name} cannot be read as a database: {error}") from error
+        with self._path.open("rb") as file:
+            if is_zipfile(file):
+                yield from _zipped(file, self.name)
+            else:
+                read = _lines if lines or _has_lines(file, self.name) else _document
+                file.seek(0)
+                yield from read(file, self.name)
 
 
-def _is_conversations(member: str) -> bool:
-    name = member.rpartition("/")[2]
-    return name.startswith("conversations") and name.endswith(".json")
+def _has_lines(file: IO[bytes], name: str) -> bool:
+    """Return whether a file has a JSON value on each line: by its name, or its first two lines."""
+    file.seek(0)
+    first_two = re.match(rb'(\xef\xbb\xbf)?\s*(\{.*\}|".*")\s*\n\s*["{]', file.read(MAX_LINE))
+    return first_two is not None or name.endswith((".jsonl", ".ndjson"))
 
 
-def _message_tables(base: sqlite3.Connection) -> list[str]:
-    names = [row[0] for row in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    found = []
-    for name in names:
-        quoted = name.replace('"', '""')
-        columns = {row[1] for row in base.execute(f'PRAGMA table_info("{quoted}")')}
-        if any(wanted <= columns for wanted in TABLES):
-            found.append(quoted)
-    return found
+def _lines(file: IO[bytes], name: str) -> Iterator[Record]:
+    """Yield the value of each line that is not blank."""
+    for number, line in enumerate(file, start=1):
+        if line.strip():
+            yield Record(parsed(line, f"{name}, line {number}"), name, LINE, number)
+
+
+def _zipped(file: IO[bytes], name: str) -> Iterator[Record]:
+    """Yield the values of the conversations in a zip file."""
+    try:
+        with ZipFile(file) as archive:
+            matches = re.compile(r"(.*/)?conversations[^/]*\.json").fullmatch
+            members = [member for member in sorted(archive.namelist()) if matches(member)]
+            if not members:
+                raise InvalidInputError(f"{name} holds no conversations.json")
+            for member in members:
+                with archive.open(member) as document:
+                    yield from _document(document, f"{name}/{member}")
+    except BadZipFile as error:
+        raise InvalidInputError(f"{name} is a damaged zip file: {error}") from error
+
+
+def parsed(text: object, where: str) -> Any:  # noqa: ANN401 - JSON
+    """Return the value that is written in a text as JSON, or the value itself if it is no text.
+
+    Raises:
+        InvalidInputError: The text is not JSON.
+    """
+    try:
+        return json.loads(text) if isinstance(text, str | bytes) else text
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{where} is not JSON: {error}") from error
+
+
+def _document(file: IO[bytes], name: str) -> Iterator[Record]:
+    """Yield the values of a JSON document; one value is in memory at a time.
+
+    The items of a list that is the document, or a field of the document, are values of their own; any other field is
+    one, with number 0.
+    """
+    file.seek(3 if file.read(3) == BOM_UTF8 else 0)
+    try:
+        events = ijson.basic_parse(file)
+        first = next(events)
+        for field, event, given in _fields(events) if first[0] == "start_map" else [("", *first)]:
+            if event == "start_array":
+                for number, value in enumerate(_values(events), start=1):
+                    yield Record(value, name, field, number)
+            else:
+                yield Record(_value(event, given, events), name, field)
+        list(events)  # raises an error if there is more after the end
+    except (ijson.JSONError, RecursionError) as error:
+        reason = " ".join(
+            str(error).partition("(right here)")[0].split()
+        )  # with the text up to there
+        raise InvalidInputError(f"{name} is not JSON: {reason}") from error
+
+
+_Events = Iterator[tuple[str, Any]]
+
+
+def _fields(events: _Events) -> Iterator[tuple[str, str, Any]]:
+    """Return the name and the first event of each field of an object up to its end."""
+    return ((name, *next(events)) for _, name in iter(events.__next__, ("end_map", None)))
+
+
+def _values(events: _Events) -> Iterator[Any]:
+    """Return the values of a list up to its end."""
+    return (
+        _value(event, given, events) for event, given in iter(events.__next__, ("end_array", None))
+    )
+
+
+def _value(event: str, given: Any, events: _Events) -> Any:  # noqa: ANN401 - JSON
+    """Return the value that begins with an event."""
+    if event == "start_map":
+        return {name: _value(kind, first, events) for name, kind, first in _fields(events)}
+    if event == "start_array":
+        return list(_values(events))
+    return float(given) if isinstance(given, Decimal) else given

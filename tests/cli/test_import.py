@@ -9,7 +9,7 @@ import pytest
 from cli_kit import DIALOGUE
 
 from amem_integrations import AgenticMemory, NoteInput
-from amem_integrations.importers import FORMATS, Skipped, Source
+from amem_integrations.importers import FORMATS, Source
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 MEM0 = {
@@ -132,13 +132,16 @@ def test_the_items_of_a_langgraph_store_keep_their_namespaces_and_values(amem, t
     assert json.loads(mate["content"]) == STORE[2]["value"]
 
 
-@pytest.mark.parametrize("spelling", HISTORIES)
-def test_a_chat_history_is_read_in_every_spelling(amem, tmp_path, spelling):
-    amem("import", write(tmp_path, "chat-7.json", HISTORIES[spelling]))
-    notes = amem.json("show")
-    assert [(note["source"], note["content"]) for note in notes] == SAID
-    assert {note["thread"] for note in notes} == {"chat-7"}
-    assert "no labels" not in amem("import", tmp_path / "chat-7.json", "--thread", "x").output
+def test_a_chat_history_is_read_in_every_spelling(amem, tmp_path):
+    for spelling, history in HISTORIES.items():
+        amem("import", write(tmp_path, "chat-7.json", history), namespace=spelling)
+        notes = amem.json("show", namespace=spelling)
+        assert [(note["source"], note["content"]) for note in notes] == SAID, spelling
+        assert {note["thread"] for note in notes} == {"chat-7"}, spelling
+    path = write(tmp_path, "chat-7.json", HISTORIES["openai"])
+    assert imported(amem, path, namespace="x")["added"] == 2
+    amem("import", path, "--thread", "y", namespace="x")
+    assert {note["thread"] for note in amem.json("show", namespace="x")} == {"chat-7", "y"}
 
 
 CHAT = [
@@ -215,7 +218,7 @@ def test_what_an_import_left_unfinished_the_next_one_finishes(amem):
 
 def test_importing_makes_the_notes_that_adding_makes(amem):
     amem("import", DIALOGUE)
-    items = [item for _, item in FORMATS["jsonl"].read(Source(DIALOGUE), Skipped())]
+    items = [item for _, item in FORMATS["jsonl"].read(Source(DIALOGUE))]
     assert all(isinstance(item, NoteInput) for item in items)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(256)) as memory:
         expected = memory.add_many(items, namespace=("ann",))
@@ -233,40 +236,32 @@ def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
     assert "1 failed: see `amem doctor`" in amem("import", tmp_path / "x.jsonl").stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "said"),
-    [
-        ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
-        ("x.jsonl", '"a"\n{"mood": 1}', "x.jsonl, line 2 has no text"),
-        ("x.jsonl", '"a"\n[1]', "line 2: expected a JSON object"),
-        ("x.jsonl", '{"text": "a", "at": "noon"}', "'noon' is not a time"),
-        ("x.jsonl", '{"text": "a", "source": "radio"}', "source 'radio'"),
-        ("x.jsonl", "\n", "it is empty"),
-        ("x.json", "[]", "none of the known formats"),
-        ("x.json", '{"a": 1}', "none of the known formats"),
-        ("x.json", [{"memory": ""}], "no text: 1 (first: "),
-        ("x.json", [{"namespace": [], "value": {}}], "namespace []"),
-        ("x.json", [{"namespace": ["a"], "value": {}}], "has no key"),
-        (
-            "x.json",
-            [{"role": "system", "content": "Be kind."}],
-            "nothing to import as chat: system",
-        ),
-        (
-            "x.jsonl",
-            '{"role": "system", "content": "Be kind."}',
-            "nothing to import as jsonl: system",
-        ),
-        ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "message 1: 'noon' is not"),
-        ("x.txt", "hello", "x.txt is not JSON: Expecting value (character 1)"),
-        ("x.jsonl", '"a"\n{"text": "b", "mood": NaN}', "item 2: metadata"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_one_line_and_nothing_is_stored(
-    amem, tmp_path, name, data, said
-):
-    assert said in amem.fails("import", write(tmp_path, name, data))
-    assert not amem.folder.exists()
+UNREADABLE = [
+    ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
+    ("x.jsonl", '"a"\n{"mood": 1}', "x.jsonl, line 2 has no text"),
+    ("x.jsonl", '"a"\n\n[1]', "x.jsonl, line 3 has no text"),
+    ("x.jsonl", '{"text": "a", "at": "noon"}', "line 1: 'noon' is not a time"),
+    ("x.jsonl", '{"text": "a", "source": "radio"}', "source='radio'"),
+    ("x.jsonl", '"a"\n{"text": "b", "mood": NaN}', "metadata={'mood': nan}"),
+    ("x.jsonl", "\n", "x.jsonl holds nothing"),
+    ("x.json", "[]", "x.json holds nothing"),
+    ("x.json", '{"a": 1}', "none of the known formats"),
+    ("x.json", [{"memory": ""}], "no text: 1 (first: "),
+    ("x.json", [{"namespace": [], "key": "k", "value": {"a": 1}}], "item 1 lacks a namespace"),
+    ("x.json", [{"namespace": ["a"], "value": {"a": 1}}], "item 1 lacks a namespace, a key"),
+    ("x.json", [{"role": "system", "content": "Be kind."}], "nothing to import as chat: system"),
+    ("x.jsonl", '{"role": "system", "content": "Be kind."}', "to import as jsonl: system"),
+    ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "item 1: 'noon' is not a time"),
+    ("x.txt", "hello", "x.txt is not JSON: lexical error: invalid char in json text. hello"),
+]
+
+
+def test_a_file_that_cannot_be_read_is_one_line_and_nothing_is_stored(amem, tmp_path):
+    for name, data, said in UNREADABLE:
+        told = amem.fails("import", write(tmp_path, name, data))
+        assert said in told, (name, data)
+        assert told.count("\n") == 1, (name, data)
+        assert not amem.folder.exists(), (name, data)
 
 
 def test_the_form_can_be_named(amem, tmp_path):
