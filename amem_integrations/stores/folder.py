@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -466,8 +466,8 @@ class Shards:
 
 def _shards(
     path: Path,
-    lock: Any,
-    forgotten: Callable[[int], None] = lambda _: None,  # noqa: ANN401 - see `FolderCollection`
+    lock: AbstractContextManager[bool],
+    forgotten: Callable[[int], None] = lambda _: None,
 ) -> tuple[FolderCollection, FolderCollection]:
     """Return the shards of a folder, which are not open yet."""
     notes, journal = (

@@ -377,7 +377,9 @@ def _bytes_of(value: object, *, is_text: bool = False) -> int:
     if isinstance(value, str):
         return len(value.encode()) if is_text else 0
     if isinstance(value, Mapping):
-        return sum(_bytes_of(item, is_text=is_text or name in TEXTS) for name, item in value.items())
+        return sum(
+            _bytes_of(item, is_text=is_text or name in TEXTS) for name, item in value.items()
+        )
     return sum(_bytes_of(item, is_text=is_text) for item in value) if isinstance(value, list) else 0
 
 

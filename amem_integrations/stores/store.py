@@ -446,24 +446,17 @@ class PointStore:
 
     def _clauses(self, key: str, query: RecordQuery) -> list[Filter]:
         """Return conditions that the wanted records meet, and maybe some more, whose rev or seq is another."""
-        any_of, fields = self._dialect.any_of, dict[str, Iterable[str]]()
-        if query.waiting:
-            fields["marks"] = [WAITS]
-        elif query.decisions or query.unsettled or query.about is not None or query.made_from:
-            fields["marks"] = [DECIDED]
-        elif query.shown is not None or query.calls_only:
-            fields["marks"] = [CALL]
-        if query.unsettled:
-            fields["open"] = [key]
-        if query.about is not None and query.newest is None:
-            fields["about"] = query.about
-        if query.note is not None:
-            fields["note"] = [query.note]
-        if query.made_from is not None:
-            fields["sources"] = [query.made_from.id]
-        if query.shown is not None:
-            fields["shown"] = [query.shown.id]
-        which = [self._ours(key), *(any_of(name, sorted(v)) for name, v in fields.items())]
+        any_of, about = self._dialect.any_of, query.about if query.newest is None else None
+        fields: dict[str, Iterable[str] | None] = {
+            "marks": _marks(query),
+            "open": [key] if query.unsettled else None,
+            "about": about,
+            "note": None if query.note is None else [query.note],
+            "sources": query.made_from and [query.made_from.id],
+            "shown": query.shown and [query.shown.id],
+        }
+        given = {name: sorted(values) for name, values in fields.items() if values is not None}
+        which = [self._ours(key), *(any_of(name, values) for name, values in given.items())]
         if query.calls is not None:
             calls = sorted(filter(is_id, query.calls))
             which.append(self._dialect.some([self._dialect.ids(calls), any_of("call", calls)]))
@@ -499,6 +492,15 @@ class PointStore:
             places["lexical"] = len(asked)
             asked.append(Nearest(words, query.limit, which, corpus))
         return places
+
+
+def _marks(query: RecordQuery) -> list[str] | None:
+    """Return the mark that all wanted records have, if they share one."""
+    if query.waiting:
+        return [WAITS]
+    if query.decisions or query.unsettled or query.about is not None or query.made_from:
+        return [DECIDED]
+    return [CALL] if query.shown is not None or query.calls_only else None
 
 
 def _parts(query: RecordQuery) -> Iterator[RecordQuery]:

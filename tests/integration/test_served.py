@@ -108,7 +108,13 @@ def test_what_a_process_left_that_died_before_any_write_is_finished_by_who_opens
 
         return write
 
-    for name in ("insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions"):
+    for name in (
+        "insert_notes",
+        "swap_notes",
+        "insert_records",
+        "swap_records",
+        "remove_decisions",
+    ):
         monkeypatch.setattr(PointStore, name, counted(getattr(PointStore, name)))
     number, died = 0, True
     while died:

@@ -15,7 +15,12 @@ from support.stored import DIMENSIONS, METADATA_INDEXES
 from amem_integrations.stores import FolderStore, ServerStore
 
 SERVER: dict[str, Any] = {"dimensions": DIMENSIONS, "metadata_indexes": METADATA_INDEXES}
-KINDS = ["folder", ":memory:", "local mode", pytest.param("stand-in", marks=pytest.mark.enable_socket)]
+KINDS = [
+    "folder",
+    ":memory:",
+    "local mode",
+    pytest.param("stand-in", marks=pytest.mark.enable_socket),
+]
 if "QDRANT_URL" in os.environ:
     KINDS.append(pytest.param("server", marks=pytest.mark.enable_socket))
 

@@ -161,7 +161,10 @@ def test_what_another_process_inserted_in_between_stays(
     theirs = decision("1", "a", token="theirs")
     fake.before_write = lambda: other.insert_records(ANN, [theirs])
     store.insert_records(ANN, [decision("1", "b"), call("1")])
-    assert store.records(ANN, [theirs.id, call("1").id]) == {theirs.id: theirs, call("1").id: call("1")}
+    assert store.records(ANN, [theirs.id, call("1").id]) == {
+        theirs.id: theirs,
+        call("1").id: call("1"),
+    }
     other.close()
 
 
@@ -181,9 +184,7 @@ def test_what_another_process_inserted_in_between_stays(
     ],
     ids=repr,
 )
-def test_a_passing_fault_is_not_noticed(
-    fake: FakeQdrant, store: ServerStore, fault: Fault
-) -> None:
+def test_a_passing_fault_is_not_noticed(fake: FakeQdrant, store: ServerStore, fault: Fault) -> None:
     fake.faults.extend([fault] * 3)
     store.insert_notes(ANN, [stored("a", [1])])
     fake.faults.extend([fault] * 3)
@@ -330,7 +331,9 @@ def test_a_collection_of_the_first_schema_is_refused_by_name_and_left_as_it_is(
 ) -> None:
     made = {"format": 1, "embedder": "", "dimensions": 4, "template": "", "bm25": {}}
     metadata = {"amem": {**made, "created_at": "2026-01-01T00:00:00Z"}}
-    fake._put_("amem", {"vectors": {"dense": {"size": 4, "distance": "Cosine"}}, "metadata": metadata})
+    fake._put_(
+        "amem", {"vectors": {"dense": {"size": 4, "distance": "Cosine"}}, "metadata": metadata}
+    )
     with pytest.raises(StoreError, match=r"schema 1.*reads schema 2"):
         opened(fake)
     assert list(fake.collections) == ["amem"]
@@ -465,7 +468,9 @@ def test_each_call_of_the_store_is_one_request(fake: FakeQdrant, store: ServerSt
         store.notes(ANN, [note_id("1")])
         store.swap_notes(ANN, [(f"token {n}", stored(str(n), token="new")) for n in range(20)])
         store.insert_records(ANN, [call("1"), decision("1", "a")])
-        store.find_records(ANN, RecordQuery(about=frozenset(note_id(str(n)) for n in range(9)), newest=64))
+        store.find_records(
+            ANN, RecordQuery(about=frozenset(note_id(str(n)) for n in range(9)), newest=64)
+        )
         store.find_records(ANN, RecordQuery(made_from=wording("a")))
         store.search(ANN, [Query(vector=unit(1), text="pottery")] * 3)
     assert counted == {
@@ -490,7 +495,7 @@ def test_no_filter_is_too_long_for_a_server(fake: FakeQdrant, store: ServerStore
         start = len(fake.bodies)
         store.find_records(ANN, query)
         asked = [len(re.findall(UUID, json.dumps(body))) for body in fake.bodies[start:]]
-        assert 1500 <= sum(asked)
+        assert sum(asked) >= 1500
         assert max(asked) <= 1024
 
 

@@ -80,7 +80,9 @@ class StoreMachine(RuleBasedStateMachine):
         for one in fresh:
             self.models[space].notes.setdefault(one.id, one)
 
-    @rule(space=spaces, name=names, stale=st.booleans(), rows=passages, text=texts, speaker=speakers)
+    @rule(
+        space=spaces, name=names, stale=st.booleans(), rows=passages, text=texts, speaker=speakers
+    )
     def swap(
         self, space: Namespace, name: str, *, stale: bool, rows: Any, text: str, speaker: Any
     ) -> None:
@@ -177,7 +179,9 @@ class StoreMachine(RuleBasedStateMachine):
         )
         assert found == wanted[:limit]
 
-    @rule(space=spaces, about=some_names, newest=st.none() | st.integers(0, 2), of=st.none() | names)
+    @rule(
+        space=spaces, about=some_names, newest=st.none() | st.integers(0, 2), of=st.none() | names
+    )
     def find(self, space: Namespace, about: list[str], newest: int | None, of: str | None) -> None:
         """Records are found by what they are about and made of."""
         ids = frozenset(_id(space, name) for name in about) if about else None
@@ -234,7 +238,9 @@ class StoreMachine(RuleBasedStateMachine):
         for hit, score in ranked.dense:
             assert np.isclose(score, cosines[hit], atol=1e-5)
         words = set((query.text or "").split())
-        sharing = {k for k, one in held.items() if one.note and words & set(one.note.content.split())}
+        sharing = {
+            k for k, one in held.items() if one.note and words & set(one.note.content.split())
+        }
         assert {hit for hit, _ in ranked.lexical} == sharing
 
     def _swap(self, space: Namespace, made: StoredNote, *, stale: bool) -> None:
@@ -249,7 +255,13 @@ class StoreMachine(RuleBasedStateMachine):
         self, space: Namespace, name: str, rows: Any, text: str, speaker: str | None
     ) -> StoredNote:
         self.number += 1
-        made = note(name, namespace=space, content=f"{text} v{self.number}", speaker=speaker, number=self.number)
+        made = note(
+            name,
+            namespace=space,
+            content=f"{text} v{self.number}",
+            speaker=speaker,
+            number=self.number,
+        )
         return StoredNote(
             id=_id(space, name),
             namespace=space,
@@ -266,12 +278,18 @@ class StoreMachine(RuleBasedStateMachine):
         self.number += 1
         made_of = tuple(Source(_id(space, name), SEQ) for name in sources)
         kinds = ("link", "supersession")
-        items = [
-            item("", kind=kinds[self.number % 2], sources=made_of) for _ in about
-        ]
+        items = [item("", kind=kinds[self.number % 2], sources=made_of) for _ in about]
         items = [replace(one, to=_id(space, name)) for one, name in zip(items, about, strict=True)]
         key = str(self.number)
-        made = decision(key, "", *items, namespace=space, phase=phase, number=self.number, call=note_id(f"c{key}"))
+        made = decision(
+            key,
+            "",
+            *items,
+            namespace=space,
+            phase=phase,
+            number=self.number,
+            call=note_id(f"c{key}"),
+        )
         return replace(made, note=_id(space, of), about=())
 
 

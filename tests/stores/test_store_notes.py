@@ -59,7 +59,10 @@ def test_every_field_comes_back_as_it_was(store: Store) -> None:
 
 def test_an_insertion_leaves_alone_what_is_there(store: Store) -> None:
     store.insert_notes(ANN, [stored("a", [1], content="first")])
-    others = [stored("a", [2], content="second", token="other"), stored("b", content="new", number=1)]
+    others = [
+        stored("a", [2], content="second", token="other"),
+        stored("b", content="new", number=1),
+    ]
     store.insert_notes(ANN, others)
     assert [each.content for each in store.scan(ANN)] == ["first", "new"]
     store.insert_notes(ANN, [])
@@ -90,7 +93,13 @@ def test_a_swap_replaces_what_still_has_the_token_whole(store: Store) -> None:
 
 
 def test_a_tombstone_is_found_by_its_id_and_by_nothing_else(store: Store) -> None:
-    store.insert_notes(ANN, [stored("a", [1], thread="t", content="pottery"), stored("b", [1], thread="t", content="pottery")])
+    store.insert_notes(
+        ANN,
+        [
+            stored("a", [1], thread="t", content="pottery"),
+            stored("b", [1], thread="t", content="pottery"),
+        ],
+    )
     store.swap_notes(ANN, [("token a", tombstone("a", token="gone"))])
     assert store.count(ANN) == 1
     assert store.count(ANN, (Condition("thread", "$ne", "u"),)) == 1
@@ -295,7 +304,9 @@ def test_a_malformed_namespace_is_refused(store: Store) -> None:
 
 
 def test_no_method_reaches_into_another_namespace(store: Store) -> None:
-    ann = stored("a", [1], content="pottery", links={note_id("x"): link()}, purge=Purge(SEQ, deleted=True))
+    ann = stored(
+        "a", [1], content="pottery", links={note_id("x"): link()}, purge=Purge(SEQ, deleted=True)
+    )
     store.insert_notes(ANN, [ann, tombstone("b")])
     ids = [note_id("a"), note_id("b")]
     assert store.notes(BOB, ids) == {}
@@ -332,7 +343,12 @@ def test_an_id_of_another_namespace_cannot_be_written(store: Store) -> None:
 def test_dense_hits_are_cosines_best_first_of_the_best_passage(store: Store) -> None:
     store.insert_notes(
         ANN,
-        [stored("a", [1, 0], [0, 0, 1]), stored("b", [1, 1]), stored("c", [0, 1], [1, 2]), stored("d")],
+        [
+            stored("a", [1, 0], [0, 0, 1]),
+            stored("b", [1, 1]),
+            stored("c", [0, 1], [1, 2]),
+            stored("d"),
+        ],
     )
     (found,) = store.search(ANN, [Query(vector=unit(1))])
     assert [hit for hit, _ in found.dense] == [note_id("a"), note_id("b"), note_id("c")]

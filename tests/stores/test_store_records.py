@@ -139,7 +139,10 @@ def test_of_many_decisions_about_a_note_the_newest_are_read_with_all_that_supers
     store: Store,
 ) -> None:
     links = [decision(f"l{n}", f"n{n}", item("hub", "hub"), number=n) for n in range(200)]
-    void = [decision(f"v{n}", f"n{n}", about=(note_id("hub"),), void=True, number=300 + n) for n in range(99)]
+    void = [
+        decision(f"v{n}", f"n{n}", about=(note_id("hub"),), void=True, number=300 + n)
+        for n in range(99)
+    ]
     own = decision("own", "hub", item("x"), number=0)
     outdates = item("hub", kind="supersession")
     superseding = [decision(f"s{n}", f"n{n}", outdates, number=n) for n in range(3)]
@@ -164,7 +167,7 @@ def test_decisions_that_were_made_at_the_same_instant_are_read_in_the_order_of_t
 
 def test_last_seq_knows_records_too(store: Store) -> None:
     store.insert_notes(ANN, [stored("a", number=2)])
-    store.insert_records(BOB, [replace(decision("1", "a", number=9), namespace=BOB), ])
+    store.insert_records(BOB, [replace(decision("1", "a", number=9), namespace=BOB)])
     assert store.last_seq() == SEQ + 9
 
 

@@ -165,7 +165,10 @@ class FakeQdrant:
 
     def _patch_(self, name: str, body: Any) -> Any:
         made = self.collections[name].wanted
-        metadata = {**(made.metadata or {}), **models.UpdateCollection.model_validate(body).metadata}
+        metadata = {
+            **(made.metadata or {}),
+            **models.UpdateCollection.model_validate(body).metadata,
+        }
         self.collections[name].wanted = made.model_copy(update={"metadata": metadata})
         return True
 

@@ -58,9 +58,7 @@ def stored(name: str, *rows: Sequence[float], **fields: Any) -> StoredNote:
     made = note(name, **fields)
     vectors = np.stack([unit(*row) for row in rows]) if rows else None
     given = {"token": f"token {name}", "rev": made.seq, "embedded": "hash" if rows else "", **kept}
-    return StoredNote(
-        id=made.id, namespace=made.namespace, note=made, vectors=vectors, **given
-    )
+    return StoredNote(id=made.id, namespace=made.namespace, note=made, vectors=vectors, **given)
 
 
 def tombstone(name: str, **fields: Any) -> StoredNote:
@@ -83,7 +81,12 @@ def wording(name: str, rev: int = SEQ) -> Source:
 
 def full_stored(name: str) -> StoredNote:
     """Return a stored note with something in every field."""
-    values = {"content": "before", "at": NOW, "expires_at": None, "metadata": {"a": [1, {"b": "é"}]}}
+    values = {
+        "content": "before",
+        "at": NOW,
+        "expires_at": None,
+        "metadata": {"a": [1, {"b": "é"}]},
+    }
     return StoredNote(
         id=note_id(name),
         namespace=ANN,

@@ -113,7 +113,13 @@ calls = st.builds(
     shown=st.lists(sources, max_size=3).map(tuple), data=metadata,
 )  # fmt: skip
 leases = st.builds(
-    Lease, id=ids, token=texts, namespace=namespaces, thread=st.none() | texts, holder=texts, until=times
+    Lease,
+    id=ids,
+    token=texts,
+    namespace=namespaces,
+    thread=st.none() | texts,
+    holder=texts,
+    until=times,
 )
 
 NOTE = Note(
