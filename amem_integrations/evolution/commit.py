@@ -122,7 +122,8 @@ def _is_about(planned: Planned, note_id: str, shown: Collection[str]) -> bool:
     """Return whether something is planned about notes that were shown, and says something."""
     if isinstance(planned, PlannedUpdate):
         ends = {planned.target, planned.source or note_id}
-        return len(ends) > 1 and ends <= {note_id, *shown} and bool(planned.context.strip())
+        says = planned.rejected is not None or bool(planned.context.strip())
+        return says and len(ends) > 1 and ends <= {note_id, *shown}
     if isinstance(planned, PlannedRelink):
         return {planned.source, planned.target} <= {note_id, *shown}
     return planned.target in shown

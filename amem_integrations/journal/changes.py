@@ -113,11 +113,9 @@ def changes_of_note(
     stored: StoredNote, decisions: Iterable[Decision], by: Mapping[str, str] | None = None
 ) -> list[Change]:
     """Return the history of one note, oldest first: what changed the note, and the links at both ends."""
-    return [
-        made
-        for made in changes_of([stored], decisions, by)
-        if stored.id in (made.note_id, made.after.get("to"))
-    ]
+    changes = changes_of([stored], decisions, by)
+    mine = {made.id for made in changes if stored.id in (made.note_id, made.after.get("to"))}
+    return [made for made in changes if not mine.isdisjoint((made.id, made.after.get("change")))]
 
 
 Placed = tuple[tuple[int, int], Change]

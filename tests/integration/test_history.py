@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from support import models
 
-from amem_integrations import (
-    InvalidInputError,
-    NoteNotFoundError,
-    RevisionConflictError,
-)
+from amem_integrations import InvalidInputError, NoteNotFoundError, RevisionConflictError
+from amem_integrations.flows import edit
 
 ANN, BOB = ("ann",), ("bob",)
-CHANGING = ("revision", "ops")
 
 
 @pytest.fixture
@@ -27,11 +23,7 @@ def evolved(open_memory):
 
 
 def state(memory, *ids):
-    """The notes, but for how often they were written."""
-    return [
-        dataclasses.replace(memory.get(note_id, namespace=ANN), revision=0, ops=())
-        for note_id in ids
-    ]
+    return [memory.get(note_id, namespace=ANN) for note_id in ids]
 
 
 def last(memory, note_id, kind):
@@ -46,28 +38,92 @@ def test_history_is_oldest_first_and_of_one_note(evolved):
     memory, first, second = evolved
     changes = memory.history(first, namespace=ANN)
     assert [change.kind for change in changes] == ["add", "construct", "link", "evolve"]
-    assert [change.seq for change in changes] == sorted(change.seq for change in changes)
-    assert {change.note_id for change in changes} == {first}
+    assert [change.at for change in changes] == sorted(change.at for change in changes)
+    assert [change.note_id for change in changes] == [first, first, second, first]
+    assert [change.kind for change in memory.history(second, namespace=ANN)] == [
+        "add",
+        "construct",
+        "link",
+    ]
     everything = memory.history(None, namespace=ANN)
-    assert {c.note_id for c in everything} == {first, second}
+    assert {change.id for change in everything} >= {change.id for change in changes}
+    assert [c.kind for c in everything if c.note_id == first] == ["add", "construct", "evolve"]
 
 
-def test_a_long_history_comes_whole(open_memory):
+def test_a_change_says_what_by_whom_and_whether_it_holds(evolved):
+    memory, first, second = evolved
+    _, made, link, evolve = memory.history(first, namespace=ANN)
+    assert {made.by, link.by, evolve.by} == {"scripted"}
+    assert made.after["context"] == "About The trip is in April"
+    assert (made.before, made.state) == ({}, "on")
+    assert evolve.after["context"] == "It was moved to May."
+    assert (evolve.after["tags"], evolve.after["cause"]) == (["plans"], second)
+    assert link.after == {
+        "to": first,
+        "relation": "continues",
+        "reason": "goes on with it",
+        "strength": 0.8,
+    }
+    memory.undo(link.id, namespace=ANN)
+    assert last(memory, first, "link").state == "off"
+    undone = last(memory, first, "undo")
+    assert (undone.by, undone.before, undone.after) == (
+        "user",
+        {"state": "on"},
+        {"change": link.id, "state": "off"},
+    )
+    memory.update(first, namespace=ANN, metadata={"n": 1}, content="The trip is off")
+    update = last(memory, first, "update")
+    assert (update.by, update.before, update.after) == (
+        "user",
+        {"metadata": {}, "content": "The trip is in April"},
+        {"metadata": {"n": 1}, "content": "The trip is off"},
+    )
+
+
+def test_the_newest_twenty_edits_of_a_note_are_kept(open_memory):
     memory = open_memory(models.model())
     note = memory.add("0", namespace=ANN, evolve=False)
-    for number in range(1, 1102):
+    for number in range(1, 31):
         memory.update(note.id, namespace=ANN, metadata={"n": number})
     changes = memory.history(note.id, namespace=ANN)
-    assert len(changes) == 1102
-    assert changes[-1].data["metadata"]["after"] == {"n": 1101}
+    assert [change.kind for change in changes] == ["add", *["update"] * 20]
+    assert [change.after["metadata"]["n"] for change in changes[1:]] == list(range(11, 31))
+    assert changes[1].before["metadata"] == {"n": 10}
 
 
 @pytest.mark.on_a_server
 def test_the_history_of_an_unknown_note_is_an_error(evolved):
     memory, first, _ = evolved
-    for note_id, namespace in (("no id", ANN), (first, BOB)):
+    for note_id, namespace in (("no id", ANN), ("", ANN), (first, BOB)):
         with pytest.raises(NoteNotFoundError, match="no note"):
             memory.history(note_id, namespace=namespace)
+
+
+def test_a_deleted_note_says_so_until_its_tombstone_is_swept(evolved, monkeypatch):
+    memory, first, second = evolved
+    before = datetime.now(UTC)
+    memory.delete(second, namespace=ANN)
+    (gone,) = memory.history(second, namespace=ANN)
+    assert (gone.kind, gone.note_id, gone.before, gone.after) == ("delete", second, {}, {})
+    assert before <= gone.at <= datetime.now(UTC)
+    assert gone in memory.history(None, namespace=ANN)
+    memory.sweep(namespace=ANN)
+    assert memory.history(second, namespace=ANN) == [gone]
+    monkeypatch.setattr(edit, "TOMBSTONES_STAY", timedelta(0))
+    memory.sweep(namespace=ANN)
+    with pytest.raises(NoteNotFoundError, match="no note"):
+        memory.history(second, namespace=ANN)
+    assert {change.note_id for change in memory.history(None, namespace=ANN)} == {first}
+
+
+def test_what_is_void_shows_no_text(evolved):
+    memory, first, _ = evolved
+    memory.update(first, namespace=ANN, content="Nothing to do with it")
+    (made,) = [c for c in memory.history(first, namespace=ANN) if c.kind == "construct"]
+    assert (made.state, made.by, made.before, made.after) == ("void", "scripted", {}, {})
+    with pytest.raises(InvalidInputError, match="quoted"):
+        memory.undo(made.id, namespace=ANN)
 
 
 # undo
@@ -79,7 +135,7 @@ def test_undo_takes_back_what_a_change_did_and_undoing_that_brings_it_back(evolv
     memory, first, second = evolved
     before = state(memory, first, second)
     undone = memory.undo(last(memory, first, kind).id, namespace=ANN)
-    assert (undone.kind, undone.note_id) == ("undo", first)
+    assert (undone.kind, undone.note_id) == ("undo", second if kind == "link" else first)
     note, other = state(memory, first, second)
     if kind == "construct":
         assert (note.own_entry, note.state, len(note.contexts)) == (None, "pending", 1)
@@ -106,53 +162,33 @@ def test_what_was_undone_is_not_searched_by_any_more(evolved):
     assert hit.why.lexical_rank is None
 
 
-def test_undo_of_a_link_works_from_either_end(evolved):
+def test_a_link_is_undone_at_both_ends_and_a_change_that_is_off_is_switched_on_again(evolved):
     memory, first, second = evolved
-    memory.undo(last(memory, second, "link").id, namespace=ANN)
+    linked = state(memory, first, second)
+    made = last(memory, second, "link")
+    assert made == last(memory, first, "link")
+    memory.undo(made.id, namespace=ANN)
     assert [dict(note.links) for note in state(memory, first, second)] == [{}, {}]
-    with pytest.raises(RevisionConflictError):
-        memory.undo(last(memory, first, "link").id, namespace=ANN)
+    again = memory.undo(made.id, namespace=ANN)
+    assert again.after == {"change": made.id, "state": "on"}
+    assert state(memory, first, second) == linked
 
 
-def test_undo_of_an_unlink_restores_the_link_at_both_ends(open_memory):
-    strengths = iter([0.9, 0.1, 0.8])
-
-    def answer(request):
-        reply = models.link_to_first(request)
-        hub = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "hub"]
-        for note in reply["notes"]:
-            note["links"][0] |= {"to": hub[0], "strength": next(strengths)}
-        return reply
-
-    memory = open_memory(models.model(answer), max_links=2, recent=0)
-    hub = memory.add("hub", namespace=ANN)
-    memory.add("hub spoke 0", namespace=ANN)
-    weak = memory.add("hub spoke 1", namespace=ANN)
-    ends = hub.id, weak.id
-    linked = state(memory, *ends)
-    memory.add("hub spoke 2", namespace=ANN)
-    assert weak.id not in memory.get(hub.id, namespace=ANN).links
-    for end in ends:
-        undone = memory.undo(last(memory, end, "unlink").id, namespace=ANN)
-        restored = state(memory, *ends)
-        assert restored[0].links[weak.id] == linked[0].links[weak.id]
-        assert restored[1].links == linked[1].links
-        memory.undo(undone.id, namespace=ANN)
-        assert weak.id not in memory.get(hub.id, namespace=ANN).links
-
-
-def test_undo_of_an_update_brings_back_the_content_and_what_was_made_of_it(evolved):
+def test_undo_of_an_update_brings_back_the_values_and_has_the_note_made_anew(evolved):
     memory, first, _ = evolved
-    before = state(memory, first)
     memory.update(first, namespace=ANN, content="The trip is off", metadata={"city": "Rome"})
     memory.evolve(namespace=ANN)
     assert memory.get(first, namespace=ANN).own_entry.text == "About The trip is off"
     undone = memory.undo(last(memory, first, "update").id, namespace=ANN)
-    assert state(memory, first) == before
+    assert (undone.kind, undone.after["content"]) == ("update", "The trip is in April")
+    note = memory.get(first, namespace=ANN)
+    assert (note.content, note.metadata) == ("The trip is in April", {})
+    assert (note.state, note.own_entry) == ("pending", None)
+    memory.evolve(namespace=ANN)
+    assert memory.get(first, namespace=ANN).own_entry.text == "About The trip is in April"
     memory.undo(undone.id, namespace=ANN)
     note = memory.get(first, namespace=ANN)
     assert (note.content, note.metadata) == ("The trip is off", {"city": "Rome"})
-    assert note.own_entry.text == "About The trip is off"
 
 
 def test_undo_of_a_construction_lets_it_be_done_again(evolved):
@@ -162,14 +198,27 @@ def test_undo_of_a_construction_lets_it_be_done_again(evolved):
     assert memory.get(first, namespace=ANN).own_entry is not None
 
 
+def test_an_undone_construction_can_be_had_again_instead_of_a_new_one(evolved):
+    memory, first, _ = evolved
+    made = last(memory, first, "construct")
+    memory.undo(made.id, namespace=ANN)
+    memory.evolve(namespace=ANN)
+    new = memory.get(first, namespace=ANN).own_entry.change
+    assert new != made.id
+    memory.undo(made.id, namespace=ANN)  # the one that was switched on last shows
+    assert memory.get(first, namespace=ANN).own_entry.change == made.id
+    memory.undo(made.id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).own_entry.change == new
+
+
 def test_what_a_correction_took_from_another_note_is_gone_for_good(evolved):
     memory, first, second = evolved
+    made = last(memory, first, "evolve")
     memory.update(second, namespace=ANN, content="Nothing to do with it")
     assert len(memory.get(first, namespace=ANN).contexts) == 1
-    with pytest.raises(InvalidInputError, match="corrected"):
-        memory.undo(last(memory, first, "retract").id, namespace=ANN)
+    assert [c.kind for c in memory.history(first, namespace=ANN)] == ["add", "construct"]
     with pytest.raises(InvalidInputError, match="quoted"):
-        memory.undo(last(memory, first, "evolve").id, namespace=ANN)
+        memory.undo(made.id, namespace=ANN)
 
 
 def test_undo_names_the_later_change_of_the_same_field(evolved):
@@ -180,8 +229,6 @@ def test_undo_names_the_later_change_of_the_same_field(evolved):
     two = last(memory, first, "update")
     with pytest.raises(RevisionConflictError, match=two.id):
         memory.undo(one.id, namespace=ANN)
-    with pytest.raises(RevisionConflictError, match=two.id):
-        memory.undo(last(memory, first, "construct").id, namespace=ANN)
     assert memory.get(first, namespace=ANN).content == "C"
     # Once that one is undone, it stands in the way no more.
     memory.undo(two.id, namespace=ANN)
@@ -196,15 +243,23 @@ def test_undo_leaves_what_touched_other_fields(evolved):
     assert memory.get(first, namespace=ANN).metadata == {"city": "Rome"}
 
 
-@pytest.mark.parametrize("kind", ["construct", "evolve", "link", "update"])
-def test_a_change_is_undone_once(evolved, kind):
+def test_an_update_is_undone_once(evolved):
     memory, first, _ = evolved
-    if kind == "update":
-        memory.update(first, namespace=ANN, content="B")
-    made = last(memory, first, kind)
+    memory.update(first, namespace=ANN, content="B")
+    made = last(memory, first, "update")
     undone = memory.undo(made.id, namespace=ANN)
     with pytest.raises(RevisionConflictError, match=undone.id):
         memory.undo(made.id, namespace=ANN)
+
+
+def test_a_switch_that_was_set_again_since_names_the_later_change(evolved):
+    memory, first, _ = evolved
+    made = last(memory, first, "evolve")
+    undone = memory.undo(made.id, namespace=ANN)
+    redone = memory.undo(made.id, namespace=ANN)
+    with pytest.raises(RevisionConflictError, match=redone.id):
+        memory.undo(undone.id, namespace=ANN)
+    assert len(memory.get(first, namespace=ANN).contexts) == 2
 
 
 def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
@@ -219,15 +274,17 @@ def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
     second = memory.add("two", namespace=ANN, thread="t")
     memory.add("three", namespace=ANN, thread="t")
     fourth = memory.add("four", namespace=ANN, thread="t")
-    memory.reject(last(memory, second.id, "proposal").id, namespace=ANN)
+    waiting, other, *_ = memory.proposals(namespace=ANN)
+    rejected = memory.reject(other.id, namespace=ANN)
     memory.delete(fourth.id, namespace=ANN)
-    for note_id, kind, advice in (
-        (first.id, "add", r"delete\(\)"),
-        (first.id, "failure", r"evolve\(\)"),
-        (second.id, "rejection", r"approve\(\)"),
-        (fourth.id, "delete", "gone for good"),
+    (failed, *_) = [c for c in memory.history(first.id, namespace=ANN) if c.state == "failed"]
+    for made, advice in (
+        (last(memory, second.id, "add"), r"delete\(\)"),
+        (failed, r"evolve\(\)"),
+        (waiting, r"approve\(\) or reject\(\)"),
+        (rejected, r"approve\(\) the proposal"),
+        (last(memory, fourth.id, "delete"), "gone for good"),
     ):
-        made = last(memory, note_id, kind)
         with pytest.raises(InvalidInputError, match=advice):
             memory.undo(made.id, namespace=ANN)
 
@@ -238,8 +295,10 @@ def test_an_unknown_change_is_an_error(evolved, change_id):
     for call in (memory.undo, memory.approve, memory.reject):
         with pytest.raises(NoteNotFoundError, match="no change"):
             call(change_id, namespace=ANN)
-    with pytest.raises(NoteNotFoundError, match="no change"):
-        memory.undo(last(memory, first, "evolve").id, namespace=BOB)
+    made = last(memory, first, "evolve").id
+    for unknown, namespace in ((made, BOB), (f"{made}:none", ANN), (f"{first}:delete", ANN)):
+        with pytest.raises(NoteNotFoundError, match="no change"):
+            memory.undo(unknown, namespace=namespace)
 
 
 def test_a_deleted_note_leaves_nothing_to_undo(evolved):
@@ -265,8 +324,7 @@ def test_clear_removes_everything_of_one_namespace_and_nothing_of_another(evolve
     assert memory.search("trip", namespace=ANN) == []
     assert memory.namespaces() == [BOB]
     left = memory.history(None, namespace=ANN)
-    assert [change.kind for change in left] == ["delete", "clear"]
-    assert left[1].data == {"notes": 1}
+    assert [change.kind for change in left] == ["delete", "delete"]
     assert memory.get(mine.id, namespace=BOB) == mine
     assert [c.kind for c in memory.history(mine.id, namespace=BOB)] == ["add", "construct"]
     memory.clear(namespace=ANN)
@@ -293,7 +351,8 @@ def test_approve_writes_the_entry_although_the_gate_stopped_it(proposed):
     made = memory.approve(proposal.id, namespace=ANN)
     entry = memory.get(first, namespace=ANN).contexts[-1]
     assert (entry.text, entry.tags, entry.cause) == ("zebra quartz", ("odd",), second)
-    assert (entry.change, made.kind, made.data["proposal"]) == (made.id, "evolve", proposal.id)
+    assert (entry.change, made.kind, made.state) == (proposal.id, "evolve", "on")
+    assert (made.id, made.by) == (proposal.id, "scripted")
     assert memory.proposals(namespace=ANN) == []
     assert memory.search("zebra", namespace=ANN)[0].note.id == first
     with pytest.raises(InvalidInputError, match=made.id):
@@ -309,7 +368,8 @@ def test_approve_takes_a_reviewers_words(proposed):
     )
     entry = memory.get(first, namespace=ANN).contexts[-1]
     assert (entry.text, entry.keywords, entry.tags) == ("It got a bell.", ("bell",), ())
-    assert made.data["edited"] == ["keywords", "tags", "text"]
+    assert (made.by, made.after["context"]) == ("user", "It got a bell.")
+    assert (entry.model, entry.change) == ("user", made.id)
 
 
 def test_an_approved_entry_can_be_undone_and_the_proposal_is_open_again(proposed):
@@ -325,7 +385,8 @@ def test_an_approved_entry_can_be_undone_and_the_proposal_is_open_again(proposed
 def test_reject_takes_a_proposal_off_the_list(proposed):
     memory, first, _, proposal = proposed
     record = memory.reject(proposal.id, namespace=ANN)
-    assert (record.kind, record.data["proposal"]) == ("rejection", proposal.id)
+    assert (record.id, record.kind, record.state) == (proposal.id, "evolve", "rejected")
+    assert record.after["why"] == proposal.after["why"]
     assert memory.proposals(namespace=ANN) == []
     assert memory.proposals(namespace=BOB) == []
     memory.approve(proposal.id, namespace=ANN)

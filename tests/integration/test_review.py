@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from support import models
 
@@ -35,8 +33,8 @@ def waiting(open_memory):
 
 
 def proposed(memory, kind):
-    """The proposals of a kind: `entry`, `link` or `supersession`."""
-    return [made for made in memory.proposals(namespace=ANN) if kind in made.data]
+    """The proposals of a kind: `evolve`, `link` or `supersede`."""
+    return [made for made in memory.proposals(namespace=ANN) if made.kind == kind]
 
 
 def picture(memory):
@@ -55,7 +53,7 @@ def picture(memory):
 
 
 def state(memory):
-    return [dataclasses.replace(note, revision=0, ops=()) for note in memory.get_all(namespace=ANN)]
+    return memory.get_all(namespace=ANN)
 
 
 def test_nothing_proposed_is_written_and_the_notes_are_done(waiting):
@@ -64,16 +62,20 @@ def test_nothing_proposed_is_written_and_the_notes_are_done(waiting):
     assert [note.state for note in notes] == ["done", "done"]
     assert [dict(note.links) for note in notes] == [{}, {}]
     assert [len(note.contexts) for note in notes] == [1, 1]
-    (link,), (entry,) = proposed(memory, "link"), proposed(memory, "entry")
+    (link,), (entry,) = proposed(memory, "link"), proposed(memory, "evolve")
     for proposal in (link, entry):
-        assert (proposal.kind, proposal.note_id, proposal.cause) == ("proposal", first, second)
-        assert (proposal.model, proposal.data["rejected"]) == ("scripted", "it waits for a review")
-    assert link.data["link"] == {
+        assert (proposal.by, proposal.state) == ("scripted", "waiting")
+        assert proposal.after["why"] == "it waits for a review"
+    assert link.note_id == second
+    assert link.after == {
+        "to": first,
         "relation": "continues",
         "reason": "goes on with it",
         "strength": 0.8,
+        "why": "it waits for a review",
     }
-    assert entry.data["entry"]["text"] == "It was moved to May."
+    assert (entry.note_id, entry.after["cause"]) == (first, second)
+    assert entry.after["context"] == "It was moved to May."
     assert link.id != entry.id
 
 
@@ -98,7 +100,7 @@ def test_all_approved_is_as_if_there_had_been_no_review(open_memory):
     assert picture(memory) != picture(other)
     ids = [made.id for made in memory.proposals(namespace=ANN)]
     made = memory.approve(ids, namespace=ANN)
-    assert [change.data["proposal"] for change in made] == ids
+    assert [(change.id, change.state) for change in made] == [(i, "on") for i in ids]
     assert picture(memory) == picture(other)
     assert memory.proposals(namespace=ANN) == []
 
@@ -107,12 +109,12 @@ def test_an_approved_link_is_held_by_both_ends_and_can_be_undone_and_approved_ag
     memory, first, second = waiting
     (link,) = proposed(memory, "link")
     made = memory.approve(link.id, namespace=ANN)
-    assert (made.kind, made.note_id, made.data["proposal"]) == ("link", first, link.id)
+    assert (made.kind, made.id, made.state) == ("link", link.id, "on")
     one, two = memory.get_all(namespace=ANN)
     assert (one.links[second].direction, two.links[first].direction) == ("in", "out")
     assert proposed(memory, "link") == []
     for call in (memory.approve, memory.reject):
-        with pytest.raises(InvalidInputError, match="is there already"):
+        with pytest.raises(InvalidInputError, match="was approved"):
             call(link.id, namespace=ANN)
     linked = state(memory)
     undone = memory.undo(made.id, namespace=ANN)
@@ -135,27 +137,27 @@ def outdated(open_memory):
 def test_an_approved_supersession_counts_and_can_be_undone_and_approved_again(outdated):
     memory, first, second = outdated
     assert memory.get(first, namespace=ANN).supersessions == {}
-    (proposal,) = proposed(memory, "supersession")
-    assert (proposal.note_id, proposal.cause) == (first, second)
-    assert proposal.data["rejected"] == "it waits for a review"
+    (proposal,) = proposed(memory, "supersede")
+    assert (proposal.note_id, proposal.after["by"]) == (first, second)
+    assert proposal.after["why"] == "it waits for a review"
     made = memory.approve(proposal.id, namespace=ANN)
-    assert (made.kind, made.note_id, made.data["proposal"]) == ("supersede", first, proposal.id)
+    assert (made.kind, made.note_id, made.id) == ("supersede", first, proposal.id)
     assert memory.get(first, namespace=ANN).superseded_by == second
-    assert proposed(memory, "supersession") == []
+    assert proposed(memory, "supersede") == []
     with pytest.raises(InvalidInputError, match=made.id):
         memory.approve(proposal.id, namespace=ANN)
     memory.undo(made.id, namespace=ANN)
     assert memory.get(first, namespace=ANN).superseded_by is None
-    assert proposed(memory, "supersession") == [proposal]
+    assert proposed(memory, "supersede") == [proposal]
     memory.approve(proposal.id, namespace=ANN)
     assert memory.get(first, namespace=ANN).superseded_by == second
 
 
 def test_a_rejected_supersession_leaves_the_note_current(outdated):
     memory, first, _ = outdated
-    (proposal,) = proposed(memory, "supersession")
+    (proposal,) = proposed(memory, "supersede")
     memory.reject(proposal.id, namespace=ANN)
-    assert proposed(memory, "supersession") == []
+    assert proposed(memory, "supersede") == []
     assert memory.get(first, namespace=ANN).superseded_by is None
 
 
@@ -173,7 +175,7 @@ def test_a_rejected_link_is_off_the_list_and_may_be_approved_after_all(waiting):
     memory, first, second = waiting
     (link,) = proposed(memory, "link")
     record = memory.reject(link.id, namespace=ANN)
-    assert (record.kind, record.data["proposal"]) == ("rejection", link.id)
+    assert (record.id, record.kind, record.state) == (link.id, "link", "rejected")
     assert proposed(memory, "link") == []
     memory.approve(link.id, namespace=ANN)
     assert second in memory.get(first, namespace=ANN).links
@@ -184,7 +186,7 @@ def test_all_rejected_leaves_the_notes_as_they_were(open_memory):
     memory.add_many(SAID, namespace=ANN)
     before = state(memory)
     records = memory.reject([m.id for m in memory.proposals(namespace=ANN)], namespace=ANN)
-    assert {record.kind for record in records} == {"rejection"}
+    assert {record.state for record in records} == {"rejected"}
     assert memory.proposals(namespace=ANN) == []
     assert state(memory) == before
 
@@ -200,7 +202,7 @@ def test_an_approved_link_keeps_to_the_most_that_a_note_holds(open_memory):
 
 def test_a_reviewers_words_are_for_one_entry_only(waiting):
     memory, first, _ = waiting
-    (link,), (entry,) = proposed(memory, "link"), proposed(memory, "entry")
+    (link,), (entry,) = proposed(memory, "link"), proposed(memory, "evolve")
     with pytest.raises(InvalidInputError, match="no context entry"):
         memory.approve(link.id, namespace=ANN, context="Other words.")
     with pytest.raises(InvalidInputError, match="single proposal"):
@@ -213,9 +215,9 @@ def test_a_reviewers_words_are_for_one_entry_only(waiting):
 def test_the_gate_still_says_what_it_would_have_stopped(open_memory):
     memory = open_memory(models.update_first("zebra quartz"), min_gate_similarity=0.5)
     memory.add_many(SAID[:2], namespace=ANN)
-    (entry,), (link,) = proposed(memory, "entry"), proposed(memory, "link")
-    assert "similarity" in entry.data["rejected"]
-    assert link.data["rejected"] == "it waits for a review"
+    (entry,), (link,) = proposed(memory, "evolve"), proposed(memory, "link")
+    assert "similarity" in entry.after["why"]
+    assert link.after["why"] == "it waits for a review"
 
 
 def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
@@ -230,7 +232,7 @@ def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
     report = memory.commit(plan, namespace=ANN, decisions={link.id: True, update.id: False})
     assert (report.links, report.evolved, len(report.proposals)) == (1, (), 1)
     assert proposed(memory, "link") == []
-    assert proposed(memory, "entry")[0].data["rejected"] == "rejected by a reviewer"
+    assert proposed(memory, "evolve")[0].data["rejected"] == "rejected by a reviewer"
     before = state(memory)
     memory.commit(plan, namespace=ANN, decisions={link.id: True, update.id: False})
     assert state(memory) == before
@@ -263,14 +265,14 @@ def test_what_came_of_a_text_that_was_corrected_is_not_proposed_any_more(waiting
     memory.update(second, namespace=ANN, content="The trip is off")
     assert not old & {made.id for made in memory.proposals(namespace=ANN)}
     memory.evolve(namespace=ANN)
-    assert len(proposed(memory, "link")) == len(proposed(memory, "entry")) == 1
+    assert len(proposed(memory, "link")) == len(proposed(memory, "evolve")) == 1
 
 
 def test_what_rules_propose_waits_too_and_gives_way_to_a_model(tmp_path):
     config = MemoryConfig(review=True)
     with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), config=config) as memory:
         memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
-        assert {made.model for made in memory.proposals(namespace=ANN)} == {"rules"}
+        assert {made.by for made in memory.proposals(namespace=ANN)} == {"rules"}
         assert all(note.links == {} for note in memory.get_all(namespace=ANN))
     model = models.model()
     with AgenticMemory.open(
@@ -299,6 +301,4 @@ def test_proposals_survive_an_export(waiting, tmp_path):
     memory.export(tmp_path / "x.jsonl", namespace=ANN)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as other:
         other.import_(tmp_path / "x.jsonl", namespace=ANN)
-        assert [made.data for made in other.proposals(namespace=ANN)] == [
-            made.data for made in memory.proposals(namespace=ANN)
-        ]
+        assert other.proposals(namespace=ANN) == memory.proposals(namespace=ANN) != []
