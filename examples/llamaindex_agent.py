@@ -125,6 +125,7 @@ async def run(memory: AgenticMemory) -> None:
         say("Noted."),
     )
     await session(memory, "friday", "I shall visit Clara in May.", say("Enjoy the trip!"))
+    await show(memory)
     await session(
         memory,
         "sunday",
@@ -133,7 +134,12 @@ async def run(memory: AgenticMemory) -> None:
         correct_the_first_note,
         say("I have corrected that."),
     )
+    # What was learnt from the old words of the note is gone with them.
+    await show(memory)
 
+
+async def show(memory: AgenticMemory) -> None:
+    """Print what is found, by which links, and what later notes have added."""
     print("\n--- what is found for 'trip to Clara', and why")
     for found in await AMemRetriever(memory, (USER,), k=4).aretrieve("trip to Clara"):
         path = found.metadata["via"]

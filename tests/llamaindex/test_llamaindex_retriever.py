@@ -224,18 +224,25 @@ def test_a_node_names_what_it_is_a_part_of(memory: AgenticMemory) -> None:
     memory.add("My dog is called Rex.", namespace=ANN)
     memory.add("My dog likes the sea.", namespace=ANN, thread="monday")
     memory.add("My dog eats fish.", namespace=ANN, thread="t", metadata={"ref_doc_id": "a.txt"})
-    long = " ".join(f"In {year} my dog won a prize in Oslo." for year in range(1900, 2000))
-    whole = memory.add(long, namespace=ANN, thread="t")
     nodes = AMemRetriever(memory, ANN, k=100).retrieve("my dog")
 
     refs = {node.text: node.node.ref_doc_id for node in nodes}
-    chunks = [text for text in refs if "prize" in text]
 
     assert refs["My dog is called Rex."] is None
     assert refs["My dog likes the sea."] == "monday"
     assert refs["My dog eats fish."] == "a.txt"
-    assert len(chunks) > 1
-    assert {refs[text] for text in chunks} == {whole.id}
+
+
+def test_a_long_note_is_one_node_with_all_of_its_text(memory: AgenticMemory) -> None:
+    long = " ".join(f"In {year} my dog won a prize in Oslo." for year in range(1900, 2000))
+    memory.add(long, namespace=ANN, thread="t")
+    (node,) = AMemRetriever(memory, ANN, k=100).retrieve("In 1950 my dog won a prize")
+
+    start, end = json.loads(node.metadata["passage"])
+
+    assert node.text == long
+    assert "In 1950" in long[start:end]
+    assert end - start < len(long) / 2
 
 
 def test_results_of_several_queries_are_fused(kennel: AgenticMemory) -> None:

@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
     assert call("forget", note_id="not-an-id") == unknown
     assert call("forget", note_id=5) == unknown
     assert call("correct", note_id="0" * 36, content="x") == unknown
-    assert call("remember", content=" ") == call("remember", content="x" * 40_000)
+    assert call("remember", content=" ") == call("remember", content="x" * 100_001)
     assert call("remember", content=" ").startswith("Error: this text is empty or too long")
     assert call("recall", query="").startswith("Error")
 
