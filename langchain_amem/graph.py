@@ -83,7 +83,7 @@ class EvolutionState(EvolutionInput, EvolutionOutput, total=False):
 
     ids: list[str]
     plan: dict[str, Any]
-    decisions: dict[str, Any]
+    answers: dict[str, Any]
 
 
 EvolutionGraph = CompiledStateGraph[EvolutionState, Any, EvolutionInput, EvolutionOutput]
@@ -158,7 +158,7 @@ class Steps:
         """Give unfinished notes their attributes; idempotent, so it may write."""
         space = self._begun_for(state, config)
         # A thread may run this graph many times: nothing of an earlier run may show through.
-        begun: Update = {"namespace": list(space), "ids": [], "plan": {}, "decisions": {}}
+        begun: Update = {"namespace": list(space), "ids": [], "plan": {}, "answers": {}}
         with self.failures.tolerated("construct", answered=True) as reasons:
             begun["ids"] = await self._unfinished(call, space, state.get("remembered") or ())
             made = await call(self.memory.construct, begun["ids"], namespace=space)
@@ -200,7 +200,7 @@ class Steps:
             if kind != "link" or item["rejected"] is not None
         ]
         if not asked:
-            return {"decisions": {}}
+            return {"answers": {}}
         configurable = config.get("configurable", {})
         if configurable.get("__pregel_checkpointer", configurable.get("thread_id")) is None:
             # Without one, `interrupt` ends the run quietly and nothing could ever resume it.
@@ -219,8 +219,8 @@ class Steps:
         plan, space, done = state["plan"], self._kept(state), EvolutionReport()
         with self.failures.tolerated("commit", answered=True) as reasons:
             if plan:
-                decisions = state["decisions"]
-                done = await call(self.memory.commit, plan, namespace=space, decisions=decisions)
+                answers = state["answers"]
+                done = await call(self.memory.commit, plan, namespace=space, answers=answers)
             planned = _planned(plan)
             if planned and not (done.links or done.evolved or done.superseded or done.proposals):
                 notes = await self._notes(call, space, planned)
@@ -296,12 +296,12 @@ def _decided(asked: Sequence[Planned], entries: Sequence[Mapping[str, Any]]) -> 
         answer = interrupt({"kind": "amem.review", "entries": entries, "problem": problem})
         problem = _problem(answer, {entry["id"]: entry["kind"] for entry in entries})
         if problem is None:
-            decisions = answer
+            answers = answer
             if isinstance(answer, bool):  # True writes what was only held back for this question
                 written = [p["id"] for *_, p in asked if not answer or p["rejected"] == HELD]
-                decisions = dict.fromkeys(written, answer)
-            report("review", decisions=decisions)
-            return {"decisions": decisions}
+                answers = dict.fromkeys(written, answer)
+            report("review", answers=answers)
+            return {"answers": answers}
 
 
 def _entry(
@@ -333,21 +333,21 @@ def _problem(answer: object, kinds: Mapping[str, str]) -> str | None:
     if isinstance(answer, bool):
         return None
     if not isinstance(answer, Mapping):
-        return f"{answer!r} is no answer; give True, False, or a dict of entry id to a decision"
+        return f"{answer!r} is no answer; give True, False, or a dict by entry id"
     if unknown := sorted(set(map(str, answer)) - set(kinds)):
         return f"there is no entry {', '.join(unknown)}"
-    wrong = [entry for entry, decision in answer.items() if not _usable(decision, kinds[entry])]
+    wrong = [entry for entry, one in answer.items() if not _usable(one, kinds[entry])]
     fields = ", ".join(f"{name}: {kind.__name__}" for name, kind in EDITABLE.items())
     form = f"True, False, or, for a context entry, a dict with {fields}"
     return f"{', '.join(wrong)}: give {form}" if wrong else None
 
 
-def _usable(decision: object, kind: str) -> bool:
-    if not isinstance(decision, Mapping) or kind != "entry":
-        return isinstance(decision, bool)
-    return bool(decision) and all(
+def _usable(answer: object, kind: str) -> bool:
+    if not isinstance(answer, Mapping) or kind != "entry":
+        return isinstance(answer, bool)
+    return bool(answer) and all(
         name in EDITABLE and isinstance(value, EDITABLE[name]) and value != ""
-        for name, value in decision.items()
+        for name, value in answer.items()
     )
 
 
@@ -359,12 +359,12 @@ def _with_what_shows(
     done: EvolutionReport, planned: Sequence[Planned], notes: Sequence[Note]
 ) -> EvolutionReport:
     """Return the report with the links, updates and supersessions planned that the notes show."""
-    linked = {(note.id, target) for note in notes for target in note.links}
-    changes = {entry.change for note in notes for entry in note.contexts}
-    changes |= {one.change for note in notes for one in note.supersessions.values()}
+    shows = {("link", note.id, target) for note in notes for target in note.links}
+    shows |= {("entry", entry.cause, note.id) for note in notes for entry in note.contexts}
+    shows |= {("supersession", newer, note.id) for note in notes for newer in note.supersessions}
     shown: dict[str, list[str]] = {kind: [] for kind in KINDS.values()}
     for cause, kind, item in planned:
-        if (cause, item["target"]) in linked if kind == "link" else item["id"] in changes:
+        if (kind, cause, item["target"]) in shows:
             shown[kind].append(item["target"])
     return replace(
         done,
