@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 from ..errors import InvalidInputError
 from ..filters import WITHOUT_VECTOR, Condition, Conditions, Scalar
 from .checks import INTEGERS, is_id, plain, stamp
-from .payloads import DENSE, TERMS, is_metadata_name, seq_parts, term
+from .payloads import ALWAYS, DENSE, TERMS, is_metadata_name, seq_parts, term
 
 Filter = Any  # a filter or a condition in the types of one interface to Qdrant
 IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
@@ -159,7 +159,8 @@ def _equals(dialect: Dialect, field: str, value: Scalar) -> Filter:
         return dialect.ids([value] if isinstance(value, str) and is_id(value) else [])
     if value is None:
         present = dialect.any_of(TERMS, [term(field)])
-        return dialect.ids([]) if field in NEVER_EMPTY else dialect.every([], but=[present])
+        never = field in NEVER_EMPTY or field in ALWAYS
+        return dialect.ids([]) if never else dialect.every([], but=[present])
     if isinstance(value, datetime):
         time = stamp(value, field)
         return dialect.during(json_path(field), {"gte": time, "lte": time})

@@ -306,8 +306,8 @@ class Shards:
         if is_temporary:
             path.mkdir(parents=True)
             self.sidecar = wanted
-            self.notes.create(dimensions=wanted.dimensions, logs=False)
-            self.journal.create(dimensions=None, logs=False)
+            self.notes.create(dimensions=wanted.dimensions, is_temporary=True)
+            self.journal.create(dimensions=None, is_temporary=True)
         else:
             if not path.exists():
                 _create(path, wanted)

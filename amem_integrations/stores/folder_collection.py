@@ -26,6 +26,15 @@ HNSW_FROM = 10_000  # the engine's own threshold
 EF = 128  # of searches over a graph; the default loses 5 % of the neighbours at 10,000 notes
 PAGE = 256  # points; a call holds the GIL, so none should be long
 MAX_VALUES = 1_000_000
+FEW = 256  # points, among which everything is found quickly
+NEEDED = (
+    "namespace",
+    "buried",
+    "owing",
+    "open",
+    "seq",
+    "last",
+)  # indexes without which no order and no values are known
 
 _LOCKED = "WouldBlock"
 _SCHEMAS: Mapping[IndexKind, Any] = {
@@ -98,9 +107,14 @@ class FolderCollection:
     ) -> None:
         self._path, self._indexes, self._lock, self._forgotten = path, indexes, lock, forgotten
         self._shard: edge.EdgeShard
+        self._lacking, self._few = dict[str, IndexKind](), FEW
 
-    def create(self, *, dimensions: int | None, logs: bool = True) -> None:
-        """Make a new shard; without `dimensions` its points have no dense vector, without `logs` it outlives no kill."""
+    def create(self, *, dimensions: int | None, is_temporary: bool = False) -> None:
+        """Make a new shard; without `dimensions` its points have no dense vector.
+
+        A temporary one outlives no kill. It is made in a third of the time: most indexes, without which filters find the
+        same, come when there are some points.
+        """
         rows = edge.MultiVectorConfig(edge.MultiVectorComparator.MaxSim)
         dense = dimensions and edge.EdgeVectorParams(
             dimensions, edge.Distance.Cosine, multivector_config=rows
@@ -109,12 +123,14 @@ class FolderCollection:
             vectors={DENSE: dense} if dense else None,
             sparse_vectors=_WORDS,
             optimizers=edge.EdgeOptimizersConfig(indexing_threshold=NO_HNSW),
-            wal_enabled=logs,
+            wal_enabled=not is_temporary,
         )
         with self._using():
             self._path.mkdir(parents=True)
             self._shard = edge.EdgeShard.create(str(self._path), config)
-            self._make_indexes(self._indexes)
+            if is_temporary:
+                self._lacking = {f: k for f, k in self._indexes.items() if f not in NEEDED}
+            self._make_indexes(self._indexes.keys() - self._lacking.keys())
 
     def load(self) -> None:
         """Open the shard, with the indexes an earlier version did not make.
@@ -125,8 +141,7 @@ class FolderCollection:
         """
         with self._using():
             self._shard = edge.EdgeShard.load(str(self._path))
-            missing = self._indexes.keys() - self._shard.info().payload_schema.keys()
-            self._make_indexes({field: self._indexes[field] for field in missing})
+            self._make_indexes(self._indexes.keys() - self._shard.info().payload_schema.keys())
 
     def retrieve(
         self, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
@@ -143,6 +158,11 @@ class FolderCollection:
         """Write those of the points whose ids are not there, some in one operation of the log."""
         for page in _pages(points):
             self._upsert(page, edge.UpdateMode.InsertOnly)
+        self._few -= len(points)
+        if self._lacking and self._few < 0:
+            with self._using():
+                self._make_indexes(self._lacking)
+                self._lacking = {}
 
     def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
         """Replace each point whose stored `token` is the one given."""
@@ -271,9 +291,10 @@ class FolderCollection:
         with self._using():
             self._shard.update(edge.UpdateOperation.upsert_points(new, update_mode=mode))
 
-    def _make_indexes(self, indexes: Mapping[str, IndexKind]) -> None:
-        for field, kind in indexes.items():
-            self._shard.update(edge.UpdateOperation.create_field_index(field, _SCHEMAS[kind]))
+    def _make_indexes(self, fields: Iterable[str]) -> None:
+        for field in fields:
+            schema = _SCHEMAS[self._indexes[field]]
+            self._shard.update(edge.UpdateOperation.create_field_index(field, schema))
 
     def _page(self, request: edge.ScrollRequest) -> tuple[list[Point], Any]:
         with self._using():
@@ -301,7 +322,7 @@ def _spelled(number: int) -> str:
 def _edge_point(point: Point) -> edge.Point:
     vectors: dict[str, Any] = {}
     if point.dense is not None:
-        vectors[DENSE] = point.dense
+        vectors[DENSE] = point.dense.tolist()  # an array takes longer to convert
     if point.lexical is not None:
         vectors[LEXICAL] = edge.SparseVector(*point.lexical)
     return edge.Point(point.id, vectors, point.payload)

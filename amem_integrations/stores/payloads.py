@@ -50,6 +50,7 @@ SEARCHED = (
     "content", "speaker", "source", "kind", "origin", "thread", "key", "keywords", "tags", "attributes_source",
     "state", "superseded_by",
 )  # fmt: skip
+ALWAYS = frozenset({"content", "source", "kind", "origin", "state"})  # which no note lacks
 DECISION = ("token", "call", "note", "rev", "stage", "seq", "attempt", "phase")
 
 # What of a note and of a record no filter names.
@@ -386,7 +387,7 @@ def _bytes_of(value: object, *, is_text: bool = False) -> int:
 def term(field: str, value: str | float | None = None) -> str:
     """Return `field=value` as one string, equal for equal values; without a value the field alone.
 
-    A bool is no number, and 1 is 1.0. `field` alone is stored with every field that is not empty.
+    A bool is no number, and 1 is 1.0. `field` alone is stored with every field that may be empty and is not.
     """
     name = field.replace("=", r"\=")
     if value is None:
@@ -416,7 +417,8 @@ def _terms(note: Note) -> list[str]:
 def _terms_of(field: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
     if value is None or (isinstance(value, Sequence) and not isinstance(value, str) and not value):
         return
-    yield term(field)
+    if field not in ALWAYS:
+        yield term(field)
     if isinstance(value, Mapping):
         for name, item in value.items():
             if isinstance(name, str) and "." not in name and is_metadata_name(name):
