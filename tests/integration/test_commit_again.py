@@ -6,7 +6,7 @@ import pytest
 from support import models
 
 from amem_integrations import AgenticMemory, MemoryConfig
-from amem_integrations.ports import OPS_KEPT
+from amem_integrations.journal.erasure import MOST_EARLIER
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -28,8 +28,8 @@ def planned(request, tmp_path):
 
 
 def busy(memory, note_id):
-    """Write a note so often that it has forgotten its earlier operations."""
-    for number in range(OPS_KEPT + 1):
+    """Write a note so often that its earliest edits are forgotten."""
+    for number in range(MOST_EARLIER + 1):
         memory.update(note_id, namespace=ANN, metadata={"n": number})
 
 
@@ -53,13 +53,13 @@ def test_what_was_taken_back_since_does_not_come_back(planned):
 def test_a_plan_whose_updates_were_all_rejected_is_recorded_once(planned):
     memory, one, plan = planned
     rejected = {plan.notes[0].updates[0].id: False}
-    assert len(memory.commit(plan, decisions=rejected, namespace=ANN).proposals) == 1
+    assert len(memory.commit(plan, answers=rejected, namespace=ANN).proposals) == 1
     before = state(memory)
-    assert memory.commit(plan, decisions=rejected, namespace=ANN).proposals == ()
+    assert memory.commit(plan, answers=rejected, namespace=ANN).proposals == ()
     assert state(memory) == before
     busy(memory, one)
     before = state(memory)
-    assert memory.commit(plan, decisions=rejected, namespace=ANN).proposals == ()
+    assert memory.commit(plan, answers=rejected, namespace=ANN).proposals == ()
     assert state(memory) == before
 
 
