@@ -195,9 +195,7 @@ def test_an_approved_link_keeps_to_the_most_that_a_note_holds(open_memory):
     memory = open_memory(models.link_to_first, max_links=1, recent=1, candidates=1)
     memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
     memory.approve([made.id for made in memory.proposals(namespace=ANN)], namespace=ANN)
-    notes = {note.id: note for note in memory.get_all(namespace=ANN)}
-    assert all(len(note.links) <= 1 for note in notes.values())
-    assert all(i in notes[target].links for i, note in notes.items() for target in note.links)
+    assert [len(note.links) for note in memory.get_all(namespace=ANN)] == [1, 1, 1]
 
 
 def test_a_reviewers_words_are_for_one_entry_only(waiting):
@@ -229,14 +227,16 @@ def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
     (note,) = plan.notes
     (link,), (update,) = note.links, note.updates
     assert link.rejected == update.rejected == "it waits for a review"
-    report = memory.commit(plan, namespace=ANN, decisions={link.id: True, update.id: False})
-    assert (report.links, report.evolved, len(report.proposals)) == (1, (), 1)
-    assert proposed(memory, "link") == []
-    assert proposed(memory, "evolve")[0].data["rejected"] == "rejected by a reviewer"
+    report = memory.commit(plan, namespace=ANN, answers={link.id: True, update.id: False})
+    assert (report.links, report.evolved, report.proposals) == (1, (), ())
+    assert memory.proposals(namespace=ANN) == []
+    (no,) = [c for c in memory.history(None, namespace=ANN) if c.kind == "evolve"]
+    assert (no.state, no.after["why"]) == ("rejected", "rejected by a reviewer")
     before = state(memory)
-    memory.commit(plan, namespace=ANN, decisions={link.id: True, update.id: False})
+    memory.commit(plan, namespace=ANN, answers={link.id: True, update.id: False})
     assert state(memory) == before
-    assert len(memory.proposals(namespace=ANN)) == 1
+    memory.approve(no.id, namespace=ANN)  # after all
+    assert len(memory.get_all(namespace=ANN)[0].contexts) == 2
 
 
 def test_a_link_is_decided_by_yes_or_no(open_memory):
@@ -245,9 +245,9 @@ def test_a_link_is_decided_by_yes_or_no(open_memory):
     raw = memory.add(SAID[1], namespace=ANN, evolve=False)
     memory.construct([raw.id], namespace=ANN)
     plan = memory.propose([raw.id], namespace=ANN)
-    for decisions in ({plan.notes[0].links[0].id: {"context": "x"}}, {"nobody": True}):
+    for answers in ({plan.notes[0].links[0].id: {"context": "x"}}, {"nobody": True}):
         with pytest.raises(InvalidInputError):
-            memory.commit(plan, namespace=ANN, decisions=decisions)
+            memory.commit(plan, namespace=ANN, answers=answers)
 
 
 @pytest.mark.parametrize("gone", [0, 1])
