@@ -223,8 +223,9 @@ class Steps:
                 done = await call(self.memory.commit, plan, namespace=space, answers=answers)
             planned = _planned(plan)
             if planned and not (done.links or done.evolved or done.superseded or done.proposals):
-                notes = await self._notes(call, space, planned)
-                done = _with_what_shows(done, planned, notes)
+                new = [note["id"] for note in plan["notes"]]
+                notes = await self._notes(call, space, planned, new)
+                done = _with_what_shows(done, planned, new, notes)
             before = EvolutionReport(
                 constructed=tuple(state["evolution"].get("constructed", ())),
                 failed=state["evolution"].get("failed", {}),
@@ -252,9 +253,11 @@ class Steps:
             return self.namespace
         return check_namespace(state["namespace"])
 
-    async def _notes(self, call: Call, space: Namespace, planned: Sequence[Planned]) -> list[Note]:
-        """Return the notes that are planned to change, and those that give rise to it."""
-        ids = {each for cause, _, item in planned for each in (cause, item["target"])}
+    async def _notes(
+        self, call: Call, space: Namespace, planned: Sequence[Planned], new: Sequence[str] = ()
+    ) -> list[Note]:
+        """Return the notes that are planned to change, those that give rise to it, and some new ones."""
+        ids = {each for cause, _, item in planned for each in (cause, item["target"])}.union(new)
         where = {"id": {"$in": sorted(ids)}}
         return await call(self.memory.get_all, namespace=space, where=where, limit=len(ids))
 
@@ -356,9 +359,9 @@ def _usable(answer: object, kind: str) -> bool:
 
 
 def _with_what_shows(
-    done: EvolutionReport, planned: Sequence[Planned], notes: Sequence[Note]
+    done: EvolutionReport, planned: Sequence[Planned], new: Sequence[str], notes: Sequence[Note]
 ) -> EvolutionReport:
-    """Return the report with the links, updates and supersessions planned that the notes show."""
+    """Return the report with what was planned for new notes and the notes show."""
     shows = {("link", note.id, target) for note in notes for target in note.links}
     shows |= {("entry", entry.cause, note.id) for note in notes for entry in note.contexts}
     shows |= {("supersession", newer, note.id) for note in notes for newer in note.supersessions}
@@ -366,8 +369,10 @@ def _with_what_shows(
     for cause, kind, item in planned:
         if (kind, cause, item["target"]) in shows:
             shown[kind].append(item["target"])
+    finished = {note.id for note in notes if note.state == "done"}
     return replace(
         done,
+        done=tuple(note_id for note_id in new if note_id in finished),
         links=len(shown["link"]),
         evolved=tuple(dict.fromkeys(shown["entry"])),
         superseded=tuple(dict.fromkeys(shown["supersession"])),

@@ -301,6 +301,7 @@ class Shards:
         self.path, self.pid, self._is_temporary = path, os.getpid(), is_temporary
         self.lock = threading.RLock()
         self.is_open, self.descriptor = False, None
+        self.counter: int | None = None  # the open file that says how many bytes are forgotten
         self.notes, self.journal = _shards(path, self.lock, self._count)
         settle(path)
         if is_temporary:
@@ -316,8 +317,7 @@ class Shards:
             self._load()
         self.power_was_cut = self.sidecar.power_was_cut and not is_temporary
         self.forgotten = _read_number(path / "forgotten")
-        # Looking up the path for every write would make an event loop wait for the disk.
-        self.descriptor = os.open(path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
+        self._open_descriptors()
         try:
             self._note_opening()
         except StoreError:
@@ -415,7 +415,7 @@ class Shards:
         finally:
             self._let_go()
             self._load()
-            self.descriptor = os.open(self.path, os.O_RDONLY) if hasattr(os, "fstatvfs") else None
+            self._open_descriptors()
             self._note_opening()
         self.forgotten = 0
 
@@ -451,17 +451,25 @@ class Shards:
     def _let_go(self, *, flush: bool = False) -> None:
         if self.is_open:
             self.is_open = False
-            if self.descriptor is not None:
-                os.close(self.descriptor)
-                self.descriptor = None
+            for descriptor in (self.descriptor, self.counter):
+                if descriptor is not None:
+                    os.close(descriptor)
+            self.descriptor = self.counter = None
             for _, shard in self._named():
                 shard.close(flush=flush)
+
+    def _open_descriptors(self) -> None:
+        """Open what every write looks at or writes: to look paths up would make an event loop wait for the disk."""
+        if hasattr(os, "fstatvfs"):
+            self.descriptor = os.open(self.path, os.O_RDONLY)
+            self.counter = os.open(self.path / "forgotten", os.O_RDWR | os.O_CREAT, 0o600)
 
     def _count(self, gone: int) -> None:
         if gone:
             self.forgotten += gone
-            with suppress(OSError):  # it is an estimate
-                (self.path / "forgotten").write_text(str(self.forgotten))
+            if self.counter is not None:
+                with suppress(OSError):  # it is an estimate
+                    os.pwrite(self.counter, f"{self.forgotten:<20}".encode(), 0)
 
 
 def _shards(

@@ -162,7 +162,7 @@ async def by_langchains_models(memory: AgenticMemory, text: str) -> None:
     )
     chat = GenericFakeChatModel(messages=iter([reply] * 9))
     options: Any = {"model": chat, "embedder": Slow()}
-    with await asyncio.to_thread(open_memory, ":memory:", **options) as other:
+    async with await asyncio.to_thread(open_memory, ":memory:", **options) as other:
         await other.aadd(text, namespace=ANN)
         await other.asearch(text, namespace=ANN)
     await memory.asearch(text, namespace=ANN)

@@ -179,7 +179,7 @@ def test_one_message_that_cannot_be_stored_does_not_stop_the_others(memory: Agen
 
 
 def test_a_message_over_the_limit_is_stored_up_to_it() -> None:
-    config = MemoryConfig(max_content_chars=100, split=False)
+    config = MemoryConfig(max_content_chars=100)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
         messages = [("user", "Oslo! " * 40), ("assistant", "I see.")]
         remember_node(memory, namespace=ANN).invoke({"messages": messages})
