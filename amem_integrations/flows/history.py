@@ -284,9 +284,8 @@ class _Undoing:
             if is_item:
                 await self._switch_back([one for one in group if isinstance(one, FoundItem)])
                 continue
-            for one in group:
-                if isinstance(one, FoundEdit):
-                    await self._edit_back_if_free(one)
+            for edited in group:
+                await self._edit_back_if_free(edited.id)
         return self._report()
 
     async def of_model(self, model: str | None, since: datetime | None) -> UndoReport:
@@ -363,14 +362,17 @@ class _Undoing:
                 made |= await toggle_all(writer, mine, batch)
         return {place: made[place] for place in switches if place in made}
 
-    async def _edit_back_if_free(self, found: FoundEdit) -> None:
-        try:
-            made = await self._edit_back(found)
-        except RevisionConflictError as error:
-            self.skipped[found.id] = str(error)
-            return
-        self.undone.append(found.id)
-        self.changes.append(made.id)
+    async def _edit_back_if_free(self, change_id: str) -> None:
+        # What was taken back before has changed the note.
+        for found in await find_changes(self.runtime, self.space, [change_id]):
+            if isinstance(found, FoundEdit):
+                try:
+                    made = await self._edit_back(found)
+                except RevisionConflictError as error:
+                    self.skipped[change_id] = str(error)
+                else:
+                    self.undone.append(change_id)
+                    self.changes.append(made.id)
 
     async def _edit_back(self, found: FoundEdit) -> Change:
         """Give the fields of a note back what they held before an edit, by another edit or correction."""
