@@ -279,12 +279,13 @@ def test_approved_entries_are_written_and_no_model_is_asked_again(
     assert len(model.requests) == asked
 
 
-def test_rejected_entries_are_not_written_but_kept_as_proposals(said: AgenticMemory) -> None:
+def test_rejected_entries_are_not_written_but_kept_in_the_history(said: AgenticMemory) -> None:
     graph, entries = reviewing(said)
     report = graph.invoke(Command(resume=False), CONFIG)["evolution"]
     assert added(said) == {}
-    assert len(report["proposals"]) == len(entries)
-    assert report["links"] == 3
+    rejected = [one for one in said.history(None, namespace=ANN) if one.state == "rejected"]
+    assert {one.id for one in rejected} == {entry["id"] for entry in entries}
+    assert (said.proposals(namespace=ANN), report["links"]) == ([], 3)
 
 
 async def test_each_entry_can_be_approved_edited_or_rejected(said: AgenticMemory) -> None:

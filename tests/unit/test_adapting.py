@@ -368,7 +368,7 @@ def test_a_hit_is_json_with_all_but_its_content():
         "links": [],
         "speaker": "Ann",
         "kind": "statement",
-        "sources": [],
+        "origin": "conversation", "passage": None,
         "source": "user",
         "thread": "t",
         "at": "2023-05-08T00:00:00+00:00",

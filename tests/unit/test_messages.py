@@ -80,7 +80,7 @@ def test_roles_are_known_by_all_their_names(memory):
 
 
 def test_of_a_message_over_the_limit_the_beginning_is_stored():
-    config = MemoryConfig(max_content_chars=100, split=False)
+    config = MemoryConfig(max_content_chars=100)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
         chat = [{"role": "user", "content": "Hello"}, {"role": "user", "content": "so " * 100}]
         notes = memory.add_messages(chat, namespace=ANN, thread="t")

@@ -14,8 +14,10 @@ RUN_TIME = [
     "work",
 ]  # fmt: skip
 
+IN_THREADS = ["compact", "optimize", "flush"]  # upkeep, whose twins say so
 
-@pytest.mark.parametrize("name", RUN_TIME)
+
+@pytest.mark.parametrize("name", [*RUN_TIME, *IN_THREADS])
 def test_a_method_and_its_twin_take_and_return_the_same(name):
     method, twin = getattr(AgenticMemory, name), getattr(AgenticMemory, f"a{name}")
     assert inspect.signature(method) == inspect.signature(twin)
@@ -42,4 +44,4 @@ def test_there_is_no_twin_without_a_method():
         if not name.startswith("_")
     }
     # `aclose` also ends what the running loop holds.
-    assert twins <= public == {*(f"a{name}" for name in RUN_TIME), "aclose"}
+    assert twins <= public == {*(f"a{name}" for name in (*RUN_TIME, *IN_THREADS)), "aclose"}
