@@ -89,7 +89,8 @@ def failures(
             text = storable(reasons[note.id])
             sources = seen.sources_of([text], [note])
             by = call.runtime.model_name
-            item = Item(kind="failure", to=note.id, by=by, text=text, sources=sources)
+            data = {"stage": "construct" if note.own_entry is None else "link"}
+            item = Item(kind="failure", to=note.id, by=by, text=text, sources=sources, data=data)
             made.append(call.decide(note, "failure", note.next_attempts.failure, [item]))
     return made
 

@@ -97,7 +97,8 @@ def _decisions(job: _Job, *, failed: bool) -> list[Decision]:
     reasons = {**job.said.failed, **proposal.failed}
     if failed and reasons:
         seen = SourceFinder().show([*job.batch.before, *job.batch.notes, *proposal.shown.values()])
-        made += failures(job.call, job.batch.notes, reasons, seen)
+        now_are = [notes.get(note.id, note) for note in job.batch.notes]
+        made += failures(job.call, now_are, reasons, seen)
     return made
 
 

@@ -120,7 +120,9 @@ def test_what_was_added_to_an_earlier_note_is_shown_in_full_or_not_at_all(opened
     )
 
     def remark(request):
-        return models.update_first(next(texts))(request)
+        (note,) = request.inputs["notes"]
+        (trip,) = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "kayak trip"]
+        return {"notes": [{"id": note["alias"], "updates": [{"to": trip, "c": next(texts)}]}]}
 
     memory = opened(models.model(remark))
     memory.add("kayak trip", namespace=ANN)
@@ -141,7 +143,7 @@ def test_an_outdated_note_says_so(opened):
 
 
 def test_the_turns_before_are_as_many_as_fit(opened):
-    memory = opened(split=False)
+    memory = opened()
     for n in range(30):
         memory.add(f"short turn {n}", namespace=ANN, thread="t", evolve=n > 28)
     before = memory.model.asked("construct")[-1].inputs["before"]
@@ -157,15 +159,6 @@ def test_text_is_cut_between_words_and_says_so(text):
     assert len(cut) <= 100
     assert cut.endswith(" …")
     assert set(cut.split()) <= {"kayak", "…"} or " " not in text
-
-
-def test_the_parts_of_a_long_text_are_shown_as_going_on(opened):
-    memory = opened(split_tokens=20)
-    memory.add("I paint boats of wood. " * 8, namespace=ANN, speaker="Ann")
-    (request,) = memory.model.asked("construct")
-    assert "[n1] Ann: I paint" in request.prompt
-    assert "[n2] Ann (continued): I paint" in request.prompt
-    assert "conversation" not in request.prompt
 
 
 def test_notes_of_no_thread_are_not_shown_as_a_conversation(opened):

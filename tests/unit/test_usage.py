@@ -44,7 +44,7 @@ def test_a_model_is_counted_by_the_name_that_notes_and_history_have(model, name)
     with opened(model) as memory:
         note = memory.add("I joined a choir", namespace=ANN)
         (change,) = memory.history(note.id, namespace=ANN)[1:2]
-        assert (change.kind, change.model, note.contexts[0].model) == ("construct", name, name)
+        assert (change.kind, change.by, note.contexts[0].model) == ("construct", name, name)
         usage = memory.stats()["usage"]
         assert usage["models"] == {name: usage["total"]}
         assert usage["models"][name]["calls"] == 1
