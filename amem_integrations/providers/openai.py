@@ -5,26 +5,264 @@ OpenAI itself, and with `base_url` also vLLM, Ollama, SGLang, LM Studio, llama.c
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, Literal
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
-from ..errors import ConfigurationError, ModelReplyError
-from ..ports import Completion, ModelRequest, Vector
+from ..errors import ConfigurationError, MissingExtraError, ModelReplyError, ModelUnavailableError
+from ..ports import Completion, ModelRequest
 from ..runtime import resolve, run
-from ._openai_endpoint import Endpoint, full_message, is_about_format, is_too_long, sdk
-from ._openai_format import RequestFormat, completion
+from ..stored_note import Vector
 from ._reading import Prefixes, Truncation, prefixed, prefixes_of
 
 __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
 
-_STRUCTURED = ("auto", "schema", "words")
+_MAX_DETAIL = 300
 _MIN_CUT = 256  # characters; a text shorter than this is never too long for an embedder
 
+# What the messages of endpoints say, in whatever words.
+_TOO_LONG = re.compile(
+    r"(?i)context[ _](?:length|size|window)|maximum (?:model|input|prompt) length"
+    r"|(?:prompt|input).{0,80}too (?:long|large)"
+)
+_FILTERED = re.compile(r"(?i)content_filter|content management policy")
+_NO_MODEL = re.compile(
+    r"(?i)model_not_found|\bmodel\b.{0,160}(?:not found|does not exist)|no models? loaded|failed to load model"
+)
+_BAD_KEY = re.compile(r"(?i)api[ _]key.{0,20}(in|not )valid|(invalid|incorrect) api[ _]key")
+_NO_SYSTEM = re.compile(r"(?i)system (?:role|message)|roles must alternate")
+_FORMAT = re.compile(rf"(?i)response_format|json_schema|grammar|{_NO_SYSTEM.pattern[4:]}")
+_TITLES = {"default", "title"}  # keywords of a schema that tell a model nothing
+_EXPLAINED = {*_TITLES, "description", "additionalProperties", "required"}
 
-class OpenAIChatModel:
+
+class _Client:
+    """The clients for one model: one for all threads, and one for each event loop.
+
+    An asynchronous client works only on the loop of its first request; on another one it fails with
+    "event loop is closed". These clients also close each connection after its response, because a
+    connection that is kept would outlive a short loop such as that of `asyncio.run`.
+    """
+
+    name: str
+
+    def __init__(self, model: str, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401
+        self._key = _checked_key(key or os.environ.get("OPENAI_API_KEY"))
+        key = self._key or (url and "unused")  # local servers need no key, but the SDK requires one
+        self._options = {**options, "base_url": url, "api_key": key}
+        openai = _sdk()
+        try:
+            self._client = openai.OpenAI(**self._options)
+        except openai.OpenAIError as error:
+            raise ConfigurationError(
+                "no API key: set OPENAI_API_KEY, or pass api_key=…; for another endpoint base_url=…"
+            ) from error
+        # The SDK imports these now, not on an event loop.
+        _ = self._client.chat.completions, self._client.embeddings
+        # Without a password or a key in it.
+        self._url = re.sub(r"(?<=//)[^/@]*@|/?([?#].*)?$", "", str(self._client.base_url))
+        self._where = f"{model!r} at {self._url}"
+        # The client is part of a reference cycle: its sockets could be collected before it closes them.
+        finalize(self, self._client.close)
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        """Return the model and its endpoint, without the key."""
+        return f"{type(self).__name__}({self.name!r}, base_url={self._url!r})"
+
+    def close(self) -> None:
+        """Close idle connections. The synchronous methods cannot be used after it."""
+        self._client.close()
+
+    async def _async_client(self) -> Any:  # noqa: ANN401 - openai.AsyncOpenAI
+        """Return the client of the running event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            client = self._by_loop.get(loop)
+        if client is None:
+            headers = {**(self._options.get("default_headers") or {}), "Connection": "close"}
+            options = {**self._options, "default_headers": headers}
+            # In a thread, because it reads the certificate authorities from disk.
+            client = await asyncio.to_thread(_sdk().AsyncOpenAI, **options)
+            with self._lock:
+                client = self._by_loop.setdefault(loop, client)
+        return client
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Translate the errors of the SDK into those of this package."""
+        try:
+            yield
+        except _sdk().APIError as error:
+            raise self._translated(error) from error
+        except json.JSONDecodeError as error:
+            raise self._malformed(error.doc) from error
+
+    def _malformed(self, response: object) -> Exception:
+        """Return the error for a response that does not have the form of this API."""
+        text = str(getattr(response, "error", None) or response)
+        if _TOO_LONG.search(text):  # some servers send this error with status 200
+            return ModelReplyError(f"{self._where} refused the request ({self._excerpt(text)})")
+        return ModelUnavailableError(
+            f"{self._where} did not answer like an OpenAI-compatible endpoint "
+            f"({self._excerpt(text)!r}); check base_url, which often ends in /v1"
+        )
+
+    def _translated(self, error: Exception) -> Exception:
+        status, message = _status(error), _message(error)
+        if status in {401, 403} or (status == 400 and _BAD_KEY.search(message)):  # noqa: PLR2004
+            # The endpoint's own message can contain parts of the key.
+            return ConfigurationError(
+                f"{self._where} refused access (HTTP {status}); check the API key"
+            )
+        detail = self._excerpt(message) or type(error).__name__
+        if status in {404, 405} or (status == 400 and _NO_MODEL.search(message)):  # noqa: PLR2004
+            return ConfigurationError(
+                f"{self._where} was not found ({detail}); check the name of the model and base_url"
+            )
+        if status in {400, 413, 422} or _is_about_format(error):
+            return ModelReplyError(f"{self._where} refused the request ({detail})")
+        return ModelUnavailableError(f"{self._where} did not answer ({detail}); try again later")
+
+    def _excerpt(self, text: str) -> str:
+        """Return the beginning of a text on one line, without the key."""
+        line = " ".join(text.split())
+        return (line.replace(self._key, "…") if self._key else line)[:_MAX_DETAIL]
+
+
+def _sdk() -> Any:  # noqa: ANN401 - its types differ between versions
+    """Return the openai module.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        return import_module("openai")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("openai", "openai") from error
+
+
+def _checked_key(key: str | None) -> str | None:
+    """Return the key without surrounding white space; one read from a file often ends in a line break."""
+    key = (key or "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigurationError(
+            "the API key contains characters that an HTTP header cannot carry; check OPENAI_API_KEY or api_key"
+        )
+    return key or None
+
+
+def _status(error: Exception) -> int:
+    return getattr(error, "status_code", None) or 0
+
+
+def _message(error: Exception) -> str:
+    """Return the whole message of an endpoint, with codes and types.
+
+    The SDK's own text omits a body that does not have the form of OpenAI's errors.
+    """
+    body = getattr(error, "body", None)
+    return str(error) if not body or str(body) in str(error) else f"{error} - {body}"
+
+
+def _is_about_format(error: Exception) -> bool:
+    """Return whether another request format may help.
+
+    An error of the server (5xx) counts only if it names the format: some servers fail that way on a
+    parameter they do not know.
+    """
+    status, message = _status(error), _message(error)
+    if any(other.search(message) for other in (_TOO_LONG, _FILTERED, _NO_MODEL, _BAD_KEY)):
+        return False
+    return status in {400, 422} or (status >= 500 and _FORMAT.search(message) is not None)  # noqa: PLR2004
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RequestFormat:
+    """One format of a chat request: endpoints and models differ in what they accept.
+
+    Attributes:
+        response: Whether the reply is requested by JSON schema (`"schema"`), or in the words of the prompt (`"words"`).
+        fixed: Whether `response` has no fallback.
+        temperature: Whether a temperature is sent.
+        system: Whether there is a system message; if not, its text precedes the prompt.
+        limit: Name of the parameter for the most tokens of a reply.
+    """
+
+    response: str = "schema"
+    fixed: bool = False
+    temperature: bool = True
+    system: bool = True
+    limit: str = "max_tokens"
+
+    def fallback(self, message: str) -> _RequestFormat | None:
+        """Return the format to try after the endpoint's error message, or None if there is no other."""
+        if self.temperature and "temperature" in message.lower():
+            return replace(self, temperature=False)
+        if self.limit == "max_tokens" and "max_completion_tokens" in message.lower():
+            return replace(self, limit="max_completion_tokens")
+        if self.system and _NO_SYSTEM.search(message):
+            return replace(self, system=False)
+        is_last = self.fixed or self.response == "words"
+        return None if is_last else replace(self, response="words")
+
+    def arguments(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the messages, and how the reply is requested."""
+        prompt, system, more = request.prompt, request.system, {}
+        if self.response == "words":
+            # What the fields mean is explained by the prompt.
+            schema = json.dumps(
+                _schema(request.reply.model_json_schema(), strict=False), ensure_ascii=False
+            )
+            prompt += f"\n\nAnswer with JSON only, of this JSON schema:\n{schema}"
+        else:
+            schema = _schema(request.reply.model_json_schema(), strict=True)
+            wanted = {"name": request.reply.__name__, "schema": schema, "strict": True}
+            more = {"response_format": {"type": "json_schema", "json_schema": wanted}}
+        if not (system and self.system):
+            prompt, system = f"{system}\n\n{prompt}".strip(), ""
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": prompt}]
+        return {"messages": messages if system else messages[1:], **more}
+
+
+def _schema(node: Any, *, strict: bool) -> Any:  # noqa: ANN401 - any part of a schema
+    """Return a JSON schema without titles and defaults.
+
+    In a `strict` one every object is closed and every field required: endpoints that constrain decoding by a schema
+    require this form; it also keeps a model from omitting the fields that have a default. Another one has no
+    descriptions either.
+    """
+    if isinstance(node, list):
+        return [_schema(part, strict=strict) for part in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return {"$ref": node["$ref"]}
+    dropped = _TITLES if strict else _EXPLAINED
+    made = {
+        key: {name: _schema(part, strict=strict) for name, part in value.items()}
+        if key in {"properties", "$defs"}
+        else _schema(value, strict=strict)
+        for key, value in node.items()
+        if key not in dropped
+    }
+    if strict and node.get("type") == "object":
+        made |= {"additionalProperties": False, "required": list(node.get("properties", {}))}
+    return made
+
+
+class OpenAIChatModel(_Client):
     """A chat model of the Chat Completions API.
 
     With `structured="auto"` the reply is requested by JSON schema, and in words from then on if the endpoint
@@ -71,24 +309,17 @@ class OpenAIChatModel:
             MissingExtraError: The openai package is not installed.
             ConfigurationError: There is no usable API key, or `structured` is unknown.
         """
-        if structured not in _STRUCTURED:
-            known = ", ".join(map(repr, _STRUCTURED))
-            raise ConfigurationError(f"structured={structured!r} is unknown; use one of {known}")
-        self.name = model
-        self._temperature = temperature
-        self._max_tokens = max_tokens
+        if structured not in {"auto", "schema", "words"}:
+            raise ConfigurationError(
+                f"structured={structured!r} is unknown; use 'auto', 'schema' or 'words'"
+            )
+        self.name, self._temperature, self._max_tokens = model, temperature, max_tokens
         self._extra = {"extra_body": dict(extra_body)} if extra_body else {}
-        self._format = RequestFormat()
+        self._format = _RequestFormat()
         if structured != "auto":
-            self._format = RequestFormat(response=structured, fixed=True)
-        self._endpoint = Endpoint(
-            model, base_url, api_key, timeout=timeout, max_retries=max_retries, **client_options
-        )
-        _ = self._endpoint.client.chat.completions  # the SDK imports it now, not on an event loop
-
-    def __repr__(self) -> str:
-        """Return the model and its endpoint, without the key."""
-        return f"{type(self).__name__}({self.name!r}, base_url={self._endpoint.url!r})"
+            self._format = _RequestFormat(response=structured, fixed=True)
+        options = {"timeout": timeout, "max_retries": max_retries, **client_options}
+        super().__init__(model, base_url, api_key, **options)
 
     def generate(self, request: ModelRequest) -> Completion:
         """Return the model's answer; a refusal is returned as its text.
@@ -99,49 +330,67 @@ class OpenAIChatModel:
                 model used all its tokens before it answered.
             ConfigurationError: The key, the model's name or the base URL is wrong.
         """
-        return run(self._generate(self._endpoint.client, request))
+        return run(self._generate(self._client, request))
 
     async def agenerate(self, request: ModelRequest) -> Completion:
         """Return the model's answer, like `generate`, on the running event loop."""
-        return await self._generate(await self._endpoint.async_client(), request)
-
-    def close(self) -> None:
-        """Close idle connections. The synchronous methods cannot be used after it."""
-        self._endpoint.close()
+        return await self._generate(await self._async_client(), request)
 
     async def _generate(self, client: Any, request: ModelRequest) -> Completion:  # noqa: ANN401
         create, used = client.chat.completions.create, self._format
-        with self._endpoint.errors():
+        with self._errors():
             while True:
-                arguments = used.arguments(request, self._temperature, self._max_tokens)
+                arguments = {"model": self.name, **used.arguments(request), **self._extra}
+                if used.temperature and self._temperature is not None:
+                    arguments["temperature"] = self._temperature
+                if self._max_tokens is not None:
+                    arguments[used.limit] = self._max_tokens
                 try:
-                    response = await resolve(create(model=self.name, **arguments, **self._extra))
-                except sdk().APIStatusError as error:
-                    fallback = (
-                        used.fallback(full_message(error)) if is_about_format(error) else None
-                    )
-                    if fallback is None:
+                    response = await resolve(create(**arguments))
+                except _sdk().APIStatusError as error:
+                    other = used.fallback(_message(error)) if _is_about_format(error) else None
+                    if other is None:
                         raise
-                    used = fallback
+                    used = other
                 else:
                     return self._completion(response, used)
 
-    def _completion(self, response: Any, used: RequestFormat) -> Completion:  # noqa: ANN401
+    def _completion(self, response: Any, used: _RequestFormat) -> Completion:  # noqa: ANN401
         choice = next(iter(getattr(response, "choices", None) or ()), None)
         message = getattr(choice, "message", None)
         if choice is None or message is None:
-            raise self._endpoint.malformed(response)
+            raise self._malformed(response)
         self._format = used
-        read = completion(response, message)
-        if not read.text and choice.finish_reason == "length":
+        text = _answer(message)
+        if not text and choice.finish_reason == "length":
             raise ModelReplyError(
                 f"{self!r} used all its tokens before it answered; raise max_tokens, or turn its "
                 "reasoning off"
             )
-        return read
+        usage = getattr(response, "usage", None)
+        counts = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
+        sent, received = (count if isinstance(count, int) else 0 for count in counts)
+        return Completion(text=text, input_tokens=sent, output_tokens=received)
 
 
-class OpenAIEmbedder:
+def _answer(message: Any) -> str:  # noqa: ANN401 - of the SDK
+    """Return the content of a message, a text or a list of parts, else a refusal; empty if there is none.
+
+    Reasoning is no answer, except where it is all there is and starts as JSON: then the endpoint's parser mistook the
+    answer for it.
+    """
+    content = getattr(message, "content", None)
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(text for text in texts if isinstance(text, str))
+    if content := content or getattr(message, "refusal", None):
+        return str(content)
+    reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+    is_json = isinstance(reasoning, str) and reasoning.lstrip()[:1] in {"{", "["}
+    return str(reasoning) if is_json else ""
+
+
+class OpenAIEmbedder(_Client):
     """An embedder of the Embeddings API, `batch_size` texts a request.
 
     Of a text that is longer than the model reads, the beginning is embedded, as local embedders do.
@@ -183,29 +432,26 @@ class OpenAIEmbedder:
             MissingExtraError: The openai package is not installed.
             ConfigurationError: There is no usable API key.
         """
-        self._model = model
         self.name = Prefixes(query_prefix or "", document_prefix or "").named(model)
-        self._prefixes = prefixes_of(model, query_prefix, document_prefix)
         self.max_tokens = max_tokens
+        self._model, self._dimensions, self._batch_size = model, dimensions, batch_size
+        self._prefixes = prefixes_of(model, query_prefix, document_prefix)
         self._truncation = Truncation(self.name, max_tokens)
         self._requested = {"dimensions": dimensions} if dimensions else {}
-        self._dimensions = dimensions
-        self._batch_size = batch_size
         self._probing = threading.Lock()
-        self._endpoint = Endpoint(
-            model, base_url, api_key, timeout=timeout, max_retries=max_retries, **client_options
-        )
-        _ = self._endpoint.client.embeddings  # the SDK imports it now, not on an event loop
-
-    def __repr__(self) -> str:
-        """Return the model and its endpoint, without the key."""
-        return f"{type(self).__name__}({self.name!r}, base_url={self._endpoint.url!r})"
+        options = {"timeout": timeout, "max_retries": max_retries, **client_options}
+        super().__init__(model, base_url, api_key, **options)
 
     @property
     def dimensions(self) -> int:
         """Length of a vector; the first access can send a request, and raise its errors."""
         with self._probing:
             return self._dimensions or len(self.embed_query("dimensions"))
+
+    @property
+    def truncated(self) -> int:
+        """Of how many texts only the beginning was read."""
+        return self._truncation.count
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows.
@@ -215,39 +461,30 @@ class OpenAIEmbedder:
             ModelReplyError: The endpoint does not accept these texts.
             ConfigurationError: The key, the model's name, the base URL or `dimensions` is wrong.
         """
-        return run(self._embed(self._endpoint.client, prefixed(self._prefixes.document, texts)))
+        return run(self._embed(self._client, prefixed(self._prefixes.document, texts)))
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vector:
         """Return the same as `embed_documents`, on the running event loop."""
-        client = await self._endpoint.async_client()
+        client = await self._async_client()
         return await self._embed(client, prefixed(self._prefixes.document, texts))
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length; errors as for documents."""
-        row: Vector = run(self._embed(self._endpoint.client, [self._prefixes.query + text]))[0]
+        row: Vector = run(self._embed(self._client, [self._prefixes.query + text]))[0]
         return row
 
     async def aembed_query(self, text: str) -> Vector:
         """Return the same as `embed_query`, on the running event loop."""
-        client = await self._endpoint.async_client()
+        client = await self._async_client()
         row: Vector = (await self._embed(client, [self._prefixes.query + text]))[0]
         return row
-
-    @property
-    def truncated(self) -> int:
-        """Of how many texts only the beginning was read."""
-        return self._truncation.count
-
-    def close(self) -> None:
-        """Close idle connections. The synchronous methods cannot be used after it."""
-        self._endpoint.close()
 
     async def _embed(self, client: Any, texts: Sequence[str]) -> Vector:  # noqa: ANN401
         if not texts and self._dimensions is None:  # only an answer tells the length of a row
             return (await self._embed(client, ["dimensions"]))[:0]
         vectors: list[list[float]] = []
         self._truncation.estimate(texts)
-        with self._endpoint.errors():
+        with self._errors():
             for start in range(0, len(texts), self._batch_size):
                 vectors += await self._batch(client, texts[start : start + self._batch_size])
         return self._unit_rows(vectors, len(texts))
@@ -262,14 +499,14 @@ class OpenAIEmbedder:
             }
             try:
                 response = await resolve(client.embeddings.create(**arguments, **self._requested))
-            except sdk().APIStatusError as error:
+            except _sdk().APIStatusError as error:
                 longest = max(map(len, texts))
-                if longest < _MIN_CUT or not is_too_long(full_message(error)):
+                if longest < _MIN_CUT or not _TOO_LONG.search(_message(error)):
                     raise
                 texts = [text[: longest // 2] for text in texts]
             else:
                 if not getattr(response, "data", None):
-                    raise self._endpoint.malformed(response)
+                    raise self._malformed(response)
                 if self.max_tokens is None:  # else it is estimated
                     self._truncation.add(sum(map(str.__ne__, texts, whole)))
                 return [x.embedding for x in sorted(response.data, key=lambda x: x.index)]

@@ -81,7 +81,7 @@ def test_a_batch_that_is_too_long_is_done_note_by_note(server, name):
         ":memory:",
         model=chat(server, max_retries=0),
         embedder=HashEmbedder(),
-        config=MemoryConfig(split=False, link=False),
+        config=MemoryConfig(link=False),
     ) as memory:
         texts = [f"{word} " * (WINDOW // 16) for word in ("one", "two", "six")]
         notes = memory.add_many(texts, namespace=("ann",))
