@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from ..decisions import Decision, Item
-from ..errors import ModelReplyError, ModelUnavailableError
+from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError
 from ..ids import end_of, time_of
 from ..kinds import Kind
 from ..notes import ContextEntry, Note
@@ -65,7 +65,7 @@ class Description:
 
     described: Mapping[str, Described] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
-    error: ModelUnavailableError | None = None
+    error: ModelUnavailableError | ConfigurationError | None = None
 
     def __add__(self, other: Description) -> Description:
         """Return what is said of both of two batches."""
@@ -100,7 +100,7 @@ async def describe(call: OpenCall, batch: Batch) -> Description:
     """Return what the model says of each note; `error` says why it did not answer about all of them."""
     try:
         return await _describe(call, batch)
-    except ModelUnavailableError as error:
+    except (ModelUnavailableError, ConfigurationError) as error:  # such as a key that was revoked
         return Description(error=error)
 
 

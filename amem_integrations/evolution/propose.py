@@ -14,7 +14,7 @@ from .. import texts
 from ..config import MemoryConfig
 from ..decisions import slot_id
 from ..embedding import embed
-from ..errors import ModelReplyError, ModelUnavailableError
+from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError
 from ..journal.writer import Writer
 from ..notes import Note
 from ..plans import (
@@ -62,7 +62,7 @@ class Proposal:
     notes: Sequence[PlannedNote] = ()
     shown: Mapping[str, Note] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
-    error: ModelUnavailableError | None = None
+    error: ModelUnavailableError | ConfigurationError | None = None
 
 
 async def propose(
@@ -78,7 +78,7 @@ async def propose(
     """
     try:
         return await _propose(call, writer, batch, fresh or {})
-    except ModelUnavailableError as error:
+    except (ModelUnavailableError, ConfigurationError) as error:  # such as a key that was revoked
         return Proposal(error=error)
 
 

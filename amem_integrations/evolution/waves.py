@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..decisions import Decision
-from ..errors import ModelUnavailableError
+from ..errors import ConfigurationError, ModelUnavailableError
 from ..journal.writer import Writer
 from ..notes import Attempts, Note
 from ..plans import EvolutionReport
@@ -26,7 +26,7 @@ class Outcome:
 
     notes: Mapping[str, Note] = field(default_factory=dict)
     report: EvolutionReport = field(default_factory=EvolutionReport)
-    error: ModelUnavailableError | None = None
+    error: ModelUnavailableError | ConfigurationError | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class _Job:
     proposal: Proposal = field(default_factory=Proposal)
 
     @property
-    def error(self) -> ModelUnavailableError | None:
+    def error(self) -> ModelUnavailableError | ConfigurationError | None:
         return self.said.error or self.proposal.error
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ..decisions import Call, Source
 from ..errors import (
     BudgetExceededError,
+    ConfigurationError,
     InvalidInputError,
     ModelUnavailableError,
     NamespaceError,
@@ -301,11 +302,13 @@ async def _limit_reached(runtime: Runtime, namespace: Namespace) -> str | None:
     return None if runtime.budget is None else await read_budget(runtime, runtime.budget, namespace)
 
 
-def _interrupted(runtime: Runtime, error: ModelUnavailableError) -> EvolutionReport:
+def _interrupted(
+    runtime: Runtime, error: ModelUnavailableError | ConfigurationError
+) -> EvolutionReport:
     """Return the report that evolution was stopped; a limit of the day is no error, and logged once."""
     limited = isinstance(error, BudgetExceededError)
     if not limited:
-        if runtime.config.on_model_error == "raise":
+        if runtime.config.on_model_error == "raise" or isinstance(error, ConfigurationError):
             raise error
         log.warning("%s; the notes are stored, a later evolve() goes on with them", error)
     return EvolutionReport(interrupted=str(error), limited=limited)

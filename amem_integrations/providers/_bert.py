@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..ports import Vector
+from ..stored_note import Vector
 
 # gelu(x) = x * Phi(x), and the logit of Phi is close to x times this polynomial of x². Fitted (minimax) on
 # |x| <= 5.6, beyond which Phi is 0 or 1 in float32; gelu is off by at most 7e-8, less than float32 rounds.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..errors import ConfigurationError, MissingExtraError
-from ..ports import Vector
+from ..stored_note import Vector
 from ._bert import Bert
 
 if TYPE_CHECKING:

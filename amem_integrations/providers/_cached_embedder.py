@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ..ports import Vector
 from ..runtime import VectorCache
+from ..stored_note import Vector
 from ._reading import Truncation
 
 Role = Literal["query", "document"]

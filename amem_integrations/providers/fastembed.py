@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigurationError, MissingExtraError
-from ..ports import Vector
+from ..stored_note import Vector
 from ._cached_embedder import CachedEmbedder, Role
 from ._reading import Prefixes, prefixed, prefixes_of
 

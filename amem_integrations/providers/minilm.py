@@ -8,7 +8,7 @@ from os import PathLike, fspath
 import numpy as np
 
 from ..errors import ConfigurationError
-from ..ports import Vector
+from ..stored_note import Vector
 from ._bert_folder import BertFolder
 from ._blas_threads import libraries, limited
 from ._cached_embedder import CachedEmbedder, Role

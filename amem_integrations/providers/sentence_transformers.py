@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import ConfigurationError, MissingExtraError
-from ..ports import Vector
+from ..stored_note import Vector
 from ._cached_embedder import CachedEmbedder, Role
 from ._model_files import DEFAULT_MODEL, packaged
 
