@@ -40,13 +40,14 @@ def opened(location, embedder=None, model=None):
 
 
 def fill(memory, namespace=ANN):
-    """Notes with everything in them: links, evolution, metadata, updates, undone changes, receipts."""
+    """Notes with everything in them: links, evolution, metadata, updates, corrections, undone changes, a tombstone."""
     first = memory.add(
         'The trip is in "April"\n', namespace=namespace, thread="t", metadata={"a": [1, 1.0, None]}
     )
     memory.add("The trip is in May now", namespace=namespace, thread="t", key="m2", speaker="Zoë")
     third = memory.add("Never mind", namespace=namespace, thread="t")
-    memory.add("I live in Oslo", namespace=namespace, evolve=False)
+    home = memory.add("I live in Bergen", namespace=namespace, evolve=False)
+    memory.update(home.id, namespace=namespace, content="I live in Oslo")
     memory.update(first.id, namespace=namespace, metadata={"b": {"x:y": "z"}})
     links = [c for c in memory.history(third.id, namespace=namespace) if c.kind == "link"]
     memory.undo(links[0].id, namespace=namespace)
@@ -55,8 +56,27 @@ def fill(memory, namespace=ANN):
 
 
 def content(memory, namespace=ANN):
+    """The notes, and their history without what tombstones tell."""
     notes = memory.get_all(namespace=namespace, limit=1000)
-    return notes, memory.history(None, namespace=namespace)
+    changes = memory.history(None, namespace=namespace)
+    return notes, [change for change in changes if change.kind != "delete"]
+
+
+def views(memory, namespace=ANN):
+    """What notes show, whatever their ids and wordings are numbered by."""
+    notes = memory.get_all(namespace=namespace, limit=1000)
+    place = {note.id: n for n, note in enumerate(notes)}
+    return [
+        (
+            note.content,
+            note.metadata,
+            note.state,
+            [(entry.text, entry.tags, place[entry.cause]) for entry in note.contexts],
+            sorted((place[i], link.reason, link.direction) for i, link in note.links.items()),
+            [place[i] for i in note.supersessions],
+        )
+        for note in notes
+    ]
 
 
 # export and import
@@ -78,7 +98,7 @@ def test_what_is_exported_and_imported_is_the_same_in_another_engine(tmp_path, f
         target.export(tmp_path / "again.jsonl", namespace=ANN)
         assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "ann.jsonl").read_text()
         changes = target.history(None, namespace=ANN)
-        evolved = [c for c in changes if c.kind == "evolve" and "blanked" not in c.data][-1]
+        evolved = [c for c in changes if c.kind == "evolve" and c.state == "on"][-1]
         target.undo(evolved.id, namespace=ANN)
 
 
@@ -92,6 +112,53 @@ def test_importing_again_changes_nothing_and_leaves_what_is_newer(tmp_path):
         assert content(memory) == before
 
 
+def test_what_was_deleted_or_cleared_comes_back_by_an_import_with_what_was_decided_about_it(tmp_path):
+    with opened(":memory:") as memory:
+        fill(memory)
+        memory.supersede(*[n.id for n in memory.get_all(namespace=ANN)[:2]], namespace=ANN)
+        memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+        before = views(memory)
+        memory.clear(namespace=ANN)
+        assert memory.import_(tmp_path / "ann.jsonl", namespace=ANN) == 4
+        assert views(memory) == before
+        after = content(memory)
+        memory.import_(tmp_path / "ann.jsonl", namespace=ANN)
+        assert content(memory) == after
+        last = memory.get_all(namespace=ANN)[2]
+        memory.delete(last.id, namespace=ANN)
+        memory.import_(tmp_path / "ann.jsonl", namespace=ANN)
+        assert views(memory) == before
+        memory.delete(memory.get_all(namespace=ANN)[0].id, namespace=ANN)
+        assert "April" not in repr(content(memory))
+
+
+def test_what_was_made_of_a_text_that_is_not_in_the_file_is_not_imported(tmp_path):
+    with opened(":memory:") as memory:
+        first = memory.add("The trip is in April", namespace=ANN)
+        memory.add("The trip is in May now", namespace=ANN)
+        memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+        assert "moved" in memory.get(first.id, namespace=ANN).contexts[-1].text
+    path = tmp_path / "cut.jsonl"
+    lines = (tmp_path / "ann.jsonl").read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if "now" not in json.loads(line).get("note", {}).get("content", "")))
+    with opened(":memory:") as memory:
+        assert memory.import_(path, namespace=ANN) == 1
+        (note,) = memory.get_all(namespace=ANN)
+        assert (len(note.contexts), note.links) == (1, {})
+
+
+def test_an_import_beside_a_newer_wording_keeps_that_and_what_was_made_of_it(tmp_path):
+    with opened(":memory:") as memory, opened(":memory:") as other:
+        for each in (memory, other):
+            each.add("Monday", namespace=ANN, key="k")
+        memory.export(tmp_path / "ann.jsonl", namespace=ANN)
+        other.add("Tuesday", namespace=ANN, key="k")
+        before = content(other)
+        assert other.import_(tmp_path / "ann.jsonl", namespace=ANN) == 1
+        assert content(other) == before
+        assert "Monday" not in repr(other.get_all(namespace=ANN))
+
+
 def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
     with opened(":memory:") as memory:
         fill(memory)
@@ -99,6 +166,7 @@ def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
         before = content(memory)
         memory.import_(tmp_path / "ann.jsonl", namespace=BOB)
         assert content(memory) == before
+        assert views(memory, BOB) == views(memory)
         mine, yours = memory.get_all(namespace=ANN), memory.get_all(namespace=BOB)
         assert [note.content for note in yours] == [note.content for note in mine]
         assert [len(note.links) for note in yours] == [len(note.links) for note in mine]
@@ -124,7 +192,13 @@ def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
         (["HEADER", "[]"], "line 2"),
         (["HEADER", "[" * 100_000], "line 2"),
         (["HEADER", "\udcff"], "line 2"),  # a byte that is not UTF-8
-        (["HEADER", '{"note": {"id": "x", "content": "a", "chunk_of": ["x"]}}'], "line 2"),
+        (['{"format": "amem-integrations", "version": 1, "namespace": ["ann"]}'], "older version"),
+        (["HEADER", '{"decision": {"id": "x"}}'], "line 2"),
+        (["HEADER", '{"call": {"id": "x", "by": "m", "seq": "then"}}'], "line 2"),
+        (
+            ["HEADER", json.dumps({"note": {**TIED, "id": "x", "seq": 1, "earlier": [["t", 1, 1, {"links": {}}]]}})],
+            "line 2.*no links",
+        ),
         (
             ["HEADER", json.dumps({"note": {**TIED, "id": "x", "seq": 2**63 - 1}})],
             "line 2.*no time",
@@ -132,7 +206,7 @@ def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
     ],
 )
 def test_a_file_that_is_no_export_is_a_clear_error(tmp_path, lines, message):
-    header = json.dumps({"format": "amem-integrations", "version": 1, "namespace": ["ann"]})
+    header = json.dumps({"format": "amem-integrations", "version": 2, "namespace": ["ann"]})
     path = tmp_path / "bad.jsonl"
     text = "".join(line.replace("HEADER", header) + "\n" for line in lines)
     path.write_text(text, errors="surrogateescape")
@@ -145,7 +219,7 @@ def test_notes_of_a_file_that_share_a_place_in_the_order_are_all_kept(tmp_path):
         {**TIED, "id": f"x{n}", "key": f"k{n}", "content": f"Thing {n}", "seq": (n + 1) // 2 - 5}
         for n in range(600)
     ]
-    header = {"format": "amem-integrations", "version": 1, "namespace": ["ann"]}
+    header = {"format": "amem-integrations", "version": 2, "namespace": ["ann"]}
     lines = [header, *({"note": note} for note in notes)]
     path = tmp_path / "tied.jsonl"
     path.write_text("\ufeff" + "\n".join(map(json.dumps, lines)), encoding="utf-8")
