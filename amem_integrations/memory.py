@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from time import monotonic
@@ -18,6 +18,7 @@ from .config import MemoryConfig
 from .embedding import WITHOUT_EMBEDDER
 from .errors import ConfigurationError
 from .ids import clock
+from .notes import Namespace
 from .opening import Location, blocking, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, Store
 from .progress import Progress, reporter
@@ -143,10 +144,16 @@ class AgenticMemory:
         store = open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
         memory = cls._over(store, embedder, model, config)
         memory._location = place
-        run(flows.embed.embed_all_missing(memory._runtime, despite=WITHOUT_EMBEDDER))
+        for space in memory._resumed:
+            run(
+                flows.embed.embed_missing(
+                    memory._runtime, namespace=space, despite=WITHOUT_EMBEDDER
+                )
+            )
         return memory
 
     _location: Location | None  # where it was opened, if it was
+    _resumed: Sequence[Namespace]  # where something was left, or had no vector, when it was opened
     _on_close: list[Callable[[], object]]
     _waits: list[Callable[[float | None], bool]]
 
@@ -357,7 +364,7 @@ class AgenticMemory:
             pause=asyncio.sleep,
         )
         clock.start_above(run(resolve(store.last_seq())))
-        run(flows.resume.resume_all(self._runtime))
+        self._resumed = run(flows.resume.resume_all(self._runtime))
 
     def _stop_work(self) -> None:
         self._runtime.closing.set()

@@ -331,7 +331,7 @@ class Store(Protocol):
         ...
 
     def unfinished(self) -> MaybeAwaitable[list[Namespace]]:
-        """Return the namespaces in which a note owes a purge, or a decision is not settled, sorted."""
+        """Return the namespaces in which a note owes a purge or has no vector, or a decision is not settled, sorted."""
         ...
 
     def last_seq(self) -> MaybeAwaitable[int]:

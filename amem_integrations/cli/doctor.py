@@ -65,7 +65,6 @@ class Survey:
     )
     without_vector: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
-    unfinished: list[Namespace] = field(default_factory=list)
     deleted: int = 0
     links: int = 0
 
@@ -150,7 +149,7 @@ def _describe(info: Mapping[str, Any]) -> Iterator[Check]:
 
 def _survey(memory: AgenticMemory) -> Survey:
     """Read all notes of all namespaces once."""
-    survey = Survey(unfinished=_unfinished(memory))
+    survey = Survey()
     for namespace in memory.namespaces():
         _survey_namespace(memory, namespace, survey)
     return survey
@@ -160,12 +159,6 @@ def _survey(memory: AgenticMemory) -> Survey:
 async def _recorded(runtime: Runtime) -> list[Namespace]:
     """Return the namespaces that hold notes or records."""
     return await resolve(runtime.store.namespaces(recorded=True))
-
-
-@sync_method
-async def _unfinished(runtime: Runtime) -> list[Namespace]:
-    """Return the namespaces in which something is left to be finished."""
-    return await resolve(runtime.store.unfinished())
 
 
 @sync_method
@@ -214,10 +207,9 @@ def _check_notes(survey: Survey) -> Iterator[Check]:
 
 
 def _check_views(survey: Survey) -> Check:
-    if survey.differing or survey.unfinished:
+    if survey.differing:
         ids = ", ".join(note_id[:SHORT_ID] for note_id in survey.differing[:_EXAMPLES])
-        spaces = ", ".join(map(str, survey.unfinished[:_EXAMPLES]))
-        text = f"{len(survey.differing)} notes do not show what was decided about them ({ids or 'none'}); {len(survey.unfinished)} namespaces have unfinished work ({spaces or 'none'})"
+        text = f"{len(survey.differing)} notes do not show what was decided about them: {ids}"
         return Check("wrong", "views", text, "run `amem doctor --mend`")
     return Check("good", "views", "all notes show what was decided about them")
 

@@ -29,16 +29,22 @@ class CanLosePower(Protocol):
         ...
 
 
-async def resume_all(runtime: Runtime) -> None:
-    """Finish what earlier processes left, in all namespaces; while the embedder fails, views keep the vectors they have."""
+async def resume_all(runtime: Runtime) -> list[Namespace]:
+    """Finish what earlier processes left, in all namespaces; while the embedder fails, views keep the vectors they have.
+
+    Return the namespaces in which something was left; in some of them there may be notes without vectors.
+    """
     store = runtime.store
     if isinstance(store, CanLosePower) and store.power_was_cut:
-        for space in await resolve(store.namespaces(recorded=True)):
+        spaces = await resolve(store.namespaces(recorded=True))
+        for space in spaces:
             await resume_after_power_cut(writer_of(runtime, space, despite=WITHOUT_EMBEDDER))
         store.recovered()
-        return
-    for space in await resolve(store.unfinished()):
+        return spaces
+    spaces = await resolve(store.unfinished())
+    for space in spaces:
         await resume(writer_of(runtime, space, despite=WITHOUT_EMBEDDER))
+    return spaces
 
 
 @asynccontextmanager

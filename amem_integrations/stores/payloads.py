@@ -6,7 +6,7 @@ parts. Equality is searched for by `terms`: one list of `name=value` strings, wh
 note and all names in its metadata. What is stored for filters only is ignored when reading:
 
 - A note that is alive has its namespace in `namespace`, a tombstone in `buried`: so no filter finds a tombstone by chance.
-- `owing` is the namespace of a note that owes a purge, `open` that of a decision that is not settled: a namespace with
+- `owing` is the namespace of a note that owes a purge or has no vector, `open` that of a decision that is not settled: a namespace with
   unfinished work is one of their values.
 - What no filter names is one text of JSON (`view` of a note, `what` of a record): the engine converts a payload value by value,
   and takes ten times as long for the values of that text.
@@ -130,7 +130,7 @@ def encode_note(stored: StoredNote) -> Payload:
         "seq_ns": seq_ns,
         "last": newest,
         "purge": stored.purge and list(stored.purge),
-        "owing": stored.purge and key,
+        "owing": key if stored.purge or (note is not None and stored.vectors is None) else None,
         "thorough": stored.thorough or None,
         "supersedes": list(stored.supersedes) or None,
         "earlier": [_encode_earlier(each) for each in stored.earlier] or None,

@@ -361,7 +361,7 @@ class PointStore:
         return sorted(map(decode_namespace, keys))
 
     def unfinished(self) -> list[Namespace]:
-        """Return the namespaces in which a note owes a purge, or a decision is not settled, sorted."""
+        """Return the namespaces in which a note owes a purge or has no vector, or a decision is not settled, sorted."""
         self._check_open()
         keys = {*self._notes.distinct("owing"), *self._records.distinct("open")}
         return sorted(map(decode_namespace, keys))

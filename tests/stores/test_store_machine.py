@@ -204,6 +204,7 @@ class StoreMachine(RuleBasedStateMachine):
             space
             for space, model in self.models.items()
             if any(held.purge for held in model.notes.values())
+            or any(held.vectors is None for held in model.alive)
             or any(isinstance(one, Decision) and one.phase for one in model.records.values())
         }
         assert self._all(lambda store: store.unfinished()) == sorted(open_ones)

@@ -172,17 +172,22 @@ def test_last_seq_knows_records_too(store: Store) -> None:
 
 
 def test_what_is_unfinished_is_known_by_namespace(store: Store) -> None:
-    spaces = {"owes": ("owes",), "gone": ("gone",), "open": ("open",), "well": ("well",)}
-    owing = stored("a", namespace=spaces["owes"], purge=Purge(SEQ, deleted=False))
+    names = ("owes", "gone", "open", "well", "bare")
+    spaces = {name: (name,) for name in names}
+    owing = stored("a", [1], namespace=spaces["owes"], purge=Purge(SEQ, deleted=False))
     gone = stored("b", namespace=spaces["gone"]).tombstone("t", SEQ + 1, thorough=True)
     store.insert_notes(spaces["owes"], [owing])
     store.insert_notes(spaces["gone"], [gone])
-    store.insert_notes(spaces["well"], [stored("c", namespace=spaces["well"])])
+    store.insert_notes(spaces["well"], [stored("c", [1], namespace=spaces["well"])])
+    bare = stored("d", namespace=spaces["bare"])
+    store.insert_notes(spaces["bare"], [bare])
     written = replace(decision("1", "c"), namespace=spaces["open"])
     settled = replace(decision("2", "c", phase=SETTLED), namespace=spaces["well"])
     store.insert_records(spaces["open"], [written])
     store.insert_records(spaces["well"], [settled, replace(lease(), namespace=spaces["well"])])
-    assert store.unfinished() == [("gone",), ("open",), ("owes",)]
+    assert store.unfinished() == [("bare",), ("gone",), ("open",), ("owes",)]
+    whole = stored("d", [1], namespace=spaces["bare"])
+    store.swap_notes(spaces["bare"], [(bare.token, whole)])
     store.swap_notes(spaces["gone"], [("t", replace(gone, purge=None, token="u"))])
     store.swap_notes(spaces["owes"], [("token a", replace(owing, purge=None, token="u"))])
     store.swap_records(spaces["open"], [("token 1", replace(written, phase=SETTLED))])
