@@ -184,7 +184,9 @@ def as_of(note: Note, time: datetime) -> Note:
 
 def _parts(hits: Sequence[ScoredNote]) -> Iterator[tuple[ScoredNote, Passage | None]]:
     """Yield hits, best first; of long texts each passage at its place among the passages of all hits."""
-    waiting: list[tuple[float, tuple[int, int], ScoredNote, Passage]] = []  # ordered as a heap, best first
+    waiting: list[
+        tuple[float, tuple[int, int], ScoredNote, Passage]
+    ] = []  # ordered as a heap, best first
     for place, hit in enumerate(hits):
         for passage in hit.passages[:1]:
             while waiting and -waiting[0][0] > passage.score:

@@ -37,7 +37,7 @@ from amem_integrations.adapting import (
     directly,
     in_thread,
 )
-from amem_integrations.ports import Vector
+from amem_integrations.stored_note import Vector
 
 from .events import log
 

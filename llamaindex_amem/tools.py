@@ -131,7 +131,7 @@ class AMemToolSpec(BaseToolSpec):
         return answer.text
 
     @dispatcher.span
-    async def _forget(self, call: Call, note_id: str, thorough: bool = False) -> str:  # noqa: FBT001, FBT002 - what a model fills in
+    async def _forget(self, call: Call, note_id: str, thorough: bool = False) -> str:
         """Delete one note from long-term memory for good. Take the id from recall.
 
         With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ports import Embedder, Vector
+from ..ports import Embedder
 from ..repetition import is_equal, text_difference
+from ..stored_note import Vector
 
 # Read here, since an event loop may be running later.
 _TEXTS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ..decisions import Switch
 from ..journal.history import toggle_all
 from ..journal.writer import Writer
 from ..notes import Note
@@ -15,7 +16,7 @@ async def switch_rules_off(writer: Writer, ids: Collection[str]) -> dict[str, No
     """Switch off all that rules decided for these notes, what waited for a person too; return the notes as they are then."""
     query = RecordQuery(about=frozenset(ids), newest=1)  # and the notes' own decisions
     own = {key: one for key, one in (await writer.decisions(query)).items() if one.note in ids}
-    places = {
+    places: dict[tuple[str, int], Switch] = {
         (key, item.number): "off"
         for key, one in own.items()
         for item in one.items

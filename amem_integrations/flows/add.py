@@ -27,6 +27,7 @@ from .edit import WORDING, check_superseded, supersede_with
 from .evolve import evolve_notes
 from .resume import writing
 
+
 async def add(
     runtime: Runtime,
     content: str,
@@ -184,7 +185,7 @@ async def _store(
     async with writing(runtime, namespace) as writer:
         ids, known = await _identified(writer, items)
         # Of two items with one id the first is new, and the last one counts.
-        first = {i: item for i, item in reversed(list(zip(ids, items, strict=True)))}
+        first = dict(reversed(list(zip(ids, items, strict=True))))
         last = dict(zip(ids, items, strict=True))
         new = [
             _note(runtime, namespace, i, first[i])

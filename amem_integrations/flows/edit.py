@@ -100,22 +100,11 @@ async def update(
     """
     space = check_namespace(namespace)
     given = {"at": at, "speaker": speaker, "until": until, "expires_at": expires_at}
-    values: dict[str, Any] = {
-        name: value for name, value in given.items() if not isinstance(value, Unchanged)
-    }
-    if content is not None:
-        values["content"] = content
-    if metadata is not None:
-        values["metadata"] = metadata
-    if not values:
-        raise InvalidInputError("update was given nothing to change; give content or metadata")
+    given |= {"content": UNCHANGED if content is None else content}
+    given |= {"metadata": UNCHANGED if metadata is None else metadata}
+    values = _checked(runtime, given)
     if thorough and not values.keys() & set(WORDING):
         raise InvalidInputError("thorough=True is for another content, time or speaker; give one")
-    item = NoteInput(**{"content": "any", **values})
-    check_note_input(item, runtime.config.max_content_chars)
-    values = {name: getattr(item, name) for name in values}
-    if metadata is not None:
-        values["metadata"] = json.loads(json.dumps(dict(item.metadata)))  # as it will be stored
 
     def changed(note: Note) -> Note:
         if note.is_expired(now()):
@@ -141,6 +130,23 @@ async def update(
     if stands is None or stands.note is None:
         raise not_found(space, note_id)
     return stands.note
+
+
+def _checked(runtime: Runtime, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that were given for fields of a note, as they will be stored.
+
+    Raises:
+        InvalidInputError: There are none, or one cannot be stored.
+    """
+    values = {name: value for name, value in given.items() if not isinstance(value, Unchanged)}
+    if not values:
+        raise InvalidInputError("update was given nothing to change; give content or metadata")
+    item = NoteInput(**{"content": "any", **values})
+    check_note_input(item, runtime.config.max_content_chars)
+    values = {name: getattr(item, name) for name in values}
+    if "metadata" in values:
+        values["metadata"] = json.loads(json.dumps(dict(item.metadata)))
+    return values
 
 
 async def supersede(

@@ -20,8 +20,8 @@ from ..errors import (
 )
 from ..evolution.ask import OpenCall, ask, open_calls
 from ..evolution.commit import commit
-from ..evolution.sources import SourceFinder
 from ..evolution.show import aliases, bare, raw, turns
+from ..evolution.sources import SourceFinder
 from ..fetch import note_pages
 from ..filters import Condition
 from ..forms import Profile

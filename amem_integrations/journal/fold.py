@@ -28,7 +28,7 @@ VIEW_FIELDS = frozenset(
         "next_attempts",
         "kind",
         "passages",
-    }  # fmt: skip
+    }
 )
 
 

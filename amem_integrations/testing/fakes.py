@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from ..ports import Completion, ModelRequest, Vector
+from ..ports import Completion, ModelRequest
+from ..stored_note import Vector
 
 Answer = str | Mapping[str, Any] | BaseModel | Completion | BaseException
 Answering = Callable[[ModelRequest], Answer]

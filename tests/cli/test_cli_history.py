@@ -66,7 +66,9 @@ def test_what_evolved_can_be_taken_back_and_that_too(wedding):
     assert undone["diff"] == [f" {name}: on -> off"]
     assert len(wedding.json("show", "first")["contexts"]) == 1
     assert f"{name}: on -> off" in wedding("history", "first").stdout
-    assert next(c for c in wedding.json("history", "first") if c["kind"] == "evolve")["state"] == "off"
+    assert (
+        next(c for c in wedding.json("history", "first") if c["kind"] == "evolve")["state"] == "off"
+    )
     wedding("undo", undone["id"])
     assert len(wedding.json("show", "first")["contexts"]) == 2
 

@@ -286,9 +286,7 @@ def test_a_form_says_nothing_of_a_note_that_is_gone_nor_does_its_history(tmp_pat
     with AgenticMemory.open(
         tmp_path / "forms", model=ScriptedModel(script), embedder=HashEmbedder()
     ) as memory:
-        secret, _ = memory.add_many(
-            ["I eat zanzibar4711", "I drink"], namespace=ANN, evolve=False
-        )
+        secret, _ = memory.add_many(["I eat zanzibar4711", "I drink"], namespace=ANN, evolve=False)
         assert memory.fill(Likes, namespace=ANN) == Likes(food="zanzibar4711")
         memory.add("I eat rice", namespace=ANN, evolve=False)
         assert len(memory.delete(secret.id, namespace=ANN).forms) == 1

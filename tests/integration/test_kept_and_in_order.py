@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from amem_integrations.stores.edge import EdgeStore
 from support import models
 from support.ports import WatchedEmbedder, WatchedStore
 
@@ -21,7 +22,6 @@ from amem_integrations import (
     NoteNotFoundError,
     RuleModel,
 )
-from amem_integrations.stores.edge import EdgeStore
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)

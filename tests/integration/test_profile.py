@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 from support import models
 
-from amem_integrations import InvalidInputError, ModelUnavailableError, Profile
+from amem_integrations import ModelUnavailableError, Profile
 from amem_integrations.testing import ScriptedModel
 
 ANN = ("ann",)
@@ -128,5 +128,3 @@ def test_a_limit_of_the_day_that_is_reached_is_no_error(open_memory):
     memory = open_memory(writing(), profile=True, daily_calls=1, on_model_error="raise")
     assert memory.add("I live in Oslo with Bo", namespace=ANN).state == "done"
     assert memory.profile(namespace=ANN) is None
-
-

@@ -145,9 +145,7 @@ def test_what_was_true_then_and_what_is_true_now(memory):
 def test_what_the_memory_believed_then(memory):
     old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
     before = datetime.now(UTC)
-    new = memory.add(
-        "Now the stand-up is at nine", namespace=ANN, at=day(1), supersedes=[old.id]
-    )
+    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1), supersedes=[old.id])
     between = datetime.now(UTC)
     memory.update(old.id, namespace=ANN, content="The stand-up is at eleven")
     assert [h.note.id for h in memory.search("stand-up", namespace=ANN, known_at=before)] == [

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amem_integrations.claims import Hold, SharedClaims
 from support import models
 from support.ports import WatchedStore
 from support.processes import environment
@@ -32,7 +33,6 @@ from amem_integrations import (
     NoteInput,
     WorkReport,
 )
-from amem_integrations.claims import Hold, SharedClaims
 from amem_integrations.plans import FOLLOWS
 from amem_integrations.runtime import RULES, run
 from amem_integrations.testing import HashEmbedder, ScriptedModel

@@ -36,9 +36,7 @@ def texts(memory):
 
 def pipeline(memory, **options):
     splitter = SentenceSplitter(chunk_size=32, chunk_overlap=0)
-    return IngestionPipeline(
-        transformations=[splitter, AMemIngest(memory, TEAM)], **options
-    )
+    return IngestionPipeline(transformations=[splitter, AMemIngest(memory, TEAM)], **options)
 
 
 def test_a_pipeline_stores_the_nodes_with_metadata_in_a_thread_of_their_document(memory):

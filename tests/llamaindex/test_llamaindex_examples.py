@@ -35,7 +35,9 @@ def test_the_chat_engine_remembers_across_sessions_and_tells_users_apart(
 
 
 def test_the_agent_corrects_its_memory(capsys: pytest.CaptureFixture[str]) -> None:
-    _, monday, friday, before, sunday, found = output_of("llamaindex_agent.py", capsys).split("--- ")
+    _, monday, friday, before, sunday, found = output_of("llamaindex_agent.py", capsys).split(
+        "--- "
+    )
 
     assert "agent calls remember: Remembered as note" in monday
     assert "Enjoy the trip!" in friday

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from amem_integrations.decisions import Call, Decision
-from amem_integrations.notes import Namespace
 from amem_integrations.journal.writer import Writer
+from amem_integrations.notes import Namespace
 from amem_integrations.ports import NoteQuery, RecordQuery
 from amem_integrations.stored_note import StoredNote
 
