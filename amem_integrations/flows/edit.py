@@ -99,7 +99,12 @@ async def update(
         StoreError: The store refused; `history` then tells what was written.
     """
     space = check_namespace(namespace)
-    given = {"at": at, "speaker": speaker, "until": until, "expires_at": expires_at}
+    given: dict[str, Any] = {
+        "at": at,
+        "speaker": speaker,
+        "until": until,
+        "expires_at": expires_at,
+    }
     given |= {"content": UNCHANGED if content is None else content}
     given |= {"metadata": UNCHANGED if metadata is None else metadata}
     values = _checked(runtime, given)
