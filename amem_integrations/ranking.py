@@ -162,15 +162,25 @@ def raised(
 
 def order(notes: Activations) -> list[str]:
     """Return the note ids, best first; equal scores are ordered by match, then by id, so that runs repeat."""
-    ranked = sorted((-note.score, -note.lead, note_id) for note_id, note in notes.items())
+    # The numbers of `score` and `lead`, which would be looked up some hundred times.
+    ranked = [
+        (
+            -max(note.fusion + note.spread + note.named, note.least),
+            -(note.match + note.backing + note.named),
+            note_id,
+        )
+        for note_id, note in notes.items()
+    ]
+    ranked.sort()
     return [note_id for _, _, note_id in ranked]
 
 
 def lead(notes: Activations) -> None:
     """Let the notes that match best have the first places: their scores are no less than those of the others."""
-    best = nsmallest(LEADING, [(-note.lead, note_id) for note_id, note in notes.items()])
-    first = [note_id for _, note_id in best]
-    least = max((note.score for note_id, note in notes.items() if note_id not in first), default=0)
+    leads = [(-(note.match + note.backing + note.named), i) for i, note in notes.items()]
+    first = [note_id for _, note_id in nsmallest(LEADING, leads)]
+    others = (one.fusion + one.spread + one.named for i, one in notes.items() if i not in first)
+    least = max(others, default=0.0)
     for note_id in reversed(first):
         notes[note_id].least = least
         least = notes[note_id].score
@@ -213,5 +223,5 @@ def matched(notes: Activations, k: int) -> list[str]:
     """Return the ids of the best `k` without links, best first: those that match best, then by fusion alone."""
     found = [(note_id, note) for note_id, note in notes.items() if note.fusion]
     first = nsmallest(LEADING, [(-note.match, note_id) for note_id, note in found])
-    ranked = sorted((-note.fusion, note_id) for note_id, note in found)
+    ranked = sorted([(-note.fusion, note_id) for note_id, note in found])
     return list(dict.fromkeys(note_id for _, note_id in (*first, *ranked)))[:k]

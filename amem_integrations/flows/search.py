@@ -94,7 +94,7 @@ async def search(
         )
         current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
         hits = _hits(found, current, notes, conditions, k=most, explain=explain, as_of=as_of)
-        hits = await _with_passages(runtime, space, found, wanted, hits)
+        hits = await _with_cosines(runtime, space, found, wanted, hits)
         if repeats:
             return hits
         shown = await once(runtime, space, hits, conditions, known_at)
@@ -140,6 +140,7 @@ class Found:
         cosines: The cosines of query and notes.
         by_passage: The cosines of the query and each passage of the long texts whose vectors were read.
         links: The links that were followed.
+        without_vector: The notes that have no vector.
     """
 
     known_at: datetime | None = None
@@ -151,6 +152,14 @@ class Found:
     cosines: dict[str, float] = field(default_factory=dict)
     by_passage: dict[str, Vector] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
+    without_vector: set[str] = field(default_factory=set)
+
+    def lacks(self, note_id: str) -> bool:
+        """Return whether the vectors of a note have to be read, for its cosine or those of its passages."""
+        if self.vector is None or note_id in self.without_vector or note_id in self.by_passage:
+            return False
+        note = self.notes.get(note_id)
+        return note_id not in self.cosines or (note is not None and bool(note.passages))
 
 
 def _check_query(query: object) -> None:
@@ -175,7 +184,9 @@ async def _ranked(
     if links:
         _spread(found, k)
     likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
-    await fetch_notes(runtime, namespace, found, likely, long=likely[:k])
+    await fetch_notes(
+        runtime, namespace, found, likely, near=likely[:k] if runtime.store.remote else ()
+    )
     ranking.favour_named(found.activations, wanted.query, found.notes.values())
     ranking.lead(found.activations)
     notes = await _best(runtime, namespace, found, where, k, floor)
@@ -222,7 +233,8 @@ async def _nearer(
         note.id: [i for i, s in note.supersessions.items() if s.replaces and s.since > as_of]
         for note in found.notes.values()
     }
-    await fetch_notes(runtime, namespace, found, sorted({i for ids in later.values() for i in ids}))
+    newer = sorted({i for ids in later.values() for i in ids})
+    await fetch_notes(runtime, namespace, found, newer, near=newer)
     cosines = {i: [found.cosines[j] for j in ids if j in found.cosines] for i, ids in later.items()}
     return {note_id: max(some) for note_id, some in cosines.items() if some}
 
@@ -290,7 +302,8 @@ async def _best(
     size = k if min_similarity is None else max(k, PAGE)
     for start in range(0, len(ordered), size):
         page = ordered[start : start + size]
-        await fetch_notes(runtime, namespace, found, page)
+        near = () if min_similarity is None else page
+        await fetch_notes(runtime, namespace, found, page, near=near)
         for note in (found.notes[note_id] for note_id in page if note_id in found.notes):
             # What the store found meets the conditions; what a link led to has yet to.
             if not (found.activations[note.id].fusion or matches(note, where)):
@@ -310,26 +323,26 @@ async def fetch_notes(
     found: Found,
     ids: Iterable[str],
     *,
-    long: Collection[str] = (),
+    near: Collection[str] = (),
 ) -> None:
-    """Fetch the notes that are not known yet, with the cosines that the lists do not tell, by one request.
+    """Fetch the notes that are not known yet, and the cosines of those that are to be `near`, of all their passages.
 
-    Of the notes among `long` that have passages the cosine of each passage is found as well.
+    Over a network all of that is one request, which brings the cosines of everything that it fetches.
     """
     missing = [note_id for note_id in ids if note_id not in found.notes]
-    await _keep(
-        runtime, namespace, found, [found.brought[i] for i in missing if i in found.brought]
-    )
-    wanted = [note_id for note_id in missing if note_id not in found.notes]
-    has_vector = found.vector is not None
-    unknown = (
-        [i for i in long if i in found.notes and found.notes[i].passages] if has_vector else []
-    )
-    wanted += [i for i in unknown if i not in found.by_passage]
-    if wanted:
-        vectors = has_vector and any(i not in found.cosines or i in unknown for i in wanted)
-        stored = await resolve(runtime.store.notes(namespace, wanted, vectors=vectors))
-        await _keep(runtime, namespace, found, list(stored.values()))
+    if at_hand := [found.brought[i] for i in missing if i in found.brought]:
+        await _keep(runtime, namespace, found, at_hand)
+        missing = [note_id for note_id in missing if note_id not in found.notes]
+    lacking = [note_id for note_id in near if found.lacks(note_id)]
+    if runtime.store.remote:
+        far = lacking or any(found.lacks(note_id) for note_id in missing)
+        parts = [([*missing, *lacking], bool(far))]
+    else:  # a vector is larger than its note
+        parts = [([i for i in missing if i not in lacking], False), (lacking, True)]
+    for wanted, vectors in parts:
+        if wanted:
+            stored = await resolve(runtime.store.notes(namespace, wanted, vectors=vectors))
+            await _keep(runtime, namespace, found, list(stored.values()))
 
 
 async def _keep(
@@ -342,6 +355,7 @@ async def _keep(
         rows = {one.source: one.vectors @ found.vector for one in alive if one.vectors is not None}
     for source, cosines in rows.items():
         found.cosines.setdefault(source.id, float(cosines.max()))
+    found.without_vector.update(one.id for one in alive if not one.embedded)
     if alive and found.known_at is not None:
         most = runtime.config.max_links
         alive = await notes_as_known(runtime.store, namespace, alive, found.known_at, most)
@@ -370,28 +384,32 @@ async def fetch_related(
         todo = [found.notes[i] for i in wanted if i in found.notes and i not in seen]
 
 
-async def _with_passages(
+async def _with_cosines(
     runtime: Runtime,
     namespace: Namespace,
     found: Found,
     wanted: Asked,
     hits: Sequence[ScoredNote],
 ) -> list[ScoredNote]:
-    """Return hits, those on long texts with the passages that match best, and in their order."""
+    """Return hits with all their cosines, those on long texts with the passages that match best, and in their order."""
+    ids = [hit.note.id for hit in hits]
+    if any(map(found.lacks, ids)):
+        await fetch_notes(runtime, namespace, found, (), near=ids)
+        hits = [replace(hit, similarity=found.cosines.get(hit.note.id)) for hit in hits]
     size = size_of(runtime.embedder)
-    passages = {hit.note.id: hit.note.passages or spans(hit.note.content, size) for hit in hits}
-    long = {
-        hit.note.id: (hit.note.content, passages[hit.note.id])
+    texts = {
+        hit.note.id: (hit.note.content, passages)
         for hit in hits
-        if passages[hit.note.id]
+        if (passages := hit.note.passages or spans(hit.note.content, size))
     }
-    if not long:
+    if not texts:
         return list(hits)
-    await fetch_notes(runtime, namespace, found, (), long=long)
     cosines = {
-        i: row for i, row in found.by_passage.items() if len(row) == len(passages.get(i, ()))
+        note_id: found.by_passage[note_id]
+        for note_id, (_, passages) in texts.items()
+        if len(found.by_passage.get(note_id, ())) == len(passages)
     }
-    best = best_passages(wanted.query, long, cosines)
+    best = best_passages(wanted.query, texts, cosines)
     return in_order_of_passages([replace(hit, passages=best.get(hit.note.id, ())) for hit in hits])
 
 
