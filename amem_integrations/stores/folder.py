@@ -300,7 +300,8 @@ class Shards:
     def __init__(self, path: Path, wanted: Sidecar, *, is_temporary: bool) -> None:
         self.path, self.pid, self._is_temporary = path, os.getpid(), is_temporary
         self.lock = threading.RLock()
-        self.is_open, self.descriptor = False, None
+        self.is_open = False
+        self.descriptor: int | None = None
         self.counter: int | None = None  # the open file that says how many bytes are forgotten
         self.notes, self.journal = _shards(path, self.lock, self._count)
         settle(path)
