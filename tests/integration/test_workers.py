@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amem_integrations.claims import Hold, SharedClaims
 from support import models
-from support.ports import WatchedStore
 from support.processes import environment
 from support.qdrant_server import FakeQdrant, Fault, serving
 
@@ -31,8 +29,10 @@ from amem_integrations import (
     ModelUnavailableError,
     Note,
     NoteInput,
+    StoreError,
     WorkReport,
 )
+from amem_integrations.evolution.leases import take_lease
 from amem_integrations.plans import FOLLOWS
 from amem_integrations.runtime import RULES, run
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -56,7 +56,7 @@ def opened(fake: FakeQdrant) -> Iterator[Open]:
     memories = []
 
     def open_(model: Any = None, pauses: Any = (0.05, 0.2, 0.8), **settings: Any) -> AgenticMemory:
-        config = MemoryConfig(**{"min_gate_similarity": -1.0, "claim_seconds": 5.0, **settings})
+        config = MemoryConfig(**{"min_gate_similarity": -1.0, "lease_seconds": 5.0, **settings})
         memory = AgenticMemory.open(
             fake.url,
             model=model or models.model(),
@@ -122,14 +122,13 @@ def check_sound(memory: AgenticMemory, namespace: Any = ANN) -> list[Note]:
     return list(notes.values())
 
 
-def test_three_processes_that_evolve_send_each_note_to_the_model_once(opened: Open) -> None:
-    model = Counting()
-    memories = [opened(model) for _ in range(3)]
+def test_of_three_processes_that_evolve_at_once_each_note_is_decided_once(opened: Open) -> None:
+    memories = [opened(Counting()) for _ in range(3)]
     talk(memories[0])
     together(*(memory.evolve for memory in memories))
     assert len(check_sound(memories[0])) == 80
-    assert set(model.sent.values()) == {1}
-    assert len(model.sent) == 160
+    made = [c.note_id for c in memories[0].history(None, namespace=ANN) if c.kind == "construct"]
+    assert len(made) == len(set(made)) == 80
 
 
 def work_until_done(memory: AgenticMemory) -> None:
@@ -189,16 +188,16 @@ class Sleeper:
 
 memory = AgenticMemory.open(
     sys.argv[1], model=Sleeper(), embedder=HashEmbedder(),
-    config=MemoryConfig(min_gate_similarity=-1.0, claim_seconds=1.0),
+    config=MemoryConfig(min_gate_similarity=-1.0, lease_seconds=1.0),
 )
-memory.evolve()
+memory.work(once=True, poll=0.05)
 memory.close()
 print("finished", flush=True)
 """
 
 
 def child(fake: FakeQdrant, task: str) -> subprocess.Popen[str]:
-    """Another process, which evolves all, and says when it asks the model; it waits there for a moment."""
+    """Another process, a worker, which says when it asks the model, and waits there for a moment."""
     return subprocess.Popen(
         [sys.executable, "-c", CHILD, fake.url, task],
         env=environment(ROOT, ROOT / "tests"),
@@ -208,17 +207,17 @@ def child(fake: FakeQdrant, task: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("task", ["construct", "evolve"])
-def test_a_process_that_slept_through_the_end_of_its_claim_leaves_nothing(
+def test_a_worker_that_slept_through_the_end_of_its_lease_changes_nothing(
     fake: FakeQdrant, opened: Open, task: str
 ) -> None:
-    memory = opened(models.model(models.link_to_first), claim_seconds=1.0)
+    memory = opened(models.model(models.link_to_first), lease_seconds=1.0)
     memory.add("the trip, part 1", namespace=ANN, thread="t")
     note = memory.add("the trip, part 2", namespace=ANN, thread="t", evolve=False)
     with child(fake, task) as sleeper:
         assert sleeper.stdout is not None
         assert "asked" in sleeper.stdout.readline()
         sleeper.send_signal(signal.SIGSTOP)
-        memory.evolve()
+        wait_for(lambda: memory.work(once=True, poll=0.1) and leases_held(memory) == 0)
         assert memory.get(note.id, namespace=ANN).state == "done"
         before = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
         sleeper.send_signal(signal.SIGCONT)
@@ -226,8 +225,7 @@ def test_a_process_that_slept_through_the_end_of_its_claim_leaves_nothing(
         assert sleeper.wait(30) == 0
     notes, changes = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
     assert notes == before[0]
-    kinds = {made.kind for made in changes if made not in before[1]}
-    assert kinds <= {"usage"}  # that it was paid for is true all the same
+    assert changes == before[1]
     check_sound(memory)
 
 
@@ -236,21 +234,45 @@ def test_what_a_killed_process_held_is_finished_by_another(
     fake: FakeQdrant, opened: Open, task: str
 ) -> None:
     model = Counting()
-    memory = opened(model, claim_seconds=1.0)
+    memory = opened(model, lease_seconds=1.0)
     talk(memory, notes=40, threads=4)
     with child(fake, task) as dying:
         assert dying.stdout is not None
         assert "asked" in dying.stdout.readline()
         dying.kill()
-    work_until_done(memory)
+    wait_for(lambda: memory.work(once=True, poll=0.1) and leases_held(memory) == 0)
     check_sound(memory)
     assert set(model.sent.values()) == {1}
 
 
-def without_claims(memory: AgenticMemory) -> AgenticMemory:
-    """A process that has passed all checks of its claim, and is only late."""
-    memory._runtime = replace(memory._runtime, shared_claims=None)
-    return memory
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_worker_killed_after_it_wrote_its_decisions_costs_nothing_twice(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, settled: bool
+) -> None:
+    model = Counting()
+    dying, other = opened(model, lease_seconds=0.5), opened(model, lease_seconds=0.5)
+    talk(dying, notes=6, threads=1)
+    killed = StoreError("the worker is killed here")
+
+    async def dies(*_args: Any) -> None:
+        raise killed
+
+    # What is inserted stands; nobody shows it, gives the lease back, or opens the memory again.
+    with monkeypatch.context() as patch:
+        patch.setattr("amem_integrations.evolution.leases.HeldLease.give_back", nothing)
+        step = "commit.project" if settled else "commit.settle"
+        patch.setattr(f"amem_integrations.journal.{step}", dies)
+        with pytest.raises(StoreError):
+            dying.work(once=True, poll=0.05)
+    assert leases_held(other) == 1
+    assert {note.state for note in other.get_all(namespace=ANN)} == {"pending"}
+    wait_for(lambda: other.work(once=True, poll=0.1) and leases_held(other) == 0)
+    check_sound(other)
+    assert set(model.sent.values()) == {1}
+
+
+async def nothing(*_args: Any) -> None:
+    """Do nothing."""
 
 
 def update_last(text: str) -> Callable[[Any], dict[str, Any]]:
@@ -278,7 +300,7 @@ def test_a_commit_that_arrives_too_late_writes_neither_the_note_nor_its_neighbou
     fake: FakeQdrant, opened: Open
 ) -> None:
     moved = models.model(models.update_first("It was moved to May."))
-    late, other = opened(), without_claims(opened(moved))
+    late, other = opened(), opened(moved)
     for n in range(3):
         late.add(f"the trip, part {n}", namespace=ANN, thread="t")
     note = late.add("the trip, part 3", namespace=ANN, thread="t", evolve=False)
@@ -300,9 +322,7 @@ def test_a_commit_that_arrives_too_late_writes_neither_the_note_nor_its_neighbou
 
 
 def test_two_that_race_for_one_note_one_wins(opened: Open) -> None:
-    memories = [
-        without_claims(opened(models.model(e))) for e in (link_to_last, models.link_to_first)
-    ]
+    memories = [opened(models.model(e)) for e in (link_to_last, models.link_to_first)]
     for n in range(3):
         memories[0].add(f"the trip, part {n}", namespace=ANN, thread="t")
     for n in range(3, 9):
@@ -348,10 +368,10 @@ def refusing(word: str, reply: Any) -> Any:
     return answer
 
 
-def claims_left(memory: AgenticMemory) -> int:
+def leases_held(memory: AgenticMemory) -> int:
     store = memory._runtime.store
-    points = run(store._notes.scroll(None))  # type: ignore[attr-defined]
-    return sum(point.payload.get("kind") == "claim" for point in points)
+    points = store._records.scroll(None)  # type: ignore[attr-defined]
+    return sum(bool(point.payload.get("holder")) for point in points)
 
 
 POISONS = {"raising": ValueError("too hot"), "garbage": "I would rather not."}
@@ -376,7 +396,7 @@ def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(
     assert len(model.requests) == asked
 
 
-def test_a_model_that_is_down_is_waited_for_and_claims_are_given_back(opened: Open) -> None:
+def test_a_model_that_is_down_is_waited_for_and_leases_are_given_back(opened: Open) -> None:
     down, asked = [True], []
 
     def construct(request: Any) -> Any:
@@ -388,7 +408,7 @@ def test_a_model_that_is_down_is_waited_for_and_claims_are_given_back(opened: Op
     with working(memory, poll=0.1) as report:
         time.sleep(2)
         calls = len(asked)
-        wait_for(lambda: claims_left(memory) == 0)  # between two attempts
+        wait_for(lambda: leases_held(memory) == 0)  # between two attempts
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
         down.clear()
         wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
@@ -398,7 +418,7 @@ def test_a_model_that_is_down_is_waited_for_and_claims_are_given_back(opened: Op
 
 
 @pytest.mark.parametrize("what", ["clear", "delete", "update"])
-def test_what_is_removed_or_corrected_while_it_is_claimed(opened: Open, what: str) -> None:
+def test_what_is_removed_or_corrected_while_a_worker_holds_it(opened: Open, what: str) -> None:
     other = opened()
 
     def evolve(request: Any) -> Any:
@@ -420,7 +440,7 @@ def test_what_is_removed_or_corrected_while_it_is_claimed(opened: Open, what: st
     assert contents == {"clear": [], "delete": [first], "update": [first, "the harbour"]}[what]
     if contents:
         check_sound(memory)
-    assert claims_left(memory) == 0
+    assert leases_held(memory) == 0
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(fake: FakeQdrant, opened: Open) -> None:
@@ -437,7 +457,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(fake: FakeQdrant, opene
         wait_for(lambda: away and not fake.faults)
         wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
     check_sound(memory)
-    assert claims_left(memory) == 0
+    assert leases_held(memory) == 0
 
 
 def test_stopping_finishes_what_is_under_way_and_no_more(opened: Open) -> None:
@@ -452,7 +472,7 @@ def test_stopping_finishes_what_is_under_way_and_no_more(opened: Open) -> None:
     report = memory.work(concurrency=1, stop=stop.is_set)
     assert report.done == 5
     assert Counter(n.state for n in memory.get_all(namespace=ANN)) == {"done": 5, "pending": 25}
-    assert claims_left(memory) == 0
+    assert leases_held(memory) == 0
 
 
 def test_a_budget_is_kept_to_the_call(opened: Open) -> None:
@@ -489,15 +509,13 @@ async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened: Open) -
 
     memory = opened(Waiting())
     talk(memory, notes=6, threads=3)
-    for call in (memory.awork(poll=0.1), memory.aevolve(namespace=ANN)):
-        asked.clear()
-        task = asyncio.create_task(call)
-        await asked.wait()
-        assert claims_left(memory) > 0
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert claims_left(memory) == 0
+    task = asyncio.create_task(memory.awork(poll=0.1))
+    await asked.wait()
+    assert leases_held(memory) > 0
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert leases_held(memory) == 0
 
 
 def test_evolve_of_one_thread_leaves_the_others(opened: Open) -> None:
@@ -533,92 +551,66 @@ def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
-def test_a_claim_passes_to_who_has_seen_one_version_of_it_stand_for_its_time(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stores = [opened()._runtime.store for _ in "ab"]
-    theirs, ours = (SharedClaims(store, 0.5) for store in stores)  # type: ignore[arg-type]
-    left = Hold(ANN)
-    theirs.take(left, ["t"])
-    theirs._held.clear()  # it was killed: nobody renews, and nobody gives back
-    hold = Hold(ANN)
-    for hours in (0, 9, -9):  # what wall clocks say does not count
-        monkeypatch.setattr(time, "time", lambda hours=hours: 1.8e9 + hours * 3600)
-        assert not ours.take(hold, ["t", "another"]).threads.keys() - {"another"}
+def test_a_lease_is_taken_over_after_its_end_and_no_earlier(opened: Open) -> None:
+    runtimes = [opened(lease_seconds=0.4)._runtime for _ in "ab"]
+    held = run(take_lease(runtimes[0], ANN, "t", "one"))
+    assert held is not None
+    assert not held.was_left
+    assert run(take_lease(runtimes[1], ANN, "t", "other")) is None
+    assert run(take_lease(runtimes[1], ANN, None, "other")) is not None
+    assert run(take_lease(runtimes[1], BOB, "t", "other")) is not None
     time.sleep(0.5)
-    assert ours.take(hold, ["t"]).threads.keys() == {"t", "another"}
-    ours.release(hold)
+    taken = run(take_lease(runtimes[1], ANN, "t", "other"))
+    assert taken is not None
+    assert taken.was_left
+    run(held.give_back())  # too late: it changes nothing
+    assert run(take_lease(runtimes[0], ANN, "t", "one")) is None
+    run(taken.give_back())
+    again = run(take_lease(runtimes[0], ANN, "t", "one"))
+    assert again is not None
+    assert not again.was_left
 
 
-def test_a_claim_that_is_renewed_is_never_taken_over(opened: Open) -> None:
-    stores = [opened()._runtime.store for _ in "ab"]
-    theirs, ours = (SharedClaims(store, 0.5) for store in stores)  # type: ignore[arg-type]
-    held, hold = Hold(ANN), Hold(ANN)
-    theirs.take(held, ["t", None])
-    end = time.monotonic() + 2
-    while time.monotonic() < end:
-        assert not ours.take(hold, ["t", None]).threads
-        time.sleep(0.05)
-    theirs.confirm(held)
-    assert ours.take(Hold(BOB), ["t"]).threads  # of another namespace
-    ours.close()
-    theirs.release(held)
-    hold = Hold(ANN)
-    assert ours.take(hold, ["t", None]).threads.keys() == {"t", None}
-    ours.close()
-    assert not hold.threads
+def test_a_lease_is_kept_alive_while_the_model_is_asked(opened: Open) -> None:
+    asked = []
+
+    def slow(request: Any) -> Any:
+        time.sleep(1.2)
+        asked.append(run(take_lease(other, ANN, "t0", "other")))
+        return models.construct(request)
+
+    memory = opened(models.model(construct=slow), lease_seconds=0.5)
+    other = opened()._runtime
+    talk(memory, notes=2, threads=1)
+    memory.work(once=True, poll=0.05)
+    assert asked == [None]
+    check_sound(memory)
 
 
-def test_of_many_that_ask_for_a_claim_at_once_one_gets_it(opened: Open) -> None:
-    stores = [opened()._runtime.store for _ in range(4)]
-    askers = [SharedClaims(store, 0.3) for store in stores]  # type: ignore[arg-type]
-    for dead in range(6):
-        first, holds = Hold(ANN), [Hold(ANN) for _ in askers]
-        if dead % 2:  # they take it over from one that was killed
-            askers[0].take(first, ["t"])
-            askers[0]._held.clear()
-            askers[0]._owner = f"another {dead}"
-            for asker in askers:
-                assert not asker.take(Hold(ANN), ["t"]).threads
-            time.sleep(0.35)
-        together(*(lambda a=a, h=h: a.take(h, ["t"]) for a, h in zip(askers, holds, strict=True)))
-        assert sum(bool(hold.threads) for hold in holds) == 1
-        for asker, hold in zip(askers, holds, strict=True):
-            asker.release(hold)
+def test_of_many_that_ask_for_a_lease_at_once_one_gets_it(opened: Open) -> None:
+    runtimes = [opened(lease_seconds=0.2)._runtime for _ in range(4)]
+    for _ in range(4):  # at first there is none, then one that was left
+        got: list[Any] = []
+        together(
+            *(
+                lambda r=r, n=n: got.append(run(take_lease(r, ANN, "t", f"worker {n}")))
+                for n, r in enumerate(runtimes)
+            )
+        )
+        assert sum(lease is not None for lease in got) == 1
+        time.sleep(0.25)
 
 
-def test_a_folder_is_written_to_no_more_than_by_its_own_work(tmp_path: Path) -> None:
-    with AgenticMemory.open(tmp_path, model=models.model(), embedder=HashEmbedder()) as memory:
-        store = WatchedStore(memory._runtime.store)
-        memory._runtime = replace(memory._runtime, store=store)  # type: ignore[arg-type]
-        note = memory.add("the trip", namespace=ANN, thread="t")
-        assert note.state == "done"
-        reads = ["get", "scan", "get", "search", "get_indexed", "get"]
-        calls = [name for name in store.calls if name not in {"insert", "replace"}]
-        assert calls == reads
-        assert Counter(store.calls)["replace"] == 2
-        assert memory._runtime.shared_claims is None
-        memory.add("more of it", namespace=ANN, thread="t", evolve=False)
-        assert memory.work(once=True).done == 1
-
-
-def test_an_add_by_rules_takes_no_claim(fake: FakeQdrant) -> None:
-    with AgenticMemory.open(fake.url, embedder=HashEmbedder()) as memory:
-        counts = {}
-        for name in ("rules", "a model that costs"):
-            for claims in (memory._runtime.shared_claims, None):
-                space = (name, repr(claims))
-                for n in range(4):
-                    memory.add(f"the trip, part {n}", namespace=space, thread="t")
-                before = memory._runtime
-                memory._runtime = replace(before, model_name=name, shared_claims=claims)
-                with fake.counting() as counts[name, claims is not None]:
-                    assert memory.add("the trip, part 4", namespace=space, thread="t").links
-                memory._runtime = before
-    assert counts["rules", True] == counts["rules", False]
-    # Made, read back and given back; and the notes are read again, since another may have finished them.
-    costs = counts["a model that costs", True] - counts["a model that costs", False]
-    assert costs.total() == 4
+def test_only_a_worker_on_a_server_takes_a_lease(opened: Open, tmp_path: Path) -> None:
+    served = opened()
+    served.add("the trip", namespace=ANN, thread="t")
+    served.evolve()
+    with AgenticMemory.open(tmp_path, model=models.model(), embedder=HashEmbedder()) as folder:
+        folder.add("the trip", namespace=ANN, thread="t", evolve=False)
+        assert folder.work(once=True).done == 1
+        for memory in (served, folder):
+            points = memory._runtime.store._records.scroll(None)  # type: ignore[attr-defined]
+            assert all("holder" not in point.payload for point in points)
 
 
 @pytest.mark.parametrize("place", [":memory:", "folder"])

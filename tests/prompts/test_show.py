@@ -115,7 +115,7 @@ def test_what_was_added_to_an_earlier_note_is_shown_in_full_or_not_at_all(opened
     texts = iter(
         [
             f"{number} " + "kayak " * size + "end"
-            for number, size in (("a", 20), ("b", 45), ("c", 20))
+            for number, size in (("a", 45), ("b", 15), ("c", 15))
         ]
     )
 
