@@ -23,6 +23,9 @@ A message says what happened and what to do next.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 
 class AmemError(Exception):
     """Anything this package raises on purpose."""
@@ -73,6 +76,21 @@ class MissingExtraError(AmemError, ImportError):
             f"{package!r} is not installed. Run: pip install 'amem-integrations[{extra}]'",
             name=package,
         )
+
+
+def needed(module: str, extra: str) -> Any:  # noqa: ANN401 - the module of an extra may lack types
+    """Return a module that `extra` brings.
+
+    Raises:
+        MissingExtraError: The package of the module is not installed.
+    """
+    package = module.partition(".")[0]
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise MissingExtraError(package, extra) from error
 
 
 class StoreError(AmemError):

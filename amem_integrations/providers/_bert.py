@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -22,12 +22,9 @@ _LOGIT_END = np.float32(5.6)
 _BLOCK = 16_384  # floats: the few arrays of a block stay in the second-level cache
 
 
-class Span(NamedTuple):
-    """Where `texts` texts of `length` tokens each stand among the rows of a batch."""
-
-    rows: slice
-    texts: int
-    length: int
+Span = tuple[
+    slice, int, int
+]  # the rows of a batch at which so many texts of so many tokens each stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +110,6 @@ class Bert:
         Raises:
             KeyError: A weight is missing.
         """
-
-        def norm(name: str) -> LayerNorm:
-            return LayerNorm(weights[f"{name}.weight"], weights[f"{name}.bias"], epsilon)
-
         # All tokens are of the first segment.
         positions = (
             weights["embeddings.position_embeddings.weight"]
@@ -125,7 +118,7 @@ class Bert:
         return cls(
             words=weights["embeddings.word_embeddings.weight"],
             positions=positions,
-            embedding_norm=norm("embeddings.LayerNorm"),
+            embedding_norm=_norm(weights, "embeddings.LayerNorm", epsilon),
             layers=[
                 _layer(weights, f"encoder.layer.{number}", heads, epsilon)
                 for number in range(layers)
@@ -147,7 +140,9 @@ class Bert:
         for layer in self.layers:
             x = layer(x, spans)
         starts = [0, *accumulate(lengths[:-1])]
-        return _unit(np.add.reduceat(x, starts, axis=0))  # a sum points where the mean does
+        rows: Vector = np.add.reduceat(x, starts, axis=0)  # a sum points where the mean does
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
 
 
 def gelu(x: Vector) -> Vector:
@@ -177,22 +172,19 @@ def softmax(x: Vector) -> Vector:
     return x
 
 
+def _norm(weights: Mapping[str, Vector], name: str, epsilon: float) -> LayerNorm:
+    return LayerNorm(weights[f"{name}.weight"], weights[f"{name}.bias"], epsilon)
+
+
 def _layer(weights: Mapping[str, Vector], prefix: str, heads: int, epsilon: float) -> Layer:
     def dense(name: str, scale: float = 1) -> Dense:
         weight, bias = weights[f"{prefix}.{name}.weight"], weights[f"{prefix}.{name}.bias"]
         # Contiguous this way round, the products of a query take .6 of the time.
         return Dense(np.ascontiguousarray(weight.T) * np.float32(scale), bias * np.float32(scale))
 
-    def norm(name: str) -> LayerNorm:
-        name = f"{prefix}.{name}.LayerNorm"
-        return LayerNorm(weights[f"{name}.weight"], weights[f"{name}.bias"], epsilon)
-
     width = len(weights[f"{prefix}.attention.self.query.bias"]) // heads
-    projections = [
-        dense("attention.self.query", width**-0.5),
-        dense("attention.self.key"),
-        dense("attention.self.value"),
-    ]
+    scales = {"query": width**-0.5, "key": 1, "value": 1}
+    projections = [dense(f"attention.self.{name}", scale) for name, scale in scales.items()]
     return Layer(
         heads=heads,
         query_key_value=Dense(
@@ -200,22 +192,17 @@ def _layer(weights: Mapping[str, Vector], prefix: str, heads: int, epsilon: floa
             np.concatenate([one.bias for one in projections]),
         ),
         attention_output=dense("attention.output.dense"),
-        attention_norm=norm("attention.output"),
+        attention_norm=_norm(weights, f"{prefix}.attention.output.LayerNorm", epsilon),
         intermediate=dense("intermediate.dense"),
         output=dense("output.dense"),
-        output_norm=norm("output"),
+        output_norm=_norm(weights, f"{prefix}.output.LayerNorm", epsilon),
     )
 
 
 def _spans(lengths: Sequence[int]) -> list[Span]:
-    spans, start = [], 0
+    spans, start = list[Span](), 0
     for length, equal in groupby(lengths):
         count = len(list(equal))
-        spans.append(Span(slice(start, start + count * length), count, length))
+        spans.append((slice(start, start + count * length), count, length))
         start += count * length
     return spans
-
-
-def _unit(rows: Vector) -> Vector:
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..errors import ConfigurationError, MissingExtraError
-from ..stored_note import Vector
+from ..errors import ConfigurationError, needed
 from ._bert import Bert
 
 if TYPE_CHECKING:
@@ -69,15 +68,13 @@ class BertFolder:
         _check_encoder(path, config)
         _check_modules(path)
         sentences = _json(path, "sentence_bert_config.json", optional=True)
-        limits = [config["max_position_embeddings"]]
-        limits += [sentences["max_seq_length"]] if sentences.get("max_seq_length") else []
-        if len(limits) == 1:
-            tokenizer = _json(path, "tokenizer_config.json", optional=True)
-            limits.append(tokenizer.get("model_max_length", limits[0]))
+        most = config["max_position_embeddings"]
+        tokenizer = _json(path, "tokenizer_config.json", optional=True)
+        limit = sentences.get("max_seq_length") or tokenizer.get("model_max_length", most)
         return cls(
             path=path,
             config=config,
-            max_tokens=int(min(limits)),
+            max_tokens=int(min(most, limit)),
             lower_case=bool(sentences.get("do_lower_case")),
             prompts=_prompts(_json(path, "config_sentence_transformers.json", optional=True)),
         )
@@ -89,13 +86,10 @@ class BertFolder:
             MissingExtraError: tokenizers is not installed.
             ConfigurationError: The file is missing or damaged.
         """
-        try:
-            from tokenizers import Tokenizer  # noqa: PLC0415 - of the extra
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("tokenizers", _EXTRA) from error
+        library = needed("tokenizers", _EXTRA)
         file = _existing(self.path, "tokenizer.json")
         try:
-            tokenizer = Tokenizer.from_file(str(file))
+            tokenizer: Tokenizer = library.Tokenizer.from_file(str(file))
         except Exception as error:  # the library raises nothing narrower
             raise _damaged(file, error) from error
         tokenizer.no_truncation()
@@ -109,26 +103,20 @@ class BertFolder:
             MissingExtraError: safetensors is not installed.
             ConfigurationError: The file is missing, damaged, or lacks a weight.
         """
-        try:
-            from safetensors import SafetensorError  # noqa: PLC0415 - of the extra
-            from safetensors.numpy import load_file  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("safetensors", _EXTRA) from error
+        refused = needed("safetensors", _EXTRA).SafetensorError
+        safetensors = needed("safetensors.numpy", _EXTRA)
         file = _existing(self.path, WEIGHTS)
         try:
-            weights = {name: _float32(array) for name, array in load_file(file).items()}
+            loaded = safetensors.load_file(file)
+            weights = {name: array.astype(np.float32, copy=False) for name, array in loaded.items()}
             return Bert.from_weights(
                 weights,
                 layers=self.config["num_hidden_layers"],
                 heads=self.config["num_attention_heads"],
                 epsilon=self.config["layer_norm_eps"],
             )
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        except (refused, OSError, KeyError, TypeError, ValueError) as error:
             raise _damaged(file, error) from error
-
-
-def _float32(array: Vector) -> Vector:
-    return array.astype(np.float32, copy=False)
 
 
 def _check_encoder(path: Path, config: Mapping[str, Any]) -> None:

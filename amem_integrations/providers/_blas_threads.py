@@ -9,7 +9,7 @@ from functools import cache
 from threading import Condition
 from typing import Any
 
-from ..errors import MissingExtraError
+from ..errors import needed
 
 
 class Queue:
@@ -63,11 +63,7 @@ def libraries() -> Any:  # noqa: ANN401 - a ThreadpoolController
     Raises:
         MissingExtraError: threadpoolctl is not installed.
     """
-    try:
-        from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - of the extra
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("threadpoolctl", "minilm") from error
-    return ThreadpoolController()
+    return needed("threadpoolctl", "minilm").ThreadpoolController()
 
 
 def _after_fork() -> None:

