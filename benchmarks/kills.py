@@ -7,7 +7,8 @@ folder is opened, and checked by what the process had written into a journal bef
 - what was added and acknowledged is there, in the words in which it was added;
 - what was deleted or cleared and acknowledged is gone, and its secrets stand nowhere in the export;
 - what was replaced by a correction stands in the history of its own note only;
-- every link is held by both of its notes.
+- a supersession that was acknowledged shows;
+- nothing is left to be finished, and every view is what the decisions say.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ from amem_integrations import (
     NoteNotFoundError,
     RevisionConflictError,
 )
+from amem_integrations.flows.writer import writer_of
+from amem_integrations.journal.projection import differing
+from amem_integrations.runtime import resolve
+from amem_integrations.runtime import run as run_flow
 from amem_integrations.testing import CopyingModel, HashEmbedder
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +94,7 @@ class Worker:
     def work(self) -> None:
         """Go on until the process is killed."""
         often = {self.add: 40, self.update: 30, self.delete: 20, self.undo: 10, self.evolve: 10}
-        often[self.clear] = 1
+        often |= {self.supersede: 5, self.clear: 1}
         while True:
             (act,) = self._dice.choices(list(often), list(often.values()))
             try:
@@ -116,7 +121,16 @@ class Worker:
         """Delete a note."""
         if note := self._any_note():
             with self._told("delete", note.namespace, key=note.key):
-                self._memory.delete(note.id, namespace=note.namespace)
+                thorough = self._dice.random() < 1 / 3
+                self._memory.delete(note.id, namespace=note.namespace, thorough=thorough)
+
+    def supersede(self) -> None:
+        """Say that a note takes the place of an earlier one."""
+        if note := self._any_note():
+            item = replace(self._item(), supersedes=[note.id])
+            told = {"texts": {item.key: item.content}, "older": note.key}
+            with self._told("add", note.namespace, **told):
+                self._memory.add_many([item], namespace=note.namespace)
 
     def undo(self) -> None:
         """Take back one of the last changes of a note."""
@@ -176,6 +190,7 @@ class Told:
     changing: bool = False
     leaving: bool = False
     gone: bool = False  # for sure
+    newer: str | None = None  # the note that takes its place, for sure
 
 
 @dataclass(slots=True)
@@ -203,9 +218,14 @@ class Journal:
         if do == "add":
             for key, text in line["texts"].items():
                 self.notes[key] = Told(space, [text], added=ended)
+                if ended and "older" in line and line["older"] in self.notes:
+                    self.notes[line["older"]].newer = key
         elif do in ("update", "undo"):
             self.notes[line["key"]].texts += [line["text"]] if "text" in line else []
             self.notes[line["key"]].changing = True
+            for key, told in self.notes.items() if do == "undo" else ():
+                if line["key"] in (key, told.newer):  # that may be what was undone
+                    told.newer = None
         elif do in ("delete", "clear"):
             for key, told in self.notes.items():
                 if told.space == space and line.get("key", key) == key:
@@ -220,14 +240,18 @@ class Left:
             path = Path(folder) / "export.jsonl"
             memory.export(path)
             lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        notes = [line["note"] for line in lines if "note" in line]
-        self.notes: dict[str, Line] = {note["id"]: note for note in notes}
-        self.by_key = {note["key"]: note for note in notes}
+        self.by_key = {line["note"]["key"]: line["note"] for line in lines if "note" in line}
+        self.superseded = {
+            note.id: set(note.supersessions)
+            for space in memory.namespaces()
+            for note in memory.get_all(namespace=space, limit=10**6)
+        }
+        self.unfinished = list(_unfinished(memory))
         self._texts: defaultdict[str, str] = defaultdict(str)
         for line in lines:
-            about = line.get("note") or line.get("change") or {}
+            about = line.get("decision") or line.get("note") or {}
             text = json.dumps(line, ensure_ascii=False).casefold()
-            self._texts[about.get("note_id", about.get("id", ""))] += text
+            self._texts[about.get("note", about.get("id", ""))] += text
         self._all = "\n".join(self._texts.values())
 
     def holders(self, secret: str) -> set[str]:
@@ -236,23 +260,31 @@ class Left:
             return set()
         return {note_id for note_id, text in self._texts.items() if secret in text}
 
-    def one_sided(self) -> Iterator[str]:
-        """Yield what is wrong with links."""
-        for note in self.notes.values():
-            for target in note["links"]:
-                if note["id"] not in self.notes.get(target, {"links": ()})["links"]:
-                    yield f"{note['id']} is linked to {target}, which does not hold the link"
+
+def _unfinished(memory: AgenticMemory) -> Iterator[str]:
+    """Yield what is left to be finished of a memory that was just opened, and views that are not as they should be."""
+    runtime = memory._runtime  # noqa: SLF001 - no public method tells
+    yield from (
+        f"{space} has something left" for space in run_flow(resolve(runtime.store.unfinished()))
+    )
+    for space in memory.namespaces():
+        ids = [note.id for note in memory.get_all(namespace=space, limit=10**6)]
+        wrong = run_flow(differing(writer_of(runtime, space), ids))
+        yield from (f"the view of {note_id} is not what its decisions say" for note_id in wrong)
 
 
 def faults(journal: Journal, left: Left) -> Iterator[str]:
     """Yield what is wrong with what is left of a memory."""
     yield from journal.faults
-    yield from left.one_sided()
+    yield from left.unfinished
     for key, told in journal.notes.items():
         note = left.by_key.get(key)
         said = note["content"] if note else ""
         if note is None and told.added and not told.leaving:
             yield f"{key} was added and acknowledged, and is lost"
+        newer = left.by_key.get(told.newer) if told.newer else None
+        if note and newer and newer["id"] not in left.superseded[note["id"]]:
+            yield f"{key} was superseded by {told.newer}, and is current"
         if note and told.gone:
             yield f"{key} was deleted and acknowledged, and is there"
         if note and not told.changing and said != told.texts[0]:
