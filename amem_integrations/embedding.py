@@ -122,11 +122,11 @@ async def vectors_by(
         texts = embedding_texts(note)
         if (key := hash_of(texts)) != stored.embedded:
             wanted.append((replace(stored, note=note), texts, key))
-    rows = await embed([text for _, texts, _ in wanted for text in texts])
-    made, start = {stored.id: stored for stored in notes}, 0
+    once = list(dict.fromkeys(text for _, texts, _ in wanted for text in texts))
+    rows = dict(zip(once, await embed(once), strict=True))
+    made = {stored.id: stored for stored in notes}
     for stored, texts, key in wanted:
-        own = [row for row in rows[start : start + len(texts)] if row is not None]
-        start += len(texts)
+        own = [row for text in texts if (row := rows[text]) is not None]
         if len(own) == len(texts):
             made[stored.id] = replace(stored, vectors=np.stack(own), embedded=key)
     return [made[stored.id] for stored in notes]

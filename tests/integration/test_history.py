@@ -312,6 +312,39 @@ def test_a_deleted_note_leaves_nothing_to_undo(evolved):
     assert "May" not in repr(memory.history(None, namespace=ANN))
 
 
+def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved):
+    memory, first, second = evolved
+    times = [datetime.now(UTC)]
+
+    def known(time):
+        note = memory.get(first, namespace=ANN, known_at=time)
+        return [entry.text for entry in note.contexts], list(note.links), note.superseded_by
+
+    whole = (["About The trip is in April", "It was moved to May."], [second], None)
+    assert known(times[0]) == whole
+    undone = [memory.undo(last(memory, first, kind).id, namespace=ANN) for kind in ("evolve", "link")]
+    times.append(datetime.now(UTC))
+    memory.undo(last(memory, first, "construct").id, namespace=ANN)
+    memory.supersede(first, second, namespace=ANN)
+    times.append(datetime.now(UTC))
+    memory.undo(undone[0].id, namespace=ANN)
+    assert known(times[0]) == whole
+    assert known(times[1]) == (["About The trip is in April"], [], None)
+    assert known(times[2]) == ([], [], second)
+    assert known(None) == (["It was moved to May."], [], second)
+
+
+def test_a_proposal_is_believed_from_the_time_on_at_which_it_was_approved(open_memory):
+    memory = open_memory(models.model(models.update_first("It was moved.")), review=True)
+    first = memory.add("The trip is in April", namespace=ANN, thread="t")
+    memory.add("The trip is in May now", namespace=ANN, thread="t")
+    before = datetime.now(UTC)
+    memory.approve([made.id for made in memory.proposals(namespace=ANN)], namespace=ANN)
+    note = memory.get(first.id, namespace=ANN, known_at=before)
+    assert (len(note.contexts), note.links) == (1, {})
+    assert len(memory.get(first.id, namespace=ANN).contexts) == 2
+
+
 # clear
 
 
