@@ -104,7 +104,10 @@ async def with_vectors(
     Of a note of which the embedder refuses a passage, none has a vector.
     """
     embed = partial(embed_if_possible, runtime, despite=despite)
-    return await vectors_by(runtime.embedder, notes, embed)
+    made = await vectors_by(runtime.embedder, notes, embed)
+    if any(stored.note is not None and stored.vectors is None for stored in made):
+        runtime.vectors.lacking = True
+    return made
 
 
 async def vectors_by(

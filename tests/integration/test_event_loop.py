@@ -64,18 +64,3 @@ async def test_closing_waits_off_the_loop_for_what_is_under_way(location: str) -
     with blockbuster_ctx():
         await memory.aclose()
     assert ended.is_set()
-
-
-async def test_a_removal_does_not_wait_on_the_loop_for_the_copy_of_an_interrupted_reindex(
-    tmp_path: Path,
-) -> None:
-    with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
-        note = memory.add("I moved to Oslo", namespace=ANN)
-        with pytest.raises(ModelUnavailableError):
-            memory.reindex(Down(name="down"))
-    assert (tmp_path / "amem.reindex").exists()
-    memory = await asyncio.to_thread(AgenticMemory.open, tmp_path, embedder=HashEmbedder())
-    with blockbuster_ctx():
-        await memory.adelete(note.id, namespace=ANN)
-    assert not (tmp_path / "amem.reindex").exists()
-    await memory.aclose()
