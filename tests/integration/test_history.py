@@ -322,7 +322,9 @@ def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved
 
     whole = (["About The trip is in April", "It was moved to May."], [second], None)
     assert known(times[0]) == whole
-    undone = [memory.undo(last(memory, first, kind).id, namespace=ANN) for kind in ("evolve", "link")]
+    undone = [
+        memory.undo(last(memory, first, kind).id, namespace=ANN) for kind in ("evolve", "link")
+    ]
     times.append(datetime.now(UTC))
     memory.undo(last(memory, first, "construct").id, namespace=ANN)
     memory.supersede(first, second, namespace=ANN)

@@ -112,7 +112,9 @@ def test_importing_again_changes_nothing_and_leaves_what_is_newer(tmp_path):
         assert content(memory) == before
 
 
-def test_what_was_deleted_or_cleared_comes_back_by_an_import_with_what_was_decided_about_it(tmp_path):
+def test_what_was_deleted_or_cleared_comes_back_by_an_import_with_what_was_decided_about_it(
+    tmp_path,
+):
     with opened(":memory:") as memory:
         fill(memory)
         memory.supersede(*[n.id for n in memory.get_all(namespace=ANN)[:2]], namespace=ANN)
@@ -140,7 +142,13 @@ def test_what_was_made_of_a_text_that_is_not_in_the_file_is_not_imported(tmp_pat
         assert "moved" in memory.get(first.id, namespace=ANN).contexts[-1].text
     path = tmp_path / "cut.jsonl"
     lines = (tmp_path / "ann.jsonl").read_text().splitlines()
-    path.write_text("\n".join(line for line in lines if "now" not in json.loads(line).get("note", {}).get("content", "")))
+    path.write_text(
+        "\n".join(
+            line
+            for line in lines
+            if "now" not in json.loads(line).get("note", {}).get("content", "")
+        )
+    )
     with opened(":memory:") as memory:
         assert memory.import_(path, namespace=ANN) == 1
         (note,) = memory.get_all(namespace=ANN)
@@ -196,7 +204,12 @@ def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
         (["HEADER", '{"decision": {"id": "x"}}'], "line 2"),
         (["HEADER", '{"call": {"id": "x", "by": "m", "seq": "then"}}'], "line 2"),
         (
-            ["HEADER", json.dumps({"note": {**TIED, "id": "x", "seq": 1, "earlier": [["t", 1, 1, {"links": {}}]]}})],
+            [
+                "HEADER",
+                json.dumps(
+                    {"note": {**TIED, "id": "x", "seq": 1, "earlier": [["t", 1, 1, {"links": {}}]]}}
+                ),
+            ],
             "line 2.*no links",
         ),
         (
