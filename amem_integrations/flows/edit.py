@@ -222,11 +222,11 @@ async def delete(
         NoteNotFoundError: There is none with this id in this namespace.
     """
     space = check_namespace(namespace)
-    time = now()
+    time, is_again = now(), space in runtime.unfinished
 
     def is_there(stored: StoredNote) -> bool:
-        if stored.note is None:  # to help a delete that was interrupted, or make it thorough
-            return thorough or stored.purge is not None
+        if stored.note is None:  # to help a delete that failed half way, or make a delete thorough
+            return thorough or is_again or stored.purge is not None
         return not stored.note.is_expired(time)
 
     async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:

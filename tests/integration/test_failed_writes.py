@@ -1,4 +1,4 @@
-"""A write that the store could not make leaves no change in the history that never was."""
+"""A write that the store could not make leaves no change in the history that never was, and is finished by the next one."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_evolution_that_was_not_written_is_not_in_the_history_and_is_made_lat
     note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
     memory.construct([note.id], namespace=ANN)
     plan, changes = memory.propose([note.id], namespace=ANN), memory.history(None, namespace=ANN)
-    fail_once(memory._runtime.store._notes, "swap")
+    fail_once(memory._runtime.store._records, "insert")
     with pytest.raises(StoreError):
         memory.commit(plan, namespace=ANN)
     assert memory.history(None, namespace=ANN) == changes
@@ -83,13 +83,30 @@ def test_an_evolution_that_was_not_written_is_not_in_the_history_and_is_made_lat
     assert kinds(memory, second).count("evolve") == 1
 
 
-@pytest.mark.parametrize("collection", ["_history", "_notes"])
+@pytest.mark.parametrize("collection", ["_records", "_notes"])
+def test_an_evolution_of_which_a_part_was_written_is_finished_by_the_next_write(told, collection):
+    memory, _, second = told
+    note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
+    memory.construct([note.id], namespace=ANN)
+    plan = memory.propose([note.id], namespace=ANN)
+    fail_once(getattr(memory._runtime.store, collection), "swap")
+    with pytest.raises(StoreError):
+        memory.commit(plan, namespace=ANN)
+    memory.add("Something else", namespace=ANN, evolve=False)
+    assert memory.get(note.id, namespace=ANN).state == "done"
+    assert len(memory.get(second, namespace=ANN).contexts) == 2
+    assert kinds(memory, second).count("evolve") == 1
+
+
+@pytest.mark.parametrize("collection", ["_records", "_notes"])
 def test_a_deletion_that_was_begun_is_finished(told, collection):
     memory, first, second = told
-    store = memory._runtime.store
-    fail_once(getattr(store, collection), "delete_with" if store.remote else "delete")
+    fail_once(getattr(memory._runtime.store, collection), "swap")
     with pytest.raises(StoreError):
         memory.delete(second, namespace=ANN)
+    is_begun = collection == "_records"
+    assert len(memory.get_all(namespace=ANN)) == (1 if is_begun else 2)
+    memory.delete(second, namespace=ANN)  # once more, until it is acknowledged
     assert kinds(memory, second) == ["delete"]
     assert [note.id for note in memory.get_all(namespace=ANN)] == [first]
     assert "in May now" not in repr(memory.history(None, namespace=ANN))
@@ -102,7 +119,7 @@ def test_a_folder_that_is_closed_right_after_tells_the_truth(tmp_path):
         fail_once(memory._runtime.store._notes, "swap")
         with pytest.raises(StoreError):
             memory.update(note.id, namespace=ANN, metadata={"x": 1})
-        fail_once(memory._runtime.store._notes, "delete")
+        fail_once(memory._runtime.store._records, "swap")
         with pytest.raises(StoreError):
             memory.delete(other.id, namespace=ANN)
     with open_memory(tmp_path) as memory:
@@ -116,9 +133,7 @@ def test_a_folder_that_is_closed_right_after_tells_the_truth(tmp_path):
 def test_a_server_that_fails_in_between_is_asked_what_became_of_it(works):
     with serving(FakeQdrant()) as server, open_memory(server.url, pauses=()) as memory:
         note = memory.add("The trip is in April", namespace=ANN)
-        fault = Fault(works=works, status=503, path="/amem/points/batch")
-        # The first thing written is the intent; the next request is the note itself.
-        server.before_write = lambda: server.faults.append(fault)
+        server.faults.append(Fault(works=works, status=503, path="/amem/points", method="PUT"))
         with pytest.raises(StoreError, match="did not answer"):
             memory.update(note.id, namespace=ANN, metadata={"x": 1})
         assert not server.faults

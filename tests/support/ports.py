@@ -62,10 +62,10 @@ def fail_once(collection, method: str, *, works: bool = False) -> None:
     """Let the next call of a collection's method fail, before or (`works`) after it has done its work."""
     original = getattr(collection, method)
 
-    async def faulty(*args, **kwargs):
+    def faulty(*args, **kwargs):
         setattr(collection, method, original)
         if works:
-            await resolve(original(*args, **kwargs))
+            original(*args, **kwargs)
         raise StoreUnavailableError("told to fail")
 
     setattr(collection, method, faulty)

@@ -40,6 +40,7 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     works: bool = False
     path: str = ""  # only requests whose path ends so
+    method: str = ""  # only requests by this method
     text: str = "told to fail"
     plain: bool = False
 
@@ -281,7 +282,7 @@ def serving(fake: FakeQdrant) -> Iterator[FakeQdrant]:
             path = urlsplit(self.path).path
             fake.requests.append((self.command, self.path, dict(self.headers)))
             fake.bodies.append(body)
-            fault = fake.faults.popleft() if _hits(fake.faults, path) else None
+            fault = fake.faults.popleft() if _hits(fake.faults, self.command, path) else None
             if fault is None or fault.works:
                 answer = fake.answer(self.command, path, body, self.headers.get("api-key"))
             if fault is None:
@@ -319,5 +320,7 @@ def serving(fake: FakeQdrant) -> Iterator[FakeQdrant]:
             thread.join()
 
 
-def _hits(faults: deque[Fault], path: str) -> bool:
-    return bool(faults) and path.endswith(faults[0].path)
+def _hits(faults: deque[Fault], method: str, path: str) -> bool:
+    if not faults:
+        return False
+    return path.endswith(faults[0].path) and method.endswith(faults[0].method)
