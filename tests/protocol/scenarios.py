@@ -29,7 +29,7 @@ from amem_integrations.journal.erasure import (
 )
 from amem_integrations.journal.fold import fold, shows_same
 from amem_integrations.journal.history import toggle
-from amem_integrations.journal.insertion import edit, insert
+from amem_integrations.journal.insertion import edit, insert, restore
 from amem_integrations.journal.projection import project
 from amem_integrations.journal.writer import Writer
 from amem_integrations.notes import Note
@@ -57,6 +57,30 @@ def say(note_id: str, content: str, seq: int | None = None) -> Process:
         stored = await insert(writer, [note(note_id, content, seq or SEQS.get(note_id, 50))])
         held = stored[note_id].note
         return "added" if held and held.content == content else "there"
+
+    return process
+
+
+def bring(note_id: str, content: str, text: str, of: str = "") -> Process:
+    """Return what imports a note, and an entry that was made of it and of other notes."""
+
+    async def process(writer: Writer) -> str:
+        seq = SEQS.get(note_id, 50)
+        wanted = StoredNote(
+            id=note_id,
+            namespace=NAMESPACE,
+            token=writer.new_token(),
+            rev=seq,
+            note=note(note_id, content, seq),
+        )
+        stands = await restore(writer, [wanted], await writer.notes([note_id]))
+        held = stands.get(note_id)
+        if held is None or held.note is None or held.note.content != content:
+            return "there"
+        revs, shown = {note_id: held.rev}, note_id + of
+        made = decide("i1", note_id, ("entry", note_id, text), shown=shown, revs=revs)
+        await commit(writer, call_of("i1", shown, revs), [made])
+        return "imported"
 
     return process
 
@@ -491,6 +515,20 @@ def no_stale_answer(collections: Collections, told: Told) -> str | None:
     return None
 
 
+def imported(note_id: str, text: str) -> Check:
+    """Return what checks that a note which was imported has its entry."""
+
+    def check(collections: Collections, told: Told) -> str | None:
+        is_done = told.get("I") == "imported"
+        return (
+            "an import did nothing"
+            if is_done and text not in contexts(collections, note_id)
+            else None
+        )
+
+    return check
+
+
 # --- the scenarios ---------------------------------------------------------------------------------------------------
 
 
@@ -637,6 +675,27 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "late answer and delete, in part over shards, kill": lambda: explore(
         begin(), {"late": late(), "del": delete("b")}, faults=KILL_AND_PART, always=unseen("del")
+    ),
+    "an import of what was made of a note that is being deleted, kill, late copy": lambda: explore(
+        begin(),
+        {"I": bring("e", "e", f"e {SECRET}", of="b"), "del": delete("b")},
+        faults=KILL_AND_COPY,
+        always=unseen("del"),
+    ),
+    "an import brings a deleted note back, beside a late answer for the old one, kill": lambda: (
+        explore(
+            deleted(),
+            {"I": bring("b", "b anew", "b entry"), "late": late()},
+            faults=ONE_KILL,
+            always=no_stale_answer,
+            after=checked(imported("b", "b entry")),
+        )
+    ),
+    "two imports of one file, kill, late copy": lambda: explore(
+        deleted(),
+        {"I": bring("b", "b anew", "b entry"), "J": bring("b", "b anew", "b entry")},
+        faults=KILL_AND_COPY,
+        after=checked(imported("b", "b entry")),
     ),
     "three writers and a delete": lambda: explore(
         begin(),

@@ -31,6 +31,8 @@ QUICK = [
     "the user supersedes while a model links",
     "tombstone collected, same key again, evolved",
     "clear, late copy of an add",
+    "an import brings a deleted note back, beside a late answer for the old one, kill",
+    "two imports of one file, kill, late copy",
     "late answer for an expired note that is not swept yet",
     "bounded views: the newest sentence goes, kill",
 ]
