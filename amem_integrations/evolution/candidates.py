@@ -63,7 +63,7 @@ async def find_candidates(
     """
     if not batch.notes:
         return Offer.of((), {}, {})
-    vectors = await _vectors(runtime, [*batch.notes, *fresh.values()])
+    vectors = await first_vectors(runtime, [*batch.notes, *fresh.values()])
     recent = _recent(batch, runtime.config.recent)
     queries = [_query(runtime, note, vectors.get(note.id)) for note in batch.notes]
     found = [
@@ -102,7 +102,7 @@ async def find_candidates(
     return Offer.of(batch.notes, candidates, shown)
 
 
-async def _vectors(runtime: Runtime, notes: Iterable[Note]) -> dict[str, Vector]:
+async def first_vectors(runtime: Runtime, notes: Iterable[Note]) -> dict[str, Vector]:
     """Return by id the vector of each note, of its first passage if there are several, as far as it has one.
 
     The embedder is called for what was not embedded lately; the journal writes the same vectors.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..decisions import Decision
@@ -12,7 +13,7 @@ from ..notes import Attempts, Note
 from ..plans import EvolutionReport
 from ..runtime import Runtime
 from .ask import OpenCall, open_calls
-from .candidates import turns_before
+from .candidates import first_vectors, turns_before
 from .commit import commit, failures, link_decisions
 from .construct import TURNS_BEFORE, Batch, Description, describe, entries
 from .propose import Proposal, propose
@@ -70,6 +71,9 @@ async def evolve_wave(
         await runtime.map(_construct, jobs, runtime.config.max_concurrency)
         if link:
             fresh = {note.id: note for job in jobs for note in job.ready.notes}
+            if len(jobs) > 1:  # all at once, or the batches would each embed the notes of all
+                with suppress(ModelUnavailableError, ConfigurationError):  # each batch says so
+                    await first_vectors(runtime, fresh.values())
 
             async def linked(job: _Job) -> None:
                 if job.ready.notes and job.error is None:

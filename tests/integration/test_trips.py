@@ -63,35 +63,55 @@ def test_a_search_with_a_filter_is_one_request(fake: FakeQdrant, memory: Agentic
     assert counted == {"POST points/query/batch": 1}
 
 
-def test_a_raw_add_is_four_requests(fake: FakeQdrant, memory: AgenticMemory) -> None:
+@pytest.mark.parametrize(("key", "most"), [(None, 2), ("k", 3)])
+def test_a_raw_add_is_two_requests_or_three_with_a_key(
+    fake: FakeQdrant, memory: AgenticMemory, key: str | None, most: int
+) -> None:
     with fake.counting() as counted:
-        memory.add("I like jazz", namespace=ANN, evolve=False)
-    assert counted.total() <= 4
+        memory.add("I like jazz", namespace=ANN, key=key, evolve=False)
+    assert counted.total() <= most
 
 
-def test_an_add_that_evolves_by_rules_is_fourteen_requests(
+def test_an_add_that_evolves_by_rules_is_twelve_requests(
     fake: FakeQdrant, memory: AgenticMemory
 ) -> None:
     with fake.counting() as counted:
         note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
     assert note.state == "done"
     assert note.links
-    assert counted.total() <= 14
+    assert counted.total() <= 12
 
 
-@pytest.mark.parametrize("changed", [{"content": "I like rock"}, {"metadata": {"sure": True}}])
-def test_an_update_is_six_requests(
-    fake: FakeQdrant, memory: AgenticMemory, raw: str, changed: dict[str, object]
+@pytest.mark.parametrize(
+    ("changed", "most"), [({"content": "I like rock"}, 9), ({"metadata": {"sure": True}}, 3)]
+)
+def test_an_update_is_three_requests_and_a_correction_nine(
+    fake: FakeQdrant, memory: AgenticMemory, raw: str, changed: dict[str, Any], most: int
 ) -> None:
     with fake.counting() as counted:
         memory.update(raw, namespace=ANN, **changed)
-    assert counted.total() <= 6
+    assert counted.total() <= most
 
 
-def test_a_delete_is_seven_requests(fake: FakeQdrant, memory: AgenticMemory, raw: str) -> None:
+def test_a_delete_is_eight_requests(fake: FakeQdrant, memory: AgenticMemory, raw: str) -> None:
     with fake.counting() as counted:
         memory.delete(raw, namespace=ANN)
-    assert counted.total() <= 7
+    assert counted.total() <= 8
+
+
+@pytest.mark.parametrize("gone", ["delete", "correction"])
+def test_a_delete_or_a_correction_of_what_others_were_made_of_is_fourteen(
+    fake: FakeQdrant, memory: AgenticMemory, gone: str
+) -> None:
+    note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
+    later = memory.add("It was repaired", namespace=ANN, thread="t", speaker="Ann")
+    assert note.id in later.links
+    with fake.counting() as counted:
+        if gone == "delete":
+            assert later.id in memory.delete(note.id, namespace=ANN).reasons
+        else:
+            memory.update(note.id, namespace=ANN, content="The pottery kiln stands still")
+    assert counted.total() <= 14
 
 
 def test_many_raw_notes_are_four_requests(fake: FakeQdrant, memory: AgenticMemory) -> None:
