@@ -64,7 +64,7 @@ async def forget(
             return None if correction else redacted
         if stored.was_written_by(token) or (not correction and _is_another_life(stored, rev)):
             break
-    return await purge(writer, note_id)
+    return await purge(writer, note_id, known=stored)
 
 
 def _is_another_life(stands: StoredNote, rev: int) -> bool:
@@ -129,7 +129,9 @@ def without_view(note: Note) -> Note:
     )
 
 
-async def purge(writer: Writer, note_id: str, owed: Purge | None = None) -> Redacted:
+async def purge(
+    writer: Writer, note_id: str, owed: Purge | None = None, known: StoredNote | None = None
+) -> Redacted:
     """Redact everything that was made of the wordings of a note which are gone, say so in the note, and return it.
 
     Anybody may purge, at any time, and again.
@@ -138,10 +140,11 @@ async def purge(writer: Writer, note_id: str, owed: Purge | None = None) -> Reda
         writer: Who purges.
         note_id: Which note.
         owed: What is owed for a note whose point is not there any more; None reads it from the note.
+        known: The note as it was read a moment ago; None reads it.
     """
     thorough = 0
     if owed is None:
-        stored = await writer.note(note_id)
+        stored = known or await writer.note(note_id)
         if stored is None or stored.purge is None:
             return {}
         owed, thorough = stored.purge, stored.thorough

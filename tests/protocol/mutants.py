@@ -71,9 +71,9 @@ def patched(mutant: Mutant) -> Iterator[ModuleType]:
 MUTANTS: Mapping[str, Mutant] = {
     "a tombstone is not kept": Mutant(
         module=f"{JOURNAL}.erasure",
-        old="    return await purge(writer, note_id)\n",
+        old="    return await purge(writer, note_id, known=stored)\n",
         new=(
-            "    redacted = await purge(writer, note_id)\n"
+            "    redacted = await purge(writer, note_id, known=stored)\n"
             "    await resolve(writer.store.remove_tombstones(writer.namespace, writer.now()))\n"
             "    return redacted\n"
         ),
