@@ -14,7 +14,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory, ModelUnavailableError
+from amem_integrations import AgenticMemory
 from amem_integrations.testing import CopyingModel, HashEmbedder
 
 ANN = ("ann",)

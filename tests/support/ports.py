@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from amem_integrations import StoreUnavailableError
-from amem_integrations.runtime import resolve
 from amem_integrations.testing import HashEmbedder
 
 
