@@ -593,7 +593,7 @@ def test_of_many_that_ask_for_a_lease_at_once_one_gets_it(opened: Open) -> None:
         got: list[Any] = []
         together(
             *(
-                lambda r=r, n=n: got.append(run(take_lease(r, ANN, "t", f"worker {n}")))
+                lambda got=got, r=r, n=n: got.append(run(take_lease(r, ANN, "t", f"worker {n}")))
                 for n, r in enumerate(runtimes)
             )
         )
