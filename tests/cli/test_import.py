@@ -88,15 +88,17 @@ def test_lines_are_texts_or_objects_and_keep_every_field(amem, tmp_path):
         '"Just text."',
         "",
         json.dumps({"text": "More \u2028 text.", "session": 3, "role": "ann", "id": 7, "mood": "fine",
-                    "timestamp": "2026-05-08", "metadata": {"a": 1}}, ensure_ascii=False),
+                    "timestamp": "2026-05-08", "a": 2, "metadata": {"a": 1}}, ensure_ascii=False),
+        json.dumps({"role": "user", "content": "A note of my own.", "key": "8"}),
     ]  # fmt: skip
     amem("import", write(tmp_path, "x.jsonl", "\n".join(lines)))
-    one, two = amem.json("show")
+    one, two, three = amem.json("show")
     assert one["content"] == "Just text."
     assert two["content"] == "More \u2028 text."
     assert (two["thread"], two["speaker"], two["key"]) == ("3", "ann", "7")
     assert two["metadata"] == {"mood": "fine", "a": 1}
     assert two["at"].startswith("2026-05-08")
+    assert (three["key"], three["thread"]) == ("8", None)
 
 
 def test_the_same_key_with_other_text_is_a_correction(amem, tmp_path):

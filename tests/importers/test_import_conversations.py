@@ -56,14 +56,16 @@ def chatgpt():
         node("7", "6", ["8"], "assistant", [], kind="thoughts"),
         node("8", "7", ["9", "x"], "assistant", ["A quince."], time=None),
         node("9", "8", ["10"], "user", [SPOKEN, AUDIO], kind="multimodal_text"),
-        node("10", "9", [], "assistant", ["Bare."]),
+        node("10", "9", ["11"], "assistant", ["Bare."]),
+        node("11", "10", ["12"], "user", ["hidden"], weight=0.0),
+        node("12", "11", [], "assistant", ["look(4)"], recipient="python"),
     ]  # fmt: skip
     talk = {
         "title": "Fruit",
         "create_time": START,
         "update_time": START + 60,
         "mapping": {one["id"]: one for one in nodes},
-        "current_node": "10",
+        "current_node": "12",
         "conversation_id": "c-1",
         "id": "c-1",
         "is_archived": False,
@@ -94,9 +96,10 @@ def test_chatgpt_tells_what_it_did_not_take(tmp_path):
     assert report.skipped == {
         "image or other file": 2,
         "custom instructions": 1,
-        "call of a tool": 1,
+        "call of a tool": 2,
         "output of a tool": 1,
         "reasoning": 1,
+        "hidden message": 1,
         "message on another branch": 1,
         "conversation that was not to be remembered": 1,
     }
@@ -124,9 +127,9 @@ def test_a_conversation_that_went_on_adds_only_what_is_new(tmp_path):
         import_from(memory, path, namespace=ANN)
         later = chatgpt()
         mapping = later[0]["mapping"]
-        mapping["10"]["children"] = ["11"]
-        mapping["11"] = node("11", "10", [], "user", ["Thanks."])
-        later[0]["current_node"] = "11"
+        mapping["12"]["children"] = ["13"]
+        mapping["13"] = node("13", "12", [], "user", ["Thanks."])
+        later[0]["current_node"] = "13"
         report = import_from(memory, write(tmp_path, "conversations.json", later), namespace=ANN)
         assert report.added == {ANN: 1}
 
@@ -134,7 +137,7 @@ def test_a_conversation_that_went_on_adds_only_what_is_new(tmp_path):
 DAMAGES = {
     "the end is gone": lambda talk: talk.update(current_node="gone"),
     "the end is no id": lambda talk: talk.update(current_node=["10"]),
-    "a circle": lambda talk: talk["mapping"]["1"].update(parent="10"),
+    "a circle": lambda talk: talk["mapping"]["1"].update(parent="12"),
     "no author": lambda talk: talk["mapping"]["9"]["message"].update(author=None),
     "no content": lambda talk: talk["mapping"]["9"]["message"].update(content=None),
     "no node": lambda talk: talk["mapping"].update({"4": None}),

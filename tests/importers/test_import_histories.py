@@ -25,11 +25,15 @@ MESSAGES = [
     core.ToolMessage("42", tool_call_id="c1"),
     core.AIMessage("Hello Ann!"),
     core.HumanMessage(
-        [{"type": "text", "text": "See?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+        [
+            {"type": "text", "text": "See?"},
+            {"type": "image_url", "image_url": {"url": "data:,"}},
+            {"type": "image_url", "image_url": {"url": "data:,x"}},
+        ]
     ),
 ]
 SAID = ["I am Ann.", "One moment.", "Hello Ann!", "See?"]
-NOT_TAKEN = {"system message": 1, "output of a tool": 1, "image or other file": 1}
+NOT_TAKEN = {"system message": 1, "output of a tool": 1, "image or other file": 2}
 
 
 def spellings():
@@ -91,7 +95,7 @@ def test_rows_of_histories_give_each_session_a_thread():
     assert report.format == "langchain"
     assert [note.content for note in notes if note.thread == "s-2"] == SAID
     assert report.added == {ANN: 8}
-    assert report.skipped == dict.fromkeys(NOT_TAKEN, 2)
+    assert report.skipped == {reason: 2 * count for reason, count in NOT_TAKEN.items()}
     assert report.first_skipped["system message"] == "rows, item 1"
 
 
@@ -114,6 +118,33 @@ def test_the_same_history_by_any_way_is_the_same_notes(tmp_path):
         import_from(memory, rows_of_a_database(), namespace=ANN, evolve=False)
         path = write(tmp_path, "s-1.json", core.messages_to_dict(MESSAGES))
         assert import_from(memory, path, namespace=ANN).added == {ANN: 0}
+
+
+def test_lists_of_messages_by_name_are_threads_if_the_format_is_named(tmp_path):
+    said = core.messages_to_dict(MESSAGES[1:2])
+    path = write(tmp_path, "x.json", {"s-1": said, "s-2": said})
+    with open_memory() as memory, pytest.raises(InvalidInputError, match="none of the known"):
+        import_from(memory, path, namespace=ANN)
+    _, notes = imported_twice(path, "chat", namespace=ANN)
+    assert [(note.thread, note.content) for note in notes] == [
+        ("s-1", "I am Ann."),
+        ("s-2", "I am Ann."),
+    ]
+
+
+def test_a_call_of_a_tool_has_no_place_in_a_conversation():
+    asked = {"role": "user", "content": "I am Ann."}
+    call = {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "c"}]}
+    answer = {"role": "assistant", "content": "Hello Ann!"}
+    blocks = [
+        {"block_type": "text", "text": "Let me look."},
+        {"block_type": "tool_call", "tool_name": "look", "tool_kwargs": {}},
+    ]
+    with open_memory() as memory:
+        memory.add_messages([asked, call, answer], namespace=ANN)
+        rows = [asked, {"role": "assistant", "blocks": blocks}, answer]
+        report = import_from(memory, rows, namespace=ANN)
+        assert (report.added, report.skipped) == ({ANN: 0}, {})
 
 
 def test_rows_in_hand_are_the_messages_that_add_messages_stores():
