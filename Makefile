@@ -58,7 +58,9 @@ format: $(VENV)/ready
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
+# OTHER is the folder of a checkout that this one is compared with, such as `make bench OTHER=../before`.
 bench: $(VENV)/ready
+	$(if $(OTHER),$(BIN)/python -m benchmarks.against $(OTHER))
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.bounded
 	$(BIN)/python -m benchmarks.adapters

@@ -289,7 +289,7 @@ def show(number: int, other: Seconds, own: Seconds) -> None:
         print(f"{name:18}{before:10.2f}{now:10.2f}{now / before:8.3f}{verdict}", flush=True)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = ArgumentParser("python -m benchmarks.against", description=__doc__)
     parser.add_argument(
@@ -299,7 +299,7 @@ def main() -> None:
         "--sizes", default="1000,10000", help="numbers of notes, separated by commas"
     )
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     print("milliseconds, and bytes; medians. The embedded engine, a model that answers at once")
     for number in map(int, given.sizes.split(",")):
         show(

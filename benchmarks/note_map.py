@@ -1,4 +1,4 @@
-"""How near the notes of one session are in the embedder's space, as notes are enriched and evolve."""
+"""How near the notes of one session are in the embedder's space, as notes are enriched."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ Labels = NDArray[np.int64]
 VIEWS: Mapping[str, Callable[[Note], Note]] = {
     "content": lambda note: replace(note, contexts=()),
     "enriched": lambda note: replace(note, contexts=(note.own_entry,) if note.own_entry else ()),
-    "evolved": lambda note: note,
 }
 
 
@@ -108,7 +107,7 @@ def table(notes: Mapping[str, Any]) -> Table:
     """Return the table of `notes.json`."""
     return Table(
         f"How near the {len(notes['sessions'])} notes of {notes['conversation']} are to their session in the embedder's "
-        f"space, embedded bare, with keywords, tags and context, and with what later notes added: the share of a note's "
+        f"space, embedded bare, and with keywords, tags and context: the share of a note's "
         f"{notes['neighbours']} nearest that are of its session, beside what dealing sessions out at random gives. Contexts "
         "often name the date, which brings sessions together in words",
         [{"notes": name, **cells(view)} for name, view in notes["views"].items()],

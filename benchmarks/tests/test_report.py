@@ -10,7 +10,7 @@ from support.notes import make_entry, make_note
 from amem_integrations import ranking
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.testing import HashEmbedder
-from amem_integrations.texts import embedding_text
+from amem_integrations.texts import embedding_texts
 from benchmarks import note_map, plots, report
 from benchmarks.data import Answer, Condition, Outcome, Question, Result, Spent
 from benchmarks.provenance import code_digest, constants
@@ -248,12 +248,12 @@ def test_views_are_of_what_the_engine_encodes_and_report_purity_beside_chance():
     late = make_entry("Seen later.", notes[5].id, keywords=("later",))
     notes[0] = notes[0].revised(contexts=(own, late))
     found = note_map.views(notes, Listening())
-    whole = embedding_text(notes[0])
-    assert texts == ["Ann: Note 0.", "Ann: Note 0.\nk\nt\nAbout 0.", whole]
+    assert texts == ["Ann: Note 0.", "Ann: Note 0.\nk\nt\nAbout 0."]
+    assert embedding_texts(notes[0]) == texts[1:]
     for view in found["views"].values():
         assert (len(view["points"]), view["chance"]) == (6, 0.4)
         assert view["purity_interval"][0] <= view["purity"] <= view["purity_interval"][1]
-    assert "| evolved  | " in str(note_map.table(found))
+    assert "| enriched | " in str(note_map.table(found))
     with pytest.raises(InvalidInputError, match="no notes"):
         note_map.views([], HashEmbedder())
 

@@ -69,7 +69,7 @@ def test_synthetic_notes_are_the_same_for_the_same_seed_with_vectors_near_those_
     assert [item.note for item in one] == [item.note for item in other]
     assert [item.note for item in one] != [item.note for item in third]
     world, vectors = World(seed=3), World(seed=3).vectors(BLOCK + 2)
-    assert (np.stack([item.vector for item in one]) == vectors).all()
+    assert (np.concatenate([item.vectors for item in one]) == vectors).all()
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
     assert vectors[5] @ vectors[5 + TOPICS] == pytest.approx(0.5, abs=0.15)
     assert world.query(5) @ vectors[5] == pytest.approx(0.5, abs=0.15)

@@ -12,7 +12,7 @@ pytest.importorskip("llama_index.core")
 
 from amem_integrations import AgenticMemory, calibration
 from amem_integrations.testing import HashEmbedder
-from benchmarks import adapters, at_once, bounded, calibrate, kills, search, served
+from benchmarks import adapters, against, at_once, bounded, calibrate, kills, search, served
 from benchmarks.synthetic import SPACE, World, fill, note_id, opened
 from benchmarks.timing import Tape, by_turns, print_ratio
 
@@ -47,6 +47,15 @@ def test_a_search_is_compared_with_the_engine_calls_that_it_makes(capsys, monkey
     found = rows(capsys.readouterr().out)
     assert list(found) == ["search", "flat", "context", "get", "add"]
     assert all(memory > 0 for _, memory, _ in found.values())
+
+
+def test_a_checkout_is_compared_with_another_in_everything_that_is_to_be_quicker(capsys):
+    against.main([str(search.__file__).partition("/benchmarks/")[0], "--sizes=60", "--rounds=1"])
+    found = {line[:18].strip(): line[18:].split() for line in capsys.readouterr().out.splitlines()}
+    for name in against.AIMS:
+        other, own, ratio, *_ = map(float, found[name][:3])
+        assert ratio == pytest.approx(own / other, rel=0.1)
+    assert found["delete"][-1] == "MISSED"
 
 
 def test_engine_calls_are_made_again(tmp_path):
