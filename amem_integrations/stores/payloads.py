@@ -38,7 +38,7 @@ SCHEMA = 2
 
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 TERMS = "terms"
-MAX_TERM = 200  # characters; what is longer is indexed by its hash
+MAX_TERM = 64  # characters; what is longer is indexed by its hash
 
 # Fields that are stored as they are, and those of a note that `where` finds by its terms.
 NOTE = (
