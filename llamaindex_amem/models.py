@@ -16,6 +16,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.utils import get_tokenizer
+from numpy.typing import NDArray
 
 from amem_integrations import (
     AgenticMemory,
@@ -37,7 +38,6 @@ from amem_integrations.adapting import (
     directly,
     in_thread,
 )
-from amem_integrations.stored_note import Vector
 
 from .events import log
 
@@ -236,7 +236,7 @@ class LlamaIndexEmbedder:
                 self._dimensions = len(self.model.get_text_embedding("length"))
         return self._dimensions
 
-    async def _embed_documents(self, call: Call, texts: Sequence[str]) -> Vector:
+    async def _embed_documents(self, call: Call, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a float32 array [len(texts), dimensions] of unit-length rows.
 
         Raises:
@@ -249,7 +249,7 @@ class LlamaIndexEmbedder:
             rows = await self._form(call)(self.model.get_text_embedding_batch, given)
         return _unit(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
-    async def _embed_query(self, call: Call, text: str) -> Vector:
+    async def _embed_query(self, call: Call, text: str) -> NDArray[np.float32]:
         """Return a float32 array [dimensions] of unit length; errors as for documents."""
         given = self._prefixes.query + text
         with translated(self.name, refused=ModelUnavailableError):
@@ -262,10 +262,12 @@ class LlamaIndexEmbedder:
         return in_thread if self._in_thread and call is not directly else call
 
 
-def _unit(values: Sequence[Any]) -> Vector:
+def _unit(values: Sequence[Any]) -> NDArray[np.float32]:
     vectors = np.asarray(values, dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: Vector = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    unit: NDArray[np.float32] = np.divide(
+        vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0
+    )
     return unit
 
 
