@@ -15,6 +15,7 @@ from ..config import MemoryConfig
 from ..decisions import slot_id
 from ..embedding import embed
 from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError
+from ..journal.redaction import PLAIN_RELATION
 from ..journal.writer import Writer
 from ..notes import Note
 from ..plans import (
@@ -118,7 +119,10 @@ def with_sources(plan: PlannedNote, notes: Mapping[str, Note], seen: SourceFinde
         if isinstance(one, PlannedUpdate):
             words: Sequence[str] = (one.context, *one.keywords, *one.tags)
         else:
-            words = (getattr(one, "relation", ""), one.reason)
+            words = (one.reason,)
+        if isinstance(one, PlannedLink) and seen.quotes(one.relation):
+            # A reason goes with what it quotes; a relation says nothing that could have to go.
+            one = replace(one, relation=PLAIN_RELATION)
         made_of = seen.sources_of(words, [notes[i] for i in ends if i in notes])
         return replace(one, sources=tuple(sorted({*one.sources, *made_of})))
 
@@ -296,7 +300,7 @@ def _relation(said: str) -> str:
     """Return a relation as a model wrote it; one that means `repeats` in any form is that."""
     if said.strip(" .").lower().startswith(("repeat", "restate", "duplicate")):
         return REPEATS
-    return said[:MAX_RELATION_CHARS] or "related"
+    return said[:MAX_RELATION_CHARS] or PLAIN_RELATION
 
 
 def _link(item: ProposedLink, target: str) -> PlannedLink:

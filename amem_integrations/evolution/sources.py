@@ -8,62 +8,115 @@ later, when a note is deleted; `docs/adr/0022-sources-of-a-text.md` says what th
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
+from itertools import chain
 
 from .. import texts
 from ..decisions import Source
-from ..kinds import telling_words
-from ..notes import Note
+from ..kinds import telling_words, words_of
+from ..notes import ContextEntry, Note
+from ..plans import ANSWERS, FOLLOWS, REPEATS
+from ..repetition import AMOUNTS, DATES, FUNCTION, HEDGES, NEGATIONS, PREPOSITIONS
 
-# A number is known by all its digits, also within a word: "zanzibar4711" is not "zanzibar12".
-_NUMBER = re.compile(r"\d{3,}")
+# Words that say little of what a text is about, whoever says them.
+COMMON = telling_words(" ".join(AMOUNTS | DATES | FUNCTION | HEDGES | NEGATIONS | PREPOSITIONS))
+# A number, or a word with one: "zanzibar4711" is not "zanzibar12". In a script without spaces it is a part of a word.
+_CODE = re.compile(r"[^\W\u3040-\U0010ffff]*\d[^\W\u3040-\U0010ffff]*")
+LEAST_CODE = 3  # characters; "2 cups" are no secret
+UNSPACED = 0x3040  # kana, Han and Hangul begin here
+RUN = 4  # words in a row that are a quote, however common each of them is
+
+# The relations that prompts explain and rules give.
+EXPLAINED = {
+    ANSWERS, FOLLOWS, REPEATS, "continues", "explains", "results_from", "same_event", "same_subject", "possibly_same",
+    "same_topic", "related",
+}  # fmt: skip
 
 
 class SourceFinder:
     """Knows the texts that stood in front of a model, and finds those of which another one was made."""
 
     def __init__(self) -> None:
-        self._by_word: defaultdict[str, set[Source]] = defaultdict(set)
-        self._words: dict[Source, frozenset[str]] = {}
+        self._contents: dict[Source, frozenset[str]] = {}
+        self._contexts: list[tuple[frozenset[str], list[Source]]] = []
         self._names: set[str] = set()
 
     def show(self, notes: Iterable[Note], *, contexts: bool = True) -> SourceFinder:
         """Take the contents of notes, and their contexts too unless the model was shown the contents only."""
         for note in notes:
             wording = Source(note.id, note.rev)
-            self._names |= telling_words(note.speaker or "")
-            if wording not in self._words:
-                self._index(self._words_of(note), [wording])
+            self._names |= _marks_of(note.speaker or "")
+            self._contents[wording] = self._marks_of_content(note)
             for entry in note.contexts if contexts else ():
-                words = _telling(" ".join((entry.text, *entry.keywords, *entry.tags)))
-                self._index(words, [wording, *(Source(*each) for each in entry.sources)])
+                self._contexts.append((_marks_in(entry), [wording, *_sources_of(entry)]))
         return self
 
     def sources_of(self, words: Iterable[str], own: Iterable[Note]) -> tuple[Source, ...]:
         """Return the wordings that a text was made of which is about its own notes, sorted.
 
-        Names of speakers tell nothing: in a conversation nearly every text has them.
+        A word is looked for in the contents of its own notes, then in their contexts, then in other contents, then in
+        other contexts. Names of speakers tell nothing: in a conversation nearly every text has them.
         """
         notes = list(own)
-        known = self._names.union(*map(self._words_of, notes))
         found = {Source(note.id, note.rev) for note in notes}
-        for word in _telling(" ".join(words)) - known:
-            found |= self._by_word.get(word, set())
+        known = COMMON.union(self._names, *map(self._marks_of_content, notes))
+        left = _marks_of(" ".join(words)) - known
+        for entry in chain.from_iterable(note.contexts for note in notes) if left else ():
+            if shared := left & _marks_in(entry):
+                found.update(_sources_of(entry))
+                left -= shared
+        said = set[str]()
+        for wording, marks in self._contents.items() if left else ():
+            if shared := left & marks:
+                found.add(wording)
+                said |= shared
+        left -= said
+        for marks, sources in self._contexts if left else ():
+            if not left.isdisjoint(marks):
+                found.update(sources)
         return tuple(sorted(found))
 
-    def _index(self, words: Iterable[str], sources: Iterable[Source]) -> None:
-        for word in words:
-            self._by_word[word].update(sources)
+    def quotes(self, relation: str) -> bool:
+        """Return whether a relation has a telling word of something that was shown; what prompts explain has none."""
+        if relation in EXPLAINED:
+            return False
+        words = _telling(words_of(relation).split()) - COMMON - self._names
+        shown = [*self._contents.values(), *(marks for marks, _ in self._contexts)]
+        return any(not words.isdisjoint(marks) for marks in shown)
 
-    def _words_of(self, note: Note) -> frozenset[str]:
-        """Return the telling words of a content; the day of a note is no secret of another one."""
-        wording = Source(note.id, note.rev)
-        if wording not in self._words:
-            when = f"{texts.weekday(note.when)} {texts.day(note.when)}"
-            self._words[wording] = _telling(f"{note.content} {when}")
-        return self._words[wording]
+    def _marks_of_content(self, note: Note) -> frozenset[str]:
+        """Return the marks of a content; the day of a note is no secret of another one."""
+        known = self._contents.get(Source(note.id, note.rev))
+        if known is not None:
+            return known
+        when = f"{texts.weekday(note.when)} {texts.day(note.when)}"
+        return _marks_of(note.content) | _marks_of(when)
 
 
-def _telling(text: str) -> frozenset[str]:
-    return telling_words(text) | frozenset(_NUMBER.findall(text))
+def _marks_in(entry: ContextEntry) -> frozenset[str]:
+    return _marks_of(" ".join((entry.text, *entry.keywords, *entry.tags)))
+
+
+def _marks_of(text: str) -> frozenset[str]:
+    """Return by what a text is known again: its telling words, and its runs of words, whatever they tell."""
+    words = words_of(text).split()
+    runs = (" ".join(words[n : n + RUN]) for n in range(len(words) - RUN + 1))
+    return _telling(words).union(runs)
+
+
+def _telling(words: Iterable[str]) -> frozenset[str]:
+    """Return the stems of telling words; what has a digit, such as a number or a code, is no other one for its beginning."""
+    return frozenset(chain.from_iterable(map(_stems, words)))
+
+
+@lru_cache(maxsize=4096)
+def _stems(word: str) -> frozenset[str]:
+    codes = frozenset(code for code in _CODE.findall(word) if len(code) >= LEAST_CODE)
+    if codes and ord(word[0]) < UNSPACED:
+        return codes
+    return codes | telling_words(_CODE.sub(" ", word) if codes else word)
+
+
+def _sources_of(entry: ContextEntry) -> list[Source]:
+    return [Source(*each) for each in entry.sources]

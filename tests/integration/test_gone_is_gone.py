@@ -367,7 +367,9 @@ def in_a_row(tmp_path, place, **settings):
 def test_what_was_handed_on_from_note_to_note_goes_with_the_first(tmp_path, place, settings):
     memory, notes = in_a_row(tmp_path, place, **settings)
     with memory:
-        assert "zanzibar4711" in repr(memory.get(notes[3], namespace=ANN))
+        # A relation that quotes is not written in the first place.
+        is_handed_on = "zanzibar4711" in repr(memory.get(notes[3], namespace=ANN))
+        assert is_handed_on is (place == "update")
         memory.delete(notes[0], namespace=ANN)
         assert holders(memory, tmp_path, "zanzibar4711") == set()
 
