@@ -26,6 +26,7 @@ from .show import Offer
 # Least fused score of a candidate, as a share of the best. On LoCoMo .87 and .80 of the annotated links of two
 # conversations lead to candidates (.84 and .78 at .6), and recall is as with all; at .7 it is .015 lower.
 NEAR = 0.5
+SPARE = 2  # times as many notes as candidates come with a search: the fusion of a server is a little simpler
 CONVERSED = Condition("origin", "$eq", "conversation")
 SAID = (Condition("kind", "$in", ("statement", "question")), CONVERSED)
 # Notes that say the same differ in their contexts: by their vectors they are so much further apart than by their contents.
@@ -181,7 +182,7 @@ def _query(runtime: Runtime, note: Note, vector: Vector | None) -> Query:
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
         where=(Condition("seq", "$lt", note.seq), *SAID),
-        bring=Bring(limit=runtime.config.candidates, k=ranking.RRF_K),
+        bring=Bring(limit=SPARE * runtime.config.candidates, k=ranking.RRF_K),
     )
 
 

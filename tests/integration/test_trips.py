@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support import models
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory
+from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -81,6 +82,26 @@ def test_an_add_that_evolves_by_rules_is_twelve_requests(
     assert note.state == "done"
     assert note.links
     assert counted.total() <= 12
+
+
+@pytest.mark.parametrize("thread", [None, "t"])
+def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty_thirteen(
+    fake: FakeQdrant, thread: str | None
+) -> None:
+    model = models.model(models.update_first("It is in May."))
+    config = MemoryConfig(min_gate_similarity=-1.0)
+    with AgenticMemory.open(fake.url, model=model, embedder=HashEmbedder(), config=config) as memory:
+        said = [NoteInput(content=f"The barn {n} has a door", thread=thread) for n in range(30)]
+        memory.add_many(said, namespace=ANN)
+        with fake.counting() as counted:
+            note = memory.add("The barn has a roof", namespace=ANN, thread=thread)
+        assert note.links
+        assert counted.total() <= 12
+        said = [NoteInput(content=f"Boat {n} has a sail", thread=thread) for n in range(20)]
+        with fake.counting() as counted:
+            notes = memory.add_many(said, namespace=ANN)
+        assert {note.state for note in notes} == {"done"}
+        assert counted.total() <= 13
 
 
 @pytest.mark.parametrize(
