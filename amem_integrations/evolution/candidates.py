@@ -6,7 +6,7 @@ Only notes that came before (by seq) are candidates, so a batch can be linked in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from .. import ranking, repetition, texts
@@ -73,14 +73,14 @@ async def find_candidates(
             batch.notes, await resolve(runtime.store.search(namespace, queries)), strict=True
         )
     ]
-    chosen = {
-        note.id: _choose(runtime, recent[note.id], ranked)
-        for note, ranked in zip(batch.notes, found, strict=True)
-    }
     notes = {note.id: note for note in batch.before}
     for ranked in found:
         notes |= {i: one.note for i, one in ranked.brought.items() if one.note is not None}
     notes |= fresh
+    chosen = {
+        note.id: _choose(runtime, recent[note.id], ranked, notes)
+        for note, ranked in zip(batch.notes, found, strict=True)
+    }
     wanted = list(dict.fromkeys(target for targets in chosen.values() for target in targets))
     if missing := [target for target in wanted if target not in notes]:
         notes |= {note.id: note for note in await get(runtime.store, namespace, missing)}
@@ -186,10 +186,15 @@ def _query(runtime: Runtime, note: Note, vector: Vector | None) -> Query:
     )
 
 
-def _choose(runtime: Runtime, recent: Sequence[str], ranked: Ranked) -> list[str]:
+def _choose(
+    runtime: Runtime, recent: Sequence[str], ranked: Ranked, known: Collection[str]
+) -> list[str]:
+    """Return the candidates of a note; where a search has brought notes, another one is worth no further request."""
     fused = ranking.fuse(ranked)
     nearest = ranking.order(fused)
     near = [one for one in nearest if fused[one].fusion >= NEAR * fused[nearest[0]].fusion]
+    if ranked.brought:
+        near = [one for one in near if one in known]
     return list(dict.fromkeys([*recent, *near]))[: runtime.config.candidates]
 
 
