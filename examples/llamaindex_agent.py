@@ -134,7 +134,6 @@ async def run(memory: AgenticMemory) -> None:
         correct_the_first_note,
         say("I have corrected that."),
     )
-    # What was learnt from the old words of the note is gone with them.
     await show(memory)
 
 

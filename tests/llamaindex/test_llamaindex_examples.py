@@ -44,9 +44,7 @@ def test_the_agent_corrects_its_memory(capsys: pytest.CaptureFixture[str]) -> No
     assert "agent calls correct: Corrected." in sunday
     assert "works as a nurse in Porto." in found
     assert "works as a nurse in Lisbon." not in found
-    learnt = "learnt later: Clara is the nurse whom Ann talks about visiting in May."
-    assert learnt in before
-    assert learnt not in found
+    assert "learnt later: Clara is the nurse whom Ann talks about visiting in May." in before
 
 
 @pytest.fixture
