@@ -172,9 +172,7 @@ def test_a_correction_takes_back_what_the_old_text_had_added_to_other_notes(open
     "answer",
     [{}, {"context": 5}, {"context": ""}, {"context": "w " * 61}, {"keywords": "abc"}, {"x": 1}, 7],
 )
-def test_an_answer_that_cannot_be_written_is_a_clear_error_and_writes_nothing(
-    open_memory, answer
-):
+def test_an_answer_that_cannot_be_written_is_a_clear_error_and_writes_nothing(open_memory, answer):
     memory = open_memory(models.model(models.update_first("It goes on.")))
     _, two, plan = planned(memory)
     with pytest.raises(InvalidInputError):

@@ -90,7 +90,9 @@ def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty
 ) -> None:
     model = models.model(models.update_first("It is in May."))
     config = MemoryConfig(min_gate_similarity=-1.0)
-    with AgenticMemory.open(fake.url, model=model, embedder=HashEmbedder(), config=config) as memory:
+    with AgenticMemory.open(
+        fake.url, model=model, embedder=HashEmbedder(), config=config
+    ) as memory:
         said = [NoteInput(content=f"The barn {n} has a door", thread=thread) for n in range(30)]
         memory.add_many(said, namespace=ANN)
         with fake.counting() as counted:
