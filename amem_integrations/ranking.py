@@ -6,7 +6,7 @@ Constants were chosen on halves of LoCoMo's conv-26 and conv-30 and of small dia
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import nsmallest
 from math import sqrt
 
@@ -68,7 +68,7 @@ class Activation:
     spread: float = 0.0
     named: float = 0.0
     least: float = 0.0
-    sources: list[tuple[float, str]] = field(default_factory=list)
+    sources: tuple[tuple[float, str], ...] = ()
 
     @property
     def lead(self) -> float:
@@ -137,6 +137,9 @@ def _counted(
 ) -> Iterator[tuple[str, int, int, float]]:
     """Yield of each note its rank, its rank among those of no less weight, and its score."""
     light: dict[float, int] = {}
+    if not weights:
+        yield from ((i, rank, rank, score) for rank, (i, score) in enumerate(ranked, start=1))
+        return
     for rank, (note_id, score) in enumerate(ranked, start=1):
         weight = weights.get(note_id, STATED)
         lighter = sum(number for other, number in light.items() if other < weight) if light else 0
@@ -199,11 +202,13 @@ def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activ
         fusion = notes[note_id].fusion / sqrt(stated or 1)
         match = notes[note_id].match / sqrt(stated or 1)
         for target, link in targets.items():
-            activation = notes.setdefault(target, Activation())
+            activation = notes.get(target)
+            if activation is None:
+                activation = notes[target] = Activation()
             share = fusion * (TURNS if link.relation == FOLLOWS else SPREAD)
             activation.spread += share
             activation.backing += 0.0 if link.relation == FOLLOWS else BACKING * match
-            activation.sources.append((share, note_id))
+            activation.sources += ((share, note_id),)
     return notes
 
 

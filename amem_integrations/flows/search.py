@@ -15,7 +15,7 @@ from ..decisions import Source
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..excerpts import best_passages, in_order_of_passages
-from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
+from ..filters import Condition, Conditions, check_count, check_similarity, conditions_of, matches
 from ..follow_up import Asked, asked, mixed
 from ..ids import now
 from ..journal.known_at import notes_as_known
@@ -134,6 +134,7 @@ class Found:
         known_at: When the memory knew the notes as they are here; None: they are as the memory knows them now.
         vector: The vector of the query; None: the query has none.
         activations: The scores.
+        matched: The notes that are best without links, best first.
         brought: The stored notes that came with the lists, which nothing has looked at yet.
         notes: The notes that were looked at.
         supersedes: The ids of the notes whose place each of these takes.
@@ -146,6 +147,7 @@ class Found:
     known_at: datetime | None = None
     vector: Vector | None = None
     activations: ranking.Activations = field(default_factory=dict)
+    matched: list[str] = field(default_factory=list)
     brought: dict[str, StoredNote] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
     supersedes: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -254,7 +256,8 @@ async def _weigh(
     weights: dict[str, float] = {}
     found.activations = ranking.fuse(lists)
     while True:
-        best = ranking.matched(found.activations, ranking.looked_at(k))
+        found.matched = ranking.matched(found.activations, max(k, ranking.looked_at(k)))
+        best = found.matched[: ranking.looked_at(k)]
         new = [note_id for note_id in best if note_id not in weights]
         await fetch_notes(runtime, namespace, found, new)
         notes = [found.notes[note_id] for note_id in new if note_id in found.notes]
@@ -273,7 +276,7 @@ def _weight(note: Note, wanted: Asked) -> float:
 
 def _spread(found: Found, k: int) -> None:
     """Let the best hits activate what they are linked to."""
-    best = ranking.matched(found.activations, ranking.looked_at(k))
+    best = found.matched[: ranking.looked_at(k)]
     found.links = {i: found.notes[i].links for i in best if i in found.notes}
     ranking.spread(found.activations, found.links)
 
@@ -392,9 +395,15 @@ async def _with_cosines(
     hits: Sequence[ScoredNote],
 ) -> list[ScoredNote]:
     """Return hits with all their cosines, those on long texts with the passages that match best, and in their order."""
-    ids = [hit.note.id for hit in hits]
-    if any(map(found.lacks, ids)):
-        await fetch_notes(runtime, namespace, found, (), near=ids)
+    lacking = [hit.note.id for hit in hits if found.lacks(hit.note.id)]
+    if lacking and not any(found.notes[note_id].passages for note_id in lacking):
+        # An engine tells cosines of short notes sooner than it reads their vectors.
+        among = Condition("id", "$in", tuple(lacking))
+        query = Query(vector=found.vector, limit=len(lacking), where=(among,))
+        await _lists(runtime, namespace, query, found)
+    elif lacking:
+        await fetch_notes(runtime, namespace, found, (), near=lacking)
+    if lacking:
         hits = [replace(hit, similarity=found.cosines.get(hit.note.id)) for hit in hits]
     size = size_of(runtime.embedder)
     texts = {
@@ -428,7 +437,7 @@ def _hits(
     as_of: datetime | None,
 ) -> list[ScoredNote]:
     """Return the first k hits, in the order in which notes may be shown."""
-    matched, hits = set(ranking.matched(found.activations, k)), []
+    matched, hits = set(found.matched[:k]), []
     ranked = {note.id for note in notes}
     for note, place in current.in_order(notes):
         if note.id not in ranked and not matches(note, where):

@@ -66,6 +66,7 @@ VIEW = (
 )
 WHAT = ("items", "data", "at", "sources_revs", "shown_revs", "attempt", "by")
 BRIEF = ("schema", "namespace", "buried", "token", "rev", "thorough", "expires_at")  # of a note
+NO_ATTEMPTS = Attempts()
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 # Names under which everything is somebody's text.
@@ -173,20 +174,21 @@ def _encode_words(note: Note) -> Payload:
 
 def decode_note(point: Point) -> StoredNote:
     """Return the note of a point, or the tombstone."""
-    payload = {**_checked(point.payload), **json.loads(point.payload["view"])}
-    namespace, rev = decode_namespace(owner(payload) or ""), payload["rev"]
-    purge = payload.get("purge")
+    payload = _checked(point.payload)
+    view = json.loads(payload["view"])
+    key, rev, purge = payload.get("namespace"), payload["rev"], view.get("purge")
+    namespace = decode_namespace(key or payload["buried"])
     return StoredNote(
         id=point.id,
         namespace=namespace,
         token=payload["token"],
         rev=rev,
-        note=_decode_words(point.id, namespace, rev, payload) if "namespace" in payload else None,
-        deleted_at=0 if "namespace" in payload else payload["seq"],
+        note=_decode_words(point.id, namespace, rev, payload, view) if key else None,
+        deleted_at=0 if key else payload["seq"],
         purge=purge and Purge(purge[0], deleted=purge[1]),
         thorough=payload.get("thorough", 0),
-        supersedes=tuple(payload.get("supersedes", ())),
-        earlier=tuple(_decode_earlier(each) for each in payload.get("earlier", ())),
+        supersedes=tuple(view.get("supersedes", ())),
+        earlier=tuple([_decode_earlier(each) for each in view.get("earlier", ())]),
         vectors=point.dense,
         embedded=payload.get("embedded", ""),
     )
@@ -215,23 +217,38 @@ def decode_briefly(point: Point) -> StoredNote:
     )
 
 
-def _decode_words(note_id: str, namespace: Namespace, rev: int, payload: Payload) -> Note:
+def _decode_words(
+    note_id: str, namespace: Namespace, rev: int, payload: Payload, view: Payload
+) -> Note:
+    """Return the note of a payload and its view; a search reads some thirty, so each field is looked up once."""
+    get = payload.get
     return Note(
-        **{name: payload.get(name) for name in NOTE},  # type: ignore[arg-type]
         id=note_id,
         namespace=namespace,
         rev=rev,
+        seq=payload["seq"],
+        content=payload["content"],
+        speaker=get("speaker"),
+        source=payload["source"],
+        kind=payload["kind"],
+        origin=payload["origin"],
+        thread=get("thread"),
+        key=get("key"),
+        state=payload["state"],
+        attempts=payload["attempts"],
+        metadata=payload["metadata"],
         recorded_at=_time(payload["recorded_at"]),
-        at=_optional_time(payload.get("at")),
-        passages=tuple((start, end) for start, end in payload.get("passages", ())),
-        next_attempts=Attempts(*payload.get("next_attempts", ())),
-        contexts=tuple(_decode_entry(each) for each in payload.get("contexts", ())),
-        links={each[0]: _decode_link(each) for each in payload.get("links", ())},
+        at=_optional_time(get("at")),
+        until=_optional_time(get("until")),
+        expires_at=_optional_time(get("expires_at")),
+        failure=view.get("failure"),
+        passages=tuple([(start, end) for start, end in view.get("passages", ())]),
+        next_attempts=Attempts(*view["next_attempts"]) if "next_attempts" in view else NO_ATTEMPTS,
+        contexts=tuple([_decode_entry(each) for each in view.get("contexts", ())]),
+        links=_decode_links(view.get("links", ())),
         supersessions={
-            each["by"]: _decode_supersession(each) for each in payload.get("supersessions", ())
+            each["by"]: _decode_supersession(each) for each in view.get("supersessions", ())
         },
-        until=_optional_time(payload.get("until")),
-        expires_at=_optional_time(payload.get("expires_at")),
     )
 
 
@@ -487,15 +504,17 @@ def _encode_link(target: str, link: Link) -> list[Any]:
     return [end, link.relation, link.reason, link.strength, link.direction, created]
 
 
-def _decode_link(row: Sequence[Any]) -> Link:
-    _, relation, reason, strength, direction, created = row
-    return Link(
-        relation=relation,
-        reason=reason,
-        strength=strength,
-        direction=direction,
-        created=_time(created),
-    )
+def _decode_links(rows: Sequence[Any]) -> dict[str, Link]:
+    return {
+        target: Link(
+            relation=relation,
+            reason=reason,
+            strength=strength,
+            direction=direction,
+            created=_time(created),
+        )
+        for target, relation, reason, strength, direction, created in rows
+    }
 
 
 def _decode_supersession(payload: Payload) -> Supersession:

@@ -108,7 +108,7 @@ def test_a_hit_gives_each_note_it_is_linked_to_its_share():
     ranking.spread(found, links)
     assert found["x"].score == pytest.approx(ranking.SPREAD * (1 / 11) / sqrt(2))
     assert found["x"].fusion == 0
-    assert found["x"].sources == [(found["x"].spread, "a")]
+    assert found["x"].sources == ((found["x"].spread, "a"),)
 
 
 def test_activation_spreads_once_and_from_fusion_only():
