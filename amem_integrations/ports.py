@@ -349,6 +349,3 @@ class Store(Protocol):
     def close(self) -> MaybeAwaitable[None]:
         """Flush and let go of the store; calling it again does nothing."""
         ...
-
-
-NoteStore = Store  # only until all that import it are repaired

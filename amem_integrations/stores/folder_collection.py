@@ -241,9 +241,9 @@ class FolderCollection:
         with self._using():
             return self._shard.count(edge.CountRequest(exact=True, filter=which))
 
-    def size(self) -> int:
-        """Return how many points there are."""
-        return self.count()
+    def size(self, which: Filter) -> int:
+        """Return how many points match."""
+        return self.count(which)
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""

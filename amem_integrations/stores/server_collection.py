@@ -147,9 +147,9 @@ class ServerCollection:
         )
         return int(answer.result.count)
 
-    def size(self) -> int:
-        """Return about how many points there are, by one quick try."""
-        return int(self._call("count", exact=False, timeout=QUICK, tries=1).count)
+    def size(self, which: Filter) -> int:
+        """Return about how many points match, by one quick try."""
+        return int(self._call("count", which, exact=False, timeout=QUICK, tries=1).count)
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""

@@ -149,8 +149,8 @@ class Collection(Protocol):
     def count(self, which: Filter | None = None) -> int:
         """Return how many points match, exactly."""
 
-    def size(self) -> int:
-        """Return about how many points there are, by one quick try."""
+    def size(self, which: Filter) -> int:
+        """Return about how many points match, by one quick try."""
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
@@ -379,7 +379,8 @@ class PointStore:
     def number_of_notes(self) -> int:
         """Return about how many notes all namespaces have together, by one quick try."""
         self._check_open()
-        return self._notes.size()
+        alive = self._dialect.between("attempts", {"gte": 0})  # a tombstone has none
+        return self._notes.size(self._dialect.every([alive]))
 
     def _point_of(self, stored: StoredNote) -> Point:
         dense = None

@@ -299,6 +299,7 @@ def test_a_cleared_namespace_leaves_nothing(memory, tmp_path):
     memory.add("zanzibar4711", namespace=ANN)
     memory.add("something else", namespace=BOB)
     memory.clear(namespace=ANN)
+    assert "1 notes" in repr(memory)
     assert holders(memory, tmp_path, "zanzibar4711") == set()
     assert memory.namespaces() == [BOB]
 
