@@ -98,14 +98,17 @@ async def take_lease(
         until=now() + timedelta(seconds=runtime.config.lease_seconds),
     )
     before = await _stored(runtime, namespace, identity)
-    if before is None:
-        await resolve(runtime.store.insert_records(namespace, [new]))
-    elif before.holder in ("", holder) or before.until <= now():
-        await resolve(runtime.store.swap_records(namespace, [(before.token, new)]))
-    stands = await _stored(runtime, namespace, identity)
-    if stands is None or stands.token != new.token:
-        return None
-    return HeldLease(runtime, stands, was_left=before is not None and bool(before.holder))
+    held = HeldLease(runtime, new, was_left=before is not None and bool(before.holder))
+    try:
+        if before is None:
+            await to_the_end(runtime.store.insert_records(namespace, [new]))
+        elif before.holder in ("", holder) or before.until <= now():
+            await to_the_end(runtime.store.swap_records(namespace, [(before.token, new)]))
+        stands = await _stored(runtime, namespace, identity)
+    except asyncio.CancelledError:
+        await held.give_back()
+        raise
+    return held if stands is not None and stands.token == new.token else None
 
 
 async def _stored(runtime: Runtime, namespace: Namespace, identity: str) -> Lease | None:

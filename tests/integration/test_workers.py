@@ -124,11 +124,11 @@ def check_sound(memory: AgenticMemory, namespace: Any = ANN) -> list[Note]:
 
 def test_of_three_processes_that_evolve_at_once_each_note_is_decided_once(opened: Open) -> None:
     memories = [opened(Counting()) for _ in range(3)]
-    talk(memories[0])
+    talk(memories[0], notes=30, threads=3)
     together(*(memory.evolve for memory in memories))
-    assert len(check_sound(memories[0])) == 80
+    assert len(check_sound(memories[0])) == 30
     made = [c.note_id for c in memories[0].history(None, namespace=ANN) if c.kind == "construct"]
-    assert len(made) == len(set(made)) == 80
+    assert len(made) == len(set(made)) == 30
 
 
 def work_until_done(memory: AgenticMemory) -> None:
