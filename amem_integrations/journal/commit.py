@@ -68,11 +68,14 @@ async def settle(
         # The tokens of the decisions have been read; what they were made of is looked at after that.
         calls = [one for one in records.values() if isinstance(one, Call)]
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
-        touched |= {note_id for one in decisions.values() for note_id in one.about}
+        # What is settled has been projected: of a call with many decisions only those that are open are.
+        touched |= _about(one for one in decisions.values() if one.phase != SETTLED)
+        read = frozenset(touched)
         notes = await writer.whole_notes(touched, _looked_for(calls, decisions))
         looked, is_stale = _looked_at(writer, calls, decisions, notes)
         was_stale = was_stale or is_stale
         changed = [(one, looked[key]) for key, one in decisions.items() if looked[key] != one]
+        touched |= _about(one for one, _ in changed)
         if not changed:
             break
         wrote = await writer.swap_decisions(changed)
@@ -86,13 +89,18 @@ async def settle(
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
         if all(one == wrote.get(key) for key, one in decisions.items()):
             break  # what was looked at stands
-    views = await project(writer, touched, notes)
+    views = await project(writer, touched, notes if touched <= read else None)
     # What somebody else has changed meanwhile is theirs to settle.
     await writer.swap_decisions(
         (one, replace(one, phase=SETTLED)) for one in decisions.values() if one.phase == VISIBLE
     )
     outcome: Outcome = "stale" if was_stale else "made" if decisions else "overtaken"
     return Settled(outcome, decisions, views)
+
+
+def _about(decisions: Iterable[Decision]) -> set[str]:
+    """Return the notes that some decisions are about."""
+    return {note_id for one in decisions for note_id in one.about}
 
 
 def _is_of(record: Record, call_id: str) -> bool:
