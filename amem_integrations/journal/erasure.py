@@ -205,7 +205,15 @@ async def clear(writer: Writer) -> int:
             for _, one in sorted(alive.items())
         )
     await resolve(writer.store.remove_decisions(writer.namespace))
-    for note_id in sorted(await writer.find_notes(NoteQuery(owing=True))):
+    owing = await writer.find_notes(NoteQuery(owing=True))
+    if not await writer.decisions(RecordQuery()):  # what the notes owed was read before: nothing is owed any more
+        await writer.swap_notes(
+            (one, replace(one, purge=None, token=writer.new_token()))
+            for _, one in sorted(owing.items())
+            if one.is_deleted
+        )
+        owing = await writer.find_notes(NoteQuery(owing=True))
+    for note_id in sorted(owing):
         await purge(writer, note_id)
     return count
 
