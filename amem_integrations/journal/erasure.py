@@ -206,7 +206,8 @@ async def clear(writer: Writer) -> int:
         )
     await resolve(writer.store.remove_decisions(writer.namespace))
     owing = await writer.find_notes(NoteQuery(owing=True))
-    if not await writer.decisions(RecordQuery()):  # what the notes owed was read before: nothing is owed any more
+    # What the notes owe was read before: where no decision is left, nothing is owed any more.
+    if not await writer.decisions(RecordQuery()):
         await writer.swap_notes(
             (one, replace(one, purge=None, token=writer.new_token()))
             for _, one in sorted(owing.items())
