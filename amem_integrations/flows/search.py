@@ -15,7 +15,7 @@ from ..decisions import Source
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..excerpts import best_passages, in_order_of_passages
-from ..filters import Condition, Conditions, check_count, check_similarity, conditions_of, matches
+from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..follow_up import Asked, asked, mixed
 from ..ids import now
 from ..journal.known_at import notes_as_known
@@ -396,14 +396,8 @@ async def _with_cosines(
 ) -> list[ScoredNote]:
     """Return hits with all their cosines, those on long texts with the passages that match best, and in their order."""
     lacking = [hit.note.id for hit in hits if found.lacks(hit.note.id)]
-    if lacking and not any(found.notes[note_id].passages for note_id in lacking):
-        # An engine tells cosines of short notes sooner than it reads their vectors.
-        among = Condition("id", "$in", tuple(lacking))
-        query = Query(vector=found.vector, limit=len(lacking), where=(among,))
-        await _lists(runtime, namespace, query, found)
-    elif lacking:
-        await fetch_notes(runtime, namespace, found, (), near=lacking)
     if lacking:
+        await fetch_notes(runtime, namespace, found, (), near=lacking)
         hits = [replace(hit, similarity=found.cosines.get(hit.note.id)) for hit in hits]
     size = size_of(runtime.embedder)
     texts = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -203,7 +204,10 @@ class FolderCollection:
         with self._using():
             results: Any = self._shard.query_batch(requests)
         hits = [[(_spelled(point.id.int), point.score) for point in result] for result in results]
-        return [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits], []
+        for found in hits:
+            found.sort()
+            found.sort(key=itemgetter(1), reverse=True)  # equal scores stay in the order of ids
+        return hits, []
 
     def newest(self, queries: Iterable[tuple[Filter, int]]) -> list[Point]:
         """Return for each query that many matching points with the greatest `seq`."""
