@@ -16,7 +16,7 @@ from ..config import PARTED, MemoryConfig
 from ..decisions import Call, Decision, Item, Source, Stage, slot_id
 from ..errors import AmemError, ModelReplyError, ModelUnavailableError, StoreError
 from ..ids import clock, new_operation
-from ..notes import Namespace, Note
+from ..notes import Namespace, Note, storable
 from ..plans import ModelCall
 from ..ports import Completion, ModelRequest
 from ..prompts import TEMPLATES
@@ -200,13 +200,13 @@ async def _generate(call: OpenCall, request: ModelRequest) -> Completion:
 def _checked(given: object) -> Completion:
     """Return what a model gave as a completion: empty if it holds no text, without tokens if it counts badly.
 
-    Half a surrogate pair, as of a cut emoji, is no text.
+    The text is as it can be stored: see `storable`.
     """
     text, *counts = (
         getattr(given, name, None) for name in ("text", "input_tokens", "output_tokens")
     )
     asked, answered = (n if isinstance(n, int) and n > 0 else 0 for n in counts)
-    text = text.encode(errors="ignore").decode() if isinstance(text, str) else ""
+    text = storable(text) if isinstance(text, str) else ""
     return Completion(text=text, input_tokens=asked, output_tokens=answered)
 
 

@@ -90,7 +90,7 @@ async def add_many(
 ) -> list[Note]:
     """Return a note for each item, in order; either all are stored or none.
 
-    Model calls are made for batches of one thread, about .29 a note.
+    Model calls are made for batches of one thread, about .14 a note.
 
     Args:
         items: Texts, or `NoteInput` values with the fields of `add`.

@@ -83,9 +83,9 @@ async def info(runtime: Runtime) -> dict[str, Any]:
     Keys: `embedder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
     is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them. `min_relevance`
     and `min_gate_similarity` are those in force: of the settings, or of the embedder, as they were measured before or are
-    found now and kept with the memory, by one call of it; None if the embedder cannot be called.
+    found now and kept with the memory, by one call of it. While the embedder does not answer, `min_relevance` is None, as
+    whatever is found is shown, and `min_gate_similarity` .5; both are None if there is no embedder to ask and no setting.
     """
-    floor: float | None
     least: float | None
     try:
         floor, least = await relevance_floor(runtime), await gate(runtime)
