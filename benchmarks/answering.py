@@ -140,17 +140,17 @@ def _answer(model: ChatModel, prompt: str, question: str, context: str) -> tuple
     A reply that is no JSON is itself the answer; a refused request is answered by "", which scores as wrong.
     """
     shown = context or "(nothing is remembered)"
-    found, text, spent = _ask(model, prompt, AnswerReply, question=question, context=shown)
+    found, text, spent = ask(model, prompt, AnswerReply, question=question, context=shown)
     return " ".join((found.answer if found else _THOUGHTS.sub("", text)).split()), spent
 
 
 def _judge(model: ChatModel, question: str, gold: str, text: str) -> tuple[bool, Spent]:
     """Return whether a model takes an answer for correct, and its cost; False if the verdict is unreadable."""
-    found, _, spent = _ask(model, "judge", JudgeReply, question=question, gold=gold, answer=text)
+    found, _, spent = ask(model, "judge", JudgeReply, question=question, gold=gold, answer=text)
     return found is not None and found.correct, spent
 
 
-def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M | None, str, Spent]:
+def ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M | None, str, Spent]:
     """Return a reply, or None if it is unreadable or refused; its text, and its cost."""
     system, _, prompt = prompt_text(task).partition("\n---\n")
     prompt = Template(prompt.strip()).substitute(values)
@@ -160,7 +160,7 @@ def _ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M 
     try:
         completion = run(resolve(model.generate(request)))
     except ModelReplyError as error:
-        log.warning("%s of %r was refused: %s", task, values["question"], error)
+        log.warning("%s was refused: %s (%.80r)", task, error, prompt)
         return None, "", Spent(calls=1)
     spent = Spent(1, completion.input_tokens, completion.output_tokens)
     with suppress(ModelReplyError):

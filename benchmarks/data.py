@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -227,6 +227,14 @@ def select(conversations: Sequence[Conversation], names: Sequence[str]) -> list[
             f"there is no conversation {unknown[0]!r}; there are {', '.join(known)}"
         )
     return [one for one in conversations if not names or one.id in names]
+
+
+def first_turns(whole: Conversation, number: int) -> Conversation:
+    """Return the first turns of a conversation, and the questions that have evidence, all of it in them."""
+    turns = whole.turns[:number]
+    keys = {turn.key for turn in turns}
+    asked = tuple(one for one in whole.questions if one.evidence and one.evidence <= keys)
+    return replace(whole, turns=turns, questions=asked)
 
 
 def parse_date(text: str) -> datetime:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from amem_integrations.errors import InvalidInputError
+from amem_integrations.filters import check_count
 from amem_integrations.notes import Note
 from amem_integrations.ports import Embedder
 
@@ -22,7 +23,8 @@ from .cache import write_json
 from .command import measure, names, numbers, parser_of, prices, run
 from .provenance import file_digest
 from .report import build, tables, write
-from .systems import ABLATIONS, BASELINES, Settings
+from .rivals import RIVALS, Maker
+from .systems import ABLATIONS, BASELINES, KNOWN, Settings
 
 
 def _parser() -> ArgumentParser:
@@ -34,6 +36,8 @@ def _parser() -> ArgumentParser:
     add("--budget", default="", metavar="TOKENS", help="tokens that recall may fill, such as 600,1100,2100: what evidence is in them and, with --answer, what the model answers from them in place of the first hits")
     add("--baselines", action="store_true", help="compare with plain rankings of the turns and, for answers, the whole conversation")
     add("--ablations", action="store_true", help="compare with the memory without links, without evolution, without both, and built by the paper's calls")
+    add("--systems", default="", help=f"what to compare with, separated by commas: {', '.join((*KNOWN[1:], *RIVALS))}")
+    add("--turns", type=int, help="only so many turns of each conversation, from the first, and the questions whose evidence is in them")
     add("--sweep", action="store_true", help="answer from each number of hits in --k, choose the best on some conversations, and report it on the others")
     add("--choose", default="", help="ids of the conversations on which a sweep chooses, separated by commas; by default the first half")
     add("--annotations", type=Path, action="append", default=[], help="what a language model wrote about a conversation, such as conv-26.annotations.jsonl; may be given several times")
@@ -55,11 +59,25 @@ def _choosing(given: Namespace, ids: Sequence[str]) -> list[str]:
     return chosen
 
 
+def _rivals(given: Namespace) -> dict[str, Maker]:
+    """Return what makes the other memories that are named, by their names; an unknown one is an `InvalidInputError`."""
+    named = names(given.systems)
+    if unknown := [name for name in named if name not in (*KNOWN, *RIVALS)]:
+        raise InvalidInputError(
+            f"there is no system {unknown[0]!r}; there are {', '.join((*KNOWN, *RIVALS))}"
+        )
+    return {name: make for name, make in RIVALS.items() if name in named}
+
+
 def _locomo(given: Namespace) -> None:
     ks, prices_of = numbers(given.k), prices(given)  # before anything is paid for
     known = data.load(given.dataset)
     asked = data.select(known, names(given.conversations))
+    if given.turns is not None:
+        check_count("turns", given.turns)
+        asked = [data.first_turns(one, given.turns) for one in asked]
     ids = [one.id for one in asked]
+    rivals = _rivals(given)
     every = data.load_annotations(given.annotations, known)
     written = {name: one for name, one in every.items() if name in ids}
     choosing = _choosing(given, ids)
@@ -68,7 +86,11 @@ def _locomo(given: Namespace) -> None:
         ks=ks,
         answer_ks=answer_ks if given.answer else (),
         budgets=numbers(given.budget, "budget") if given.budget else (),
-        systems=(*(ABLATIONS if given.ablations else ()), *(BASELINES if given.baselines else ())),
+        systems=(
+            *names(given.systems),
+            *(ABLATIONS if given.ablations else ()),
+            *(BASELINES if given.baselines else ()),
+        ),
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
@@ -79,11 +101,12 @@ def _locomo(given: Namespace) -> None:
 
     about = {
         "budgets": list(settings.budgets),
-        "systems": list(settings.chosen),
+        "systems": [*settings.chosen, *rivals],
+        "turns": given.turns,
         "conversations": ids,
         "annotations": {name: file_digest(one.file) for name, one in written.items()},
     }
-    more = {"annotations": written, "on_notes": look_at}
+    more = {"annotations": written, "rivals": rivals, "on_notes": look_at}
     results, described, embedder = measure(given, settings, asked, about, **more)
     report = build(results, ks, described, embedder=embedder, prices=prices_of, choosing=choosing)
     write_json(given.out / "notes.json", looked_at)

@@ -24,7 +24,9 @@ from amem_integrations.texts import count_tokens
 from . import systems
 from .answering import Maker, Models, examine
 from .cache import Cache, CachedEmbedder
-from .data import Annotations, Conversation, Outcome, Result
+from .data import Annotations, Conversation, Outcome, Result, Spent
+from .rivals import Maker as RivalMaker
+from .rivals.base import Measured, Reader, Workshop
 from .systems import MAIN, Found, Settings
 
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
@@ -38,6 +40,7 @@ def evaluate(
     embedder: Embedder,
     models: Models | None = None,
     annotations: Mapping[str, Annotations] | None = None,
+    rivals: Mapping[str, RivalMaker] | None = None,
     cache: Path | None = None,
     progress: Progress = lambda *_: None,
     on_notes: OnNotes = lambda *_: None,
@@ -50,6 +53,7 @@ def evaluate(
         embedder: Encodes notes and questions.
         models: Write notes, answer, and judge; by default notes are written by rules.
         annotations: By conversation, what a language model wrote about it, which then makes its notes.
+        rivals: What makes each other memory that answers are compared with, by name.
         cache: Folder of replies and vectors, from which a run that was stopped goes on.
         progress: Called now and then with conversation, stage, done and total.
         on_notes: Called with the notes of each conversation, once it is complete, and the embedder.
@@ -59,6 +63,8 @@ def evaluate(
         ModelUnavailableError: A model gave no answer. What was answered before is in the cache.
     """
     models = models or Models()
+    if rivals and not settings.answer_ks:
+        raise InvalidInputError("other memories are compared by answers: have questions answered")
     if settings.answer_ks and models.answerer is None:
         raise InvalidInputError("questions are answered by a chat model: name one")
     with (
@@ -67,10 +73,16 @@ def evaluate(
     ):
         encoder = CachedEmbedder(embedder, kept)
         for one in conversations:
-            writer, make = models.writer_of((annotations or {}).get(one.id), kept)
+            written = (annotations or {}).get(one.id)
+            writer, make = models.writer_of(written, kept)
             tell = partial(progress, one.id)
             with ExitStack() as opened:
                 heard = _Heard(one, settings, encoder, make, opened)
+                for name, of_name in (rivals or {}).items():
+                    reader = Reader(models.answerer.cached(kept))  # type: ignore[union-attr] - checked
+                    records = written.records if written else ()
+                    shop = Workshop(reader=reader, embedder=encoder, records=records, kept=kept)
+                    heard.rivals[name] = Measured(of_name(shop), reader)
                 heard.converse(tell)
                 notes = heard.main.notes()
                 writes = {variant: built.writes() for variant, built in heard.memories.items()}
@@ -85,7 +97,7 @@ def evaluate(
                 search_ms=tuple(search for search, _ in heard.times),
                 embed_query_ms=tuple(encoding for _, encoding in heard.times),
                 answers=answers,
-                spent=spent,
+                spent={**spent, **heard.spent()},
                 full_tokens=count_tokens(systems.whole(notes)),
             )
 
@@ -110,6 +122,7 @@ class _Heard:
             opened.enter_context(memory)
             self.memories[variant] = Built(memory, conversation.namespace, model)
         self.main = self.memories[MAIN]
+        self.rivals: dict[str, Measured] = {}
         self.found: dict[str, list[Found]] = {system: [] for system in settings.chosen}
         self.within: list[Mapping[int, Found]] = []
         self.times: list[tuple[float, float]] = []  # of a search of the memory, and of its encoding
@@ -126,6 +139,9 @@ class _Heard:
                 began = time.perf_counter()
                 built.memory.add_many(every[start:end], namespace=namespace, progress=told)
                 built.seconds += time.perf_counter() - began
+            for rival in self.rivals.values():
+                rival.memory.add(every[start:end])
+                rival.ask([question.text for question in asked], settings.concurrency)
             start = end
             finders = {}
             if set(settings.chosen) & set(systems.BASELINES):
@@ -149,7 +165,16 @@ class _Heard:
             f"{MAIN} in {budget} tokens": [one[budget] for one in self.within]
             for budget in self.settings.budgets
         }
-        return recalled | {n: one for n, one in self.found.items() if not recalled or n != MAIN}
+        searched = {n: one for n, one in self.found.items() if not recalled or n != MAIN}
+        return recalled | searched | {n: one.recalled for n, one in self.rivals.items()}
+
+    def spent(self) -> dict[str, Spent]:
+        """Return what the other memories asked of the model, to be built and to recall."""
+        return {
+            f"{stage} {name}": one.reader.spent(stage)
+            for name, one in self.rivals.items()
+            for stage in ("build", "recall")
+        }
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return what was found for each question, as ids."""

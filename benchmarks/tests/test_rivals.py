@@ -1,0 +1,170 @@
+"""What defines each rival: what it looks up, forgets, files, or rewrites, with scripted replies."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from amem_integrations import NoteInput
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from benchmarks.data import Spent
+from benchmarks.rivals import RIVALS
+from benchmarks.rivals.base import Memory, Reader, Workshop
+from benchmarks.rivals.memgpt import BLOCK_CHARACTERS, QUEUE_TOKENS, STEPS
+from benchmarks.rivals.readagent import MOST_WORDS
+
+START = datetime(2023, 5, 8, tzinfo=UTC)
+
+
+def turn(number: int, text: str, *, days: float = 0, thread: str = "one") -> NoteInput:
+    at = START + timedelta(days=days)
+    return NoteInput(content=text, at=at, key=f"D1:{number}", thread=thread, speaker="Ann")
+
+
+def made(name: str, script: object, **more: object) -> tuple[Memory, ScriptedModel, Reader]:
+    model = ScriptedModel(script)
+    reader = Reader(model)
+    return RIVALS[name](Workshop(reader=reader, embedder=HashEmbedder(), **more)), model, reader
+
+
+def long(number: int, words: str) -> NoteInput:
+    return turn(number, " ".join([words, *["and"] * 99]))
+
+
+def test_readagent_pauses_where_it_is_told_and_looks_a_page_up():
+    memory, model, reader = made("readagent", {
+        "readagent_pause": {"pause": 4},
+        "readagent_gist": [{"gist": "Ann kept birds."}, {"gist": "Ann moved."}],
+        "readagent_look_up": lambda request: {"pages": [1, 7] if "where" in request.prompt else []},
+    })  # fmt: skip
+    memory.add([long(number, f"word{number}") for number in range(1, 10)])
+    (asked,) = model.asked("readagent_pause")  # what is left then is less than a page
+    labels = [number for number in range(1, 10) if f"<{number}>" in asked.prompt]
+    assert labels == [3, 4, 5, 6]  # from 280 to 600 words
+    assert [f"word{n}" in model.asked("readagent_gist")[0].prompt for n in (4, 5)] == [True, False]
+    assert memory.recall("Who?") == "Ann kept birds.\n\nAnn moved."
+    text = memory.recall("Tell me where")
+    assert text.startswith("Ann kept birds.\n\n[8 May 2023]\nAnn: word5 ")
+    assert "Ann moved." not in text
+    assert reader.spent("build").calls == 5
+    # Without a usable reply a page is as long as it may be, and is its own gist.
+    memory, model, _ = made("readagent", lambda _: "no JSON")
+    memory.add([long(number, f"word{number}") for number in range(1, 10)])
+    assert len(memory.recall("Who?").split("\n\n")) == 2
+    assert MOST_WORDS // 100 == model.asked("readagent_gist")[0].prompt.count("Ann: word") == 6
+
+
+def test_memorybank_forgets_what_is_not_recalled_and_finds_what_is():
+    summary = {"memorybank_day": {"events": "They spoke.", "portrait": "Calm."},
+               "memorybank_all": {"events": "A year of talk.", "portrait": "Ann is calm."}}  # fmt: skip
+    old = [turn(number, f"The heron number{number} stood still") for number in range(40)]
+    memory, model, _ = made("memorybank", summary)
+    memory.add(old)
+    assert "Ann: The heron number7 " in memory.recall("heron number7")
+    later = [turn(99, "kettle", days=60)]
+    memory.add(later)
+    text = memory.recall("heron number7")
+    assert "heron" not in text  # after two months the curve is near 0
+    assert "kettle" in text
+    assert text.startswith("Events: A year of talk.\nPortrait: Ann is calm.\n")
+    assert [len(model.asked(f"memorybank_{what}")) for what in ("day", "all")] == [2, 2]
+    assert "[7 July 2023] They spoke." in model.asked("memorybank_all")[-1].prompt
+
+    # What later days speak of is recalled by them, and so grows in strength and is young again.
+    memory, _, _ = made("memorybank", summary)
+    memory.add(
+        [
+            turn(n, f"{'An old kettle whistled' if n % 2 else 'The heron stood still'} {n}")
+            for n in range(40)
+        ]
+    )
+    memory.add([turn(100 + n, "The heron again", days=1 + n / 4) for n in range(80)])
+    text = memory.recall("heron stood still")
+    assert "[8 May 2023] Ann: The heron stood still" in text
+    assert "Ann: An old kettle" not in memory.recall("An old kettle whistled")
+    assert memory.recall("heron stood still") == text  # questions change nothing
+
+
+def test_memgpt_files_evicts_and_reaches_all_its_memories_by_functions():
+    def step(request):
+        if "Question" not in request.inputs["event"]:
+            call = {"function": "archival_memory_insert", "content": "Ann's heron is called Otto."}
+            core = {"function": "core_memory_append", "block": "Ann", "content": "likes herons"}
+            return {"calls": [call, core] if "word0" in request.inputs["context"] else []}
+        if "endless" in request.inputs["event"]:
+            return {"heartbeat": True}
+        if "Otto" not in request.inputs["results"]:
+            return {"calls": [{"function": "archival_memory_search", "query": "name of the heron"}], "heartbeat": True}  # fmt: skip
+        edit = {"function": "core_memory_append", "block": "Ann", "content": "was asked"}
+        return {"calls": [{"function": "conversation_search", "query": "WORD0 and"}, edit]}
+
+    memory, model, reader = made(
+        "memgpt", {"memgpt_step": step, "memgpt_evict": {"summary": "Ann said words."}}
+    )
+    memory.add([long(number, f"word{number}") for number in range(30)])
+    assert len(model.asked("memgpt_step")) == 2  # batches of twenty
+    assert "word0 " in model.asked("memgpt_evict")[0].prompt
+    text = memory.recall("What is it called?")
+    before, _, after = text.partition("Found in archival memory")
+    assert "Summary of evicted messages:\nAnn said words." in before
+    assert "<Ann>\nlikes herons" in before
+    assert "word0 " not in before
+    assert "word29 " in before
+    assert "Ann's heron is called Otto." in after
+    assert "[8 May 2023] Ann: word0 and" in after
+    assert "not edited for a question" in after
+    assert len(before) / 4 < 2 * QUEUE_TOKENS
+    assert reader.spent("build").calls == len(model.requests)
+    memory.recall("endless")
+    assert len(model.asked("memgpt_step")) == 2 + 2 + STEPS
+
+
+@pytest.mark.parametrize(
+    ("call", "kept"),
+    [
+        ({"function": "core_memory_append", "content": "x" * BLOCK_CHARACTERS}, "likes tea"),
+        ({"function": "core_memory_replace", "old": "tea", "content": "kites"}, "likes kites"),
+        ({"function": "core_memory_replace", "old": "wine", "content": "kites"}, "likes tea"),
+    ],
+)
+def test_core_memory_is_edited_within_its_bounds(call, kept):
+    first = {"function": "core_memory_append", "block": "Ann", "content": "likes tea"}
+    steps = [{"calls": [first, {**call, "block": "Ann"}]}, {}]
+    memory, _, _ = made("memgpt", {"memgpt_step": steps})
+    memory.add([turn(1, "Hello")])
+    assert f"<Ann>\n{kept}\n\n" in memory.recall("Who?")
+
+
+HERONS = [turn(n, f"heron text{n}") for n in range(12)]
+
+
+def test_a_mem_as_published_rewrites_its_neighbours_and_follows_links_up_to_k():
+    memory, model, _ = made("amem-published", {
+        "amem_construct": {"keywords": ["k"], "context": "first", "tags": ["t"]},
+        "amem_link": {"links": [0, 99]},  # 99 was not shown
+        "amem_evolve": lambda r: {"rewrite": "text0" in r.inputs["neighbour"], "context": "second"},
+    })  # fmt: skip
+    memory.add(HERONS)
+    assert len(model.asked("amem_construct")) == 12
+    assert len(model.asked("amem_link")) == 11  # the first note has no neighbour
+    assert len(model.asked("amem_evolve")) == 1 + 2 + 3 + 4 + 7 * 5
+    text = memory.recall("heron")
+    assert "heron text0\ncontext: second\nkeywords: \n" in text
+    shown = text.count("Ann: heron")
+    assert 10 < shown <= 20
+    assert shown - 10 == text.count("Ann: heron text0") - 1  # all links lead there
+
+
+def test_recorded_annotations_stand_for_the_model_of_a_mem_as_published():
+    records = [
+        {"id": "D1:0", "keywords": ["a"], "context": "first", "tags": ["t"]},
+        {"id": "D1:1", "keywords": ["b"], "context": "new", "tags": ["u"], "links": [{"to": "D1:0", "why": ""}],
+         "updates": [{"to": "D1:0", "context": "second", "tags": ["v"]}]},
+    ]  # fmt: skip
+    memory, model, reader = made("amem-published", {}, records=records)
+    memory.add(HERONS[:2])
+    assert "heron text0\ncontext: second\nkeywords: a\ntags: v" in memory.recall("heron")
+    assert memory.recall("heron").count("Ann: heron text0") == 2  # once as a hit, once as linked
+    assert reader.spent("build").calls == 4
+    assert reader.spent("build").input_tokens > 100
+    assert reader.spent("recall") == Spent()
+    assert model.requests == []
