@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -25,7 +25,10 @@ __all__ = [
     "count_spoken",
     "from_dict",
     "message_key",
+    "note_input",
     "note_inputs",
+    "occurrence_key",
+    "parties",
     "position_key",
     "storable",
 ]
@@ -83,7 +86,12 @@ def _party(role: str) -> str:
     return ROLES.get(role.lower(), role.lower())
 
 
-def _parties(roles: Sequence[str]) -> set[str]:
+def parties(roles: Sequence[str]) -> set[str]:
+    """Return roles under their common names.
+
+    Raises:
+        InvalidInputError: They are no list of texts.
+    """
     if isinstance(roles, str) or not all(isinstance(role, str) for role in roles):
         raise InvalidInputError(f"roles={roles!r} must be a list of roles, such as ('user',)")
     return {_party(role) for role in roles}
@@ -92,6 +100,12 @@ def _parties(roles: Sequence[str]) -> set[str]:
 def message_key(thread: str | None, role: str, message_id: str) -> str:
     """Return the key of a message that has an id. Different arguments give different keys."""
     return json.dumps([_clean(thread), role, storable(message_id)], ensure_ascii=False)
+
+
+def occurrence_key(thread: str | None, role: str, text: str, nth: int) -> str:
+    """Return the key of a message without an id: the nth of this text, from 1, in its thread and role."""
+    digest = sha256(storable(text).encode()).hexdigest()[:32]
+    return json.dumps([_clean(thread), role, digest, nth], ensure_ascii=False)
 
 
 def position_key(thread: str | None, role: str, text: str, position: int, aside: int = 0) -> str:
@@ -142,7 +156,7 @@ def note_inputs(
         InvalidInputError: A negative offset, or `roles` that are no list of texts.
     """
     check_count("offset", offset, 0)
-    wanted = _parties(roles)
+    wanted = parties(roles)
     items = []
     position, aside = offset, 0
     for message in messages:
@@ -157,8 +171,35 @@ def note_inputs(
     return items
 
 
+def note_input(
+    message: Message,
+    thread: str | None,
+    nth: int | None,
+    *,
+    now: datetime | None = None,
+    max_chars: int | None = None,
+) -> NoteInput:
+    """Return the note of one message.
+
+    Without an id the message is known as the nth of its text; where the number is still to be found (None), there is
+    no key.
+    """
+    if message.id is not None:
+        return _note_input(
+            message, message_key(thread, message.party, message.id), thread, now, max_chars
+        )
+    item = _note_input(message, None, thread, now, max_chars)
+    if nth is None:
+        return item
+    return replace(item, key=occurrence_key(thread, item.source, item.content, nth))
+
+
 def _note_input(
-    message: Message, key: str, thread: str | None, now: datetime | None, max_chars: int | None
+    message: Message,
+    key: str | None,
+    thread: str | None,
+    now: datetime | None,
+    max_chars: int | None,
 ) -> NoteInput:
     text = message.text.strip()
     if max_chars is not None and len(text) > max_chars:

@@ -13,6 +13,7 @@
     │   └── BudgetExceededError
     ├── MissingExtraError (ImportError)
     └── StoreError
+        ├── StoreClosedError
         ├── StoreLockedError
         ├── StoreFullError
         ├── StoreUnavailableError
@@ -95,6 +96,10 @@ def needed(module: str, extra: str) -> Any:  # noqa: ANN401 - the module of an e
 
 class StoreError(AmemError):
     """The note store refused an operation or is damaged."""
+
+
+class StoreClosedError(StoreError):
+    """The memory was closed, or opened before this process was forked; open the memory again."""
 
 
 class StoreLockedError(StoreError):

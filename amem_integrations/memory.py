@@ -18,7 +18,7 @@ from .config import MemoryConfig
 from .embedding import WITHOUT_EMBEDDER
 from .errors import ConfigurationError
 from .ids import clock
-from .notes import Namespace
+from .notes import Namespace, check_namespace
 from .opening import Location, blocking, open_embedder, open_model, open_store
 from .ports import ChatModel, Embedder, Store
 from .progress import Progress, reporter
@@ -35,6 +35,7 @@ from .runtime import (
     run,
     sync_method,
 )
+from .worker import Worker
 
 
 @runtime_checkable
@@ -96,6 +97,10 @@ class AgenticMemory:
     supersede, asupersede = both_methods(flows.edit.supersede)
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
+    recall_turn, arecall_turn = both_methods(flows.turn.recall_turn)
+    remember_turn, aremember_turn = both_methods(flows.turn.remember_turn)
+    evolve_turn, aevolve_turn = both_methods(flows.turn.evolve_turn)
+
     fill, afill = both_methods(flows.fill.fill)
     profile, aprofile = both_methods(flows.fill.profile)
 
@@ -118,6 +123,7 @@ class AgenticMemory:
         embedder: Embedder | None = None,
         config: MemoryConfig | None = None,
         collection: str = "amem",
+        worker: bool = False,
         **client_options: object,
     ) -> Self:
         """Return the memory kept at `location`, made there if there is none.
@@ -128,6 +134,8 @@ class AgenticMemory:
             embedder: Embeds notes and queries; None takes all-MiniLM-L6-v2, if it is installed.
             config: How notes are made, linked and evolved.
             collection: Name of the collection, for several memories in one place.
+            worker: Start at once to evolve in the background what earlier processes left pending; else that starts
+                with the first turn that is to evolve (see `evolve_later`).
             client_options: For a folder: `durability` ("interval", or "always" to survive power cuts). For
                 a server: `connections`, `metadata_indexes`, `collection_options`, `allow_insecure`, `pauses`, and what
                 `qdrant_client.QdrantClient` takes, such as `api_key` and `timeout` (see `docs/stores.md`).
@@ -150,10 +158,13 @@ class AgenticMemory:
                     memory._runtime, namespace=space, despite=WITHOUT_EMBEDDER
                 )
             )
+        if worker:
+            memory.evolve_later()
         return memory
 
     _location: Location | None  # where it was opened, if it was
     _resumed: Sequence[Namespace]  # where something was left, or had no vector, when it was opened
+    _worker: Worker
     _on_close: list[Callable[[], object]]
     _waits: list[Callable[[float | None], bool]]
 
@@ -178,6 +189,7 @@ class AgenticMemory:
             raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         memory = cls.__new__(cls)
         memory._location, memory._on_close, memory._waits = None, [], []
+        memory._worker = Worker(memory._evolve_pending)
         memory._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
         return memory
 
@@ -259,13 +271,24 @@ class AgenticMemory:
         """Do what `optimize` does, in a thread."""
         return await asyncio.to_thread(self.optimize)
 
-    def flush(self, timeout: float | None = None) -> bool:
-        """Wait until background workers have nothing left to do, and everything written survives a power cut.
+    def evolve_later(self, namespace: Sequence[str] | None = None) -> None:
+        """Have the background worker evolve what is pending in a namespace, or (None) in all; return at once.
 
-        Return False if the workers took longer than `timeout` seconds.
+        The worker is a thread of this process, which starts with the first call. `flush` waits for it, and `close`
+        stops it; what it has not done then stays pending in the store.
+        """
+        self._worker.submit(None if namespace is None else check_namespace(namespace))
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until the background worker has nothing left to do, and everything written survives a power cut.
+
+        Return False if the worker took longer than `timeout` seconds.
+
+        Raises:
+            AmemError: The first error of the worker that waiting does not mend, such as a refused key.
         """
         end = None if timeout is None else monotonic() + timeout
-        done = True
+        done = self._worker.flush(timeout)
         for wait in self._waits:
             done &= bool(wait(None if end is None else max(0.0, end - monotonic())))
         run(resolve(self._runtime.store.flush()))
@@ -366,8 +389,12 @@ class AgenticMemory:
         clock.start_above(run(resolve(store.last_seq())))
         self._resumed = run(flows.resume.resume_all(self._runtime))
 
+    def _evolve_pending(self, namespace: Namespace | None) -> None:
+        run(flows.work.work(self._runtime, namespace=namespace, once=True))
+
     def _stop_work(self) -> None:
         self._runtime.closing.set()
+        self._worker.close()
         while self._on_close:
             self._on_close.pop()()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -26,8 +27,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from .budget import Budget
 from .config import MemoryConfig
 from .embedder_table import Cosines
-from .errors import ConfigurationError
-from .notes import Namespace, Note
+from .errors import AmemError, ConfigurationError
+from .notes import Namespace, Note, NoteInput
 from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, Store
 from .stored_note import Vector
 
@@ -36,6 +37,9 @@ R = TypeVar("R")
 T = TypeVar("T")
 U = TypeVar("U")
 
+log = logging.getLogger("amem_integrations")
+
+MOST_WAITING = 10_000  # messages that wait for the store
 SIZE = 1024  # vectors; with 384 dimensions 1.5 MiB
 RULES = "rules"  # the name of the model that works by rules and costs nothing
 COSTS = ("calls", "input_tokens", "output_tokens")
@@ -268,6 +272,39 @@ class Claims:
                 self._ids.difference_update(note.id for note in mine)
 
 
+class Outbox:
+    """What was said while the store did not take it, by namespace, until the next turn there. Safe to use from threads."""
+
+    def __init__(self, most: int = MOST_WAITING) -> None:
+        """Start empty; of more than `most` messages the oldest of the namespace are given up."""
+        self._most = most
+        self._lock = threading.Lock()
+        self._waiting: dict[Namespace, list[NoteInput]] = {}
+
+    def take(self, namespace: Namespace) -> list[NoteInput]:
+        """Return what waits in a namespace, oldest first, and keep it no longer."""
+        with self._lock:
+            return self._waiting.pop(namespace, [])
+
+    def keep(self, namespace: Namespace, items: Sequence[NoteInput]) -> int:
+        """Keep what could not be stored; return how many messages were given up for want of room."""
+        with self._lock:
+            mine = [*items, *self._waiting.get(namespace, ())]
+            others = sum(len(some) for space, some in self._waiting.items() if space != namespace)
+            room = max(0, self._most - others)
+            self._waiting[namespace] = mine[len(mine) - min(room, len(mine)) :]
+            return max(0, len(mine) - room)
+
+    def __len__(self) -> int:
+        """Return how many messages wait."""
+        with self._lock:
+            return sum(map(len, self._waiting.values()))
+
+
+def _by_words(error: AmemError) -> None:
+    log.warning("%s; notes are searched by their words alone", error)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """The ports as the caller's form of a flow sees them."""
@@ -284,6 +321,8 @@ class Runtime:
     thresholds: dict[str, Cosines] = field(default_factory=dict)  # by embedder
     claims: Claims = field(default_factory=Claims)
     unfinished: set[Namespace] = field(default_factory=set)  # where a write has failed half way
+    outbox: Outbox = field(default_factory=Outbox)
+    degraded: Callable[[AmemError], object] = _by_words  # told why a search goes without vectors
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
     # Goes round each call of the model: a worker counts it, and keeps its lease alive meanwhile.
     calling: Callable[[], AbstractAsyncContextManager[None]] = nullcontext

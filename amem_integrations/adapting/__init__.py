@@ -22,7 +22,9 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 from __future__ import annotations
 
 from ..filters import FIELDS
-from ..flows.recall import RECALLED
+from ..flows.recall import RECALLED, marked
+from ..flows.search import falling
+from ..flows.turn import LEFT_OVERS, Recalled, Remembered
 from ..follow_up import WINDOW
 from ..notes import check_namespace
 from ..plans import HELD
@@ -30,7 +32,7 @@ from ..providers._reading import Prefixes, Truncation
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
-from .evolution import LEFT_OVERS, Evolving, evolve_turn, evolves_now
+from .evolution import Evolving, evolve_turn, evolves_now
 from .failures import PASSING, Failures, OnError, Waiting
 from .recall_options import (
     RecallKeywords,
@@ -38,7 +40,6 @@ from .recall_options import (
     SearchKeywords,
     check_counts,
     check_flags,
-    falling,
 )
 from .unembedded import Unembedded
 
@@ -61,6 +62,8 @@ __all__ = [
     "Prefixes",
     "RecallKeywords",
     "RecallOptions",
+    "Recalled",
+    "Remembered",
     "SearchKeywords",
     "Truncation",
     "Unembedded",
@@ -76,4 +79,5 @@ __all__ = [
     "evolves_now",
     "falling",
     "in_thread",
+    "marked",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict
@@ -10,12 +10,11 @@ from typing import Any, TypedDict
 from ..context import render_notes
 from ..errors import ConfigurationError, InvalidInputError
 from ..filters import check_count, check_similarity, parse
+from ..flows.search import merged
 from ..follow_up import WINDOW
 from ..memory import AgenticMemory
 from ..notes import Namespace, ScoredNote, check_time
 from .calls import Call
-
-LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
 
 
 class SearchKeywords(TypedDict, total=False):
@@ -104,7 +103,7 @@ class RecallOptions:
             else await call(memory.search, question, namespace=namespace, repeats=False, **options)
             for namespace in spaces
         ]
-        hits = found[0] if len(found) == 1 else _merged(found)
+        hits = found[0] if len(found) == 1 else merged(found)
         return hits[:most]
 
     async def about(self, call: Call, memory: AgenticMemory, namespace: Namespace) -> str:
@@ -149,27 +148,6 @@ def check_flags(**values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, bool):
             raise ConfigurationError(f"{name}={value!r} must be True or False")
-
-
-def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[ScoredNote, float]]:
-    """Return hits with scores that never rise: the cosine, or that of a better one further down.
-
-    The memory ranks by meaning, words and links. What it puts above a note that is nearer by meaning is at
-    least as good, so it is given the same score: results of several searches can then be sorted by it.
-    """
-    best, scores = LEAST, []
-    for hit in reversed(hits):
-        best = max(best, LEAST if hit.similarity is None else hit.similarity)
-        scores.append(best)
-    return zip(hits, reversed(scores), strict=True)
-
-
-def _merged(lists: Sequence[Sequence[ScoredNote]]) -> list[ScoredNote]:
-    """Return the hits of several searches, best first; of equally good ones, those first that rank higher."""
-    ranked = [
-        (-score, rank, hit) for hits in lists for rank, (hit, score) in enumerate(falling(hits))
-    ]
-    return [hit for _, _, hit in sorted(ranked, key=lambda one: one[:2])]
 
 
 def _marked(hit: ScoredNote, name: str | None) -> ScoredNote:

@@ -16,11 +16,12 @@ from . import (
     review,
     search,
     transfer,
+    turn,
     usage,
     work,
 )  # fmt: skip
 
 __all__ = [
     "add", "admin", "edit", "embed", "evolve", "fill", "history", "read", "recall", "resume", "review", "search",
-    "transfer", "usage", "work",
+    "transfer", "turn", "usage", "work",
 ]  # fmt: skip

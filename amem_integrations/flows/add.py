@@ -104,7 +104,7 @@ async def add_many(
     """
     space = check_namespace(namespace)
     report = None if progress is False else reporter(progress)
-    notes, unfinished = await _store(runtime, space, _inputs(items))
+    notes, unfinished = await store(runtime, space, _inputs(items))
     finished: Mapping[str, Note] = {}
     if evolve and unfinished:
         meter = None if report is None else Meter(report, len(unfinished))
@@ -120,7 +120,7 @@ async def add_by_words(
     It saves calls of the embedder where more notes are about to follow.
     """
     space = check_namespace(namespace)
-    return (await _store(runtime, space, _inputs(items), vectors=False))[0]
+    return (await store(runtime, space, _inputs(items), vectors=False))[0]
 
 
 async def add_messages(
@@ -165,7 +165,7 @@ async def add_messages(
     return await add_many(runtime, items, namespace=namespace)
 
 
-async def _store(
+async def store(
     runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput], *, vectors: bool = True
 ) -> tuple[list[Note], list[Note]]:
     """Store what is not there yet; return a note for each item, and the notes that wait for a model.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,12 +13,12 @@ from ..filters import check_count, conditions_of
 from ..follow_up import asked
 from ..ids import now
 from ..kinds import kind_of
-from ..notes import Namespace, Note, ScoredNote, Via, check_namespace
+from ..notes import Namespace, Note, ScoredNote, Via
 from ..relevance import asked_before, relevant, telling
 from ..runtime import Runtime
 from ..thresholds import relevance_floor
 from .fill import profile
-from .search import once, search
+from .search import merged, namespaces_of, once, search
 
 # Notes to choose from; 2,000 tokens hold about 50.
 RECALLED = 60
@@ -28,6 +29,7 @@ async def recall(
     query: str,
     *,
     namespace: Sequence[str],
+    also: Mapping[str, Sequence[str]] | None = None,
     k: int = RECALLED,
     where: Mapping[str, Any] | None = None,
     min_similarity: float | None = None,
@@ -49,7 +51,24 @@ async def recall(
         InvalidInputError: As for `search`.
         NamespaceError: The namespace is missing or malformed.
     """
-    space = check_namespace(namespace)
+    space, *others = namespaces_of(namespace, also)
+    if others:
+        lists = [
+            await recall(
+                runtime,
+                query,
+                namespace=one,
+                k=k,
+                where=where,
+                min_similarity=min_similarity,
+                links=links,
+                as_of=as_of,
+                known_at=known_at,
+                messages=messages,
+            )
+            for one in (space, *others)
+        ]
+        return merged(lists)[:k]
     hits = found = await search(
         runtime,
         query,
@@ -79,6 +98,7 @@ async def context(
     query: str,
     *,
     namespace: Sequence[str],
+    also: Mapping[str, Sequence[str]] | None = None,
     max_tokens: int = 1000,
     k: int = RECALLED,
     where: Mapping[str, Any] | None = None,
@@ -91,7 +111,7 @@ async def context(
 
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder; of the `k` notes
     that are considered it has as many as fit, by day, oldest first. What was said several times stands there once, with
-    how often and when last. What was superseded is shown in a clause of what takes its place. With `MemoryConfig(profile=True)` the `Profile` stands above the notes, but under `where`, `as_of` or
+    how often and when last. What was superseded is shown in a clause of what takes its place. A note of one of the `also` namespaces is marked with its name. With `MemoryConfig(profile=True)` the `Profile` stands above the notes, but under `where`, `as_of` or
     `known_at`.
 
     Raises:
@@ -103,6 +123,7 @@ async def context(
         runtime,
         query,
         namespace=namespace,
+        also=also,
         k=k,
         where=where,
         min_similarity=min_similarity,
@@ -114,7 +135,25 @@ async def context(
     known = (
         await profile(runtime, namespace=namespace) if runtime.config.profile and plain else None
     )
-    return render_notes(hits, max_tokens=max_tokens, about=str(known or ""))
+    return render_notes(marked(hits, also), max_tokens=max_tokens, about=str(known or ""))
+
+
+def marked(
+    hits: Sequence[ScoredNote], also: Mapping[str, Sequence[str]] | None
+) -> Sequence[ScoredNote]:
+    """Return hits as text for a prompt is made of them: those of further namespaces say whose they are, by name."""
+    names = {tuple(space): name for name, space in (also or {}).items()}
+
+    def one(hit: ScoredNote) -> ScoredNote:
+        name, speaker = names.get(hit.note.namespace), hit.note.speaker
+        if name is None:
+            return hit
+        return replace(
+            hit,
+            note=hit.note.revised(speaker=f"from {name}: {speaker}" if speaker else f"from {name}"),
+        )
+
+    return [one(hit) for hit in hits] if names else hits
 
 
 async def _with_questions(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -31,6 +31,7 @@ log = logging.getLogger("amem_integrations")
 
 PAGE = 64
 SPARE = 20  # notes
+LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
 NONE = ranking.Activation()
 
 
@@ -39,6 +40,7 @@ async def search(
     query: str,
     *,
     namespace: Sequence[str],
+    also: Mapping[str, Sequence[str]] | None = None,
     k: int = 10,
     where: Mapping[str, Any] | None = None,
     min_similarity: float | None = None,
@@ -60,6 +62,8 @@ async def search(
     Args:
         query: What to look for.
         namespace: Whose memory; no other is seen, and no link leads out of it.
+        also: Further namespaces to read, each by a name for the reader: `{"team": ("acme",)}`. Each is searched by
+            itself; `hit.note.namespace` says whose a hit is.
         k: Most notes to return.
         where: Conditions on fields: `{"speaker": "Ann", "metadata.city": {"$in": ["Rome", "Oslo"]}}`;
             operators `$eq $ne $gt $gte $lt $lte $in`.
@@ -81,8 +85,27 @@ async def search(
         InvalidInputError: Empty query, or bad `messages`, or a bad `k`, `where`, `min_similarity`, `as_of` or `known_at`.
         NamespaceError: The namespace is missing or malformed.
     """
-    space = check_namespace(namespace)
+    space, *others = namespaces_of(namespace, also)
     check_count("k", k)
+    if others:
+        lists = [
+            await search(
+                runtime,
+                query,
+                namespace=one,
+                k=k,
+                where=where,
+                min_similarity=min_similarity,
+                as_of=as_of,
+                known_at=known_at,
+                links=links,
+                explain=explain,
+                repeats=repeats,
+                messages=messages,
+            )
+            for one in (space, *others)
+        ]
+        return merged(lists)[:k]
     check_similarity(min_similarity)
     conditions = conditions_of(where, as_of, known_at)
     _check_query(query)
@@ -101,6 +124,44 @@ async def search(
         if len(shown) >= k or len(hits) < most:
             return shown[:k]
         most *= 4
+
+
+def namespaces_of(
+    namespace: Sequence[str], also: Mapping[str, Sequence[str]] | None
+) -> list[Namespace]:
+    """Return the namespaces that are read, each once, whose memory it is first.
+
+    Raises:
+        InvalidInputError: `also` does not give each further namespace a name.
+        NamespaceError: A namespace is missing or malformed.
+    """
+    named = {} if also is None else also
+    if not isinstance(named, Mapping) or not all(isinstance(n, str) and n.strip() for n in named):
+        raise InvalidInputError(
+            f"also={also!r} must be a dict of names to namespaces, such as {{'team': ('acme',)}}"
+        )
+    return list(dict.fromkeys(map(check_namespace, (namespace, *named.values()))))
+
+
+def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[ScoredNote, float]]:
+    """Return hits with scores that never rise: the cosine, or that of a better one further down.
+
+    The memory ranks by meaning, words and links. What stands above a note that is nearer by meaning is at least as
+    good, so it is given the same score: hits of several searches can then be sorted by it.
+    """
+    best, scores = LEAST, []
+    for hit in reversed(hits):
+        best = max(best, LEAST if hit.similarity is None else hit.similarity)
+        scores.append(best)
+    return zip(hits, reversed(scores), strict=True)
+
+
+def merged(lists: Sequence[Sequence[ScoredNote]]) -> list[ScoredNote]:
+    """Return the hits of several searches, best first; of equally good ones, those first that rank higher."""
+    ranked = [
+        (-score, rank, hit) for hits in lists for rank, (hit, score) in enumerate(falling(hits))
+    ]
+    return [hit for _, _, hit in sorted(ranked, key=lambda one: one[:2])]
 
 
 async def once(
@@ -286,7 +347,8 @@ async def _query_vector(runtime: Runtime, wanted: Asked) -> Vector | None:
         vector = await embed_query(runtime, wanted.query)
         background = await embed_query(runtime, wanted.background) if wanted.before else None
     except ModelUnavailableError as error:
-        log.warning("%s; notes are searched by their words alone", error)
+        runtime.usage.count("search", without_vectors=1)
+        runtime.degraded(error)
         return None
     return vector if vector is None or background is None else mixed(vector, background)
 

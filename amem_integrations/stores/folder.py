@@ -25,7 +25,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ..errors import ConfigurationError, StoreError, StoreFullError
+from ..errors import ConfigurationError, StoreClosedError, StoreError, StoreFullError
 from ..stored_note import StoredNote
 from .bm25 import Bm25
 from .folder_collection import FolderCollection
@@ -237,14 +237,14 @@ class FolderStore(PointStore):
 
     def _check_open(self) -> None:
         if os.getpid() != self._shards.pid:
-            raise StoreError(
+            raise StoreClosedError(
                 f"the memory in {self.where} was opened before this process was forked, and the engine "
                 "would hang here; open the memory after the fork"
             )
         with self._shards.lock:  # `compact` lets go of the folder for a moment
             is_open = self._shards.is_open
         if not is_open:
-            raise StoreError(f"the memory in {self.where} is closed; open it again")
+            raise StoreClosedError(f"the memory in {self.where} is closed; open it again")
 
     def _check_room(self) -> None:
         if self._is_temporary:

@@ -13,7 +13,7 @@ from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from ..errors import ConfigurationError, StoreError
+from ..errors import ConfigurationError, StoreClosedError, StoreError
 from .bm25 import Bm25
 from .conditions import IndexKind, json_path
 from .connection import CONNECTIONS, Connection, connect, is_status
@@ -173,7 +173,7 @@ class ServerStore(PointStore):
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise StoreError(f"the memory at {self.where} is closed; open it again")
+            raise StoreClosedError(f"the memory at {self.where} is closed; open it again")
 
 
 def _in_memory() -> Connection:

@@ -1,0 +1,274 @@
+"""One turn of a conversation: what is recalled for it, what of it is remembered, and how that evolves.
+
+Every adapter is built on these. Its framework's messages become `conversation.Message` values; then, under `invoke`
+and `ainvoke` alike::
+
+    recalled = memory.recall_turn(messages, namespace=space)                          # before the model is called
+    memory.remember_turn(asked, namespace=space, thread=thread, complete=False)       # at the first call of the model
+    done = memory.remember_turn(answer, namespace=space, thread=thread)               # the answer is there
+    memory.evolve_later(space)                                                        # in the background
+
+A failing embedder takes nothing away: `recalled.error` and `done.error` say why only words count. What a failing store
+did not take waits in the outbox of the memory, and follows with the next turn of the same namespace; it is lost with the
+process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from ..context import render_notes
+from ..conversation import SPEAKING, Message, note_input, occurrence_key, parties
+from ..errors import AmemError, InvalidInputError, ModelUnavailableError
+from ..follow_up import WINDOW
+from ..ids import note_id, now
+from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
+from ..plans import EvolutionReport
+from ..runtime import Runtime, resolve
+from .add import store
+from .embed import embed_missing
+from .evolve import evolve
+from .fill import profile
+from .recall import RECALLED, marked, recall
+
+log = logging.getLogger("amem_integrations")
+
+HASH = "message_hash"  # metadata of a note: tells a message that was edited from a note that was corrected
+LEFT_OVERS = 8  # unfinished notes of earlier turns that a turn also finishes, if it evolves itself
+AT_ONCE = 8  # occurrences of a text that are looked up at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What is worth showing for a question.
+
+    Attributes:
+        hits: The notes, best first.
+        text: The notes as text for a prompt, marked as data; "" if there are none.
+        error: Why notes were looked for by their words alone; None if the embedder worked.
+    """
+
+    hits: list[ScoredNote] = field(default_factory=list)
+    text: str = ""
+    error: AmemError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What was stored of a turn.
+
+    Attributes:
+        notes: A note for each message that is worth storing, also those that were stored before.
+        error: Why the notes have no vectors yet, and are found by their words alone; None if they have.
+    """
+
+    notes: list[Note] = field(default_factory=list)
+    error: AmemError | None = None
+
+
+async def recall_turn(
+    runtime: Runtime,
+    messages: Sequence[Message],
+    *,
+    namespace: Sequence[str],
+    also: Mapping[str, Sequence[str]] | None = None,
+    k: int = RECALLED,
+    max_tokens: int = 1000,
+    where: Mapping[str, Any] | None = None,
+    min_similarity: float | None = None,
+    links: bool = True,
+    as_of: datetime | None = None,
+    window: int = WINDOW,
+) -> Recalled:
+    """Return what is worth showing for the last thing that a user said.
+
+    What the messages themselves say is left out: it stands in the prompt. No chat model is called.
+
+    Args:
+        messages: The conversation so far, oldest first; nothing is recalled if no user said anything in words.
+        namespace: Whose memory.
+        also: Further namespaces to read, each by the name that marks its notes in the text.
+        k, where, min_similarity, links, as_of: See `AgenticMemory.recall`.
+        max_tokens: Most tokens of text, about.
+        window: How many messages before the question make clear what the question is about. 0: the question alone.
+
+    Raises:
+        InvalidInputError: As for `AgenticMemory.recall`.
+        NamespaceError: A namespace is missing or malformed.
+        StoreError: The store refused.
+    """
+    asked = [n for n, one in enumerate(messages) if one.party == "user" and one.text.strip()]
+    if not asked:
+        return Recalled()
+    last = asked[-1]
+    before = [one.text for one in messages[:last] if one.party in SPEAKING and one.text.strip()]
+    errors: list[AmemError] = []
+    said = {one.text.strip() for one in messages if one.party in SPEAKING}
+    hits = await recall(
+        replace(runtime, degraded=errors.append),
+        messages[last].text.strip(),
+        namespace=namespace,
+        also=also,
+        k=k + min(len(said), k),
+        where=where,
+        min_similarity=min_similarity,
+        links=links,
+        as_of=as_of,
+        messages=before[-window:] if window else (),
+    )
+    shown = [hit for hit in hits if hit.note.content not in said][:k]
+    known = None
+    if runtime.config.profile and where is None and as_of is None:
+        known = await profile(runtime, namespace=namespace)
+    text = render_notes(marked(shown, also), max_tokens=max_tokens, about=str(known or ""))
+    return Recalled(hits=shown, text=text, error=next(iter(errors), None))
+
+
+async def remember_turn(
+    runtime: Runtime,
+    messages: Iterable[Message],
+    *,
+    namespace: Sequence[str],
+    thread: str | None = None,
+    roles: Sequence[str] = SPEAKING,
+    metadata: Mapping[str, Any] | None = None,
+    new: bool = False,
+    complete: bool = True,
+) -> Remembered:
+    """Store messages as pending notes; return a note for each that is worth storing.
+
+    A message is known by thread, role and id; without an id by its text and the number of its occurrence. A message that
+    is stored is left alone, since its note may have been corrected or deleted meanwhile; if the message itself was
+    edited, so is its note. What an outage kept from being stored is stored before.
+
+    Args:
+        messages: Those with `stored=False`, and those of other roles, only count for the occurrences of others.
+        namespace: Whose memory.
+        thread: The conversation.
+        roles: Whose messages are stored, by any name (see `conversation.ROLES`).
+        metadata: Your own, for each note, to filter on.
+        new: All of the messages have just been said, none is stored: those without an id count on from what is stored of
+            thread, role and text. False: they are a conversation from its start, or have ids.
+        complete: The turn is over: notes that were stored without vectors get these by one call of the embedder. False
+            stores the notes without, found by their words, since more of the turn follows.
+
+    Raises:
+        InvalidInputError: `roles` are no list of texts, or `metadata` holds no JSON.
+        NamespaceError: The namespace is missing or malformed.
+        StoreError: The store refused; the messages wait in the outbox.
+    """
+    space, most = check_namespace(namespace), runtime.config.max_content_chars
+    wanted, time, seen = parties(roles), now(), Counter[tuple[str, str]]()
+    said: list[NoteInput] = []
+    for message in messages:
+        text = message.text.strip()
+        seen[message.party, text] += 1
+        if message.party in wanted and message.stored and text:
+            nth = None if new else seen[message.party, text]
+            item = note_input(message, thread, nth, now=time, max_chars=most)
+            digest = sha256(item.content.encode()).hexdigest()[:16]
+            said.append(replace(item, metadata={**(metadata or {}), **item.metadata, HASH: digest}))
+    for item in said:
+        check_note_input(item, most)
+    waiting = runtime.outbox.take(space)
+    items = [*waiting, *said]
+    try:
+        items = await _numbered(runtime, space, items)
+        notes = await _stored(runtime, space, items) if items else {}
+    except BaseException:
+        # Also of a task that was cancelled: to store a message again changes nothing.
+        if lost := runtime.outbox.keep(space, items):
+            log.warning("%d messages that could not be stored were given up", lost)
+        raise
+    error = await _embedded(runtime, space) if complete else None
+    mine = {note_id(space, item): None for item in items[len(waiting) :]}
+    return Remembered(notes=[notes[i] for i in mine if i in notes], error=error)
+
+
+async def evolve_turn(
+    runtime: Runtime,
+    *,
+    namespace: Sequence[str],
+    ids: Sequence[str] = (),
+    left_overs: int = LEFT_OVERS,
+) -> EvolutionReport:
+    """Construct, link and evolve these notes here and now, then up to `left_overs` others that are unfinished.
+
+    Where a limit of the day is reached, the report says so; the notes stay as they are until the next day.
+
+    Raises:
+        ModelUnavailableError: The model did not answer for `ids`; a later turn goes on with them.
+    """
+    report = EvolutionReport()
+    if ids:
+        report = await evolve(runtime, namespace=namespace, ids=ids)
+        if report.interrupted and not report.limited:
+            raise ModelUnavailableError(report.interrupted)
+    if left_overs and not report.limited:
+        report += await evolve(runtime, namespace=namespace, limit=left_overs)
+    return report
+
+
+async def _stored(
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
+) -> dict[str, Note]:
+    """Store what is new or was edited; return the notes of all items by id, but those that were deleted."""
+    by_id = {note_id(namespace, item): item for item in items}
+    known = await resolve(runtime.store.notes(namespace, sorted(by_id)))
+    notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
+    due = []
+    for i, item in by_id.items():
+        note = notes.get(i)
+        if note is None and i not in known:
+            due.append(item)
+        elif (
+            note is not None and note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]
+        ):
+            due.append(replace(item, metadata={**note.metadata, **item.metadata}))
+    if due:
+        stored, _ = await store(runtime, namespace, due, vectors=False)
+        notes |= {note.id: note for note in stored}
+    return notes
+
+
+async def _numbered(
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
+) -> list[NoteInput]:
+    """Give those without a key the key of the next occurrence that is neither stored nor among the items."""
+    numbered, used = list(items), {item.key for item in items}
+    for place, item in enumerate(items):
+        first = 1
+        while numbered[place].key is None:
+            keys = [
+                occurrence_key(item.thread, item.source, item.content, first + n)
+                for n in range(AT_ONCE)
+            ]
+            ids = {key: note_id(namespace, replace(item, key=key)) for key in keys}
+            known = await resolve(runtime.store.notes(namespace, sorted(ids.values())))
+            free = [key for key in keys if key not in used and ids[key] not in known]
+            if free:
+                numbered[place] = replace(item, key=free[0])
+                used.add(free[0])
+            first += AT_ONCE
+    return numbered
+
+
+async def _embedded(runtime: Runtime, namespace: Namespace) -> AmemError | None:
+    """Make the vectors that notes of a namespace lack; return why that failed, if it did."""
+    try:
+        if await embed_missing(runtime, namespace=namespace):
+            return None
+    except InvalidInputError:
+        raise
+    except AmemError as error:
+        runtime.vectors.lacking = True
+        return error
+    return ModelUnavailableError(
+        f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"
+    )

@@ -1,0 +1,212 @@
+"""The turn of a conversation: what every adapter is built on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from amem_integrations import AgenticMemory, InvalidInputError, NamespaceError, StoreError
+from amem_integrations.conversation import Message, message_key, occurrence_key
+from amem_integrations.testing import HashEmbedder
+
+ANN, BOB = ("ann",), ("bob",)
+
+
+class Counting(HashEmbedder):
+    """An embedder that counts its calls, and can be down."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.down = 0, False
+
+    def embed_documents(self, texts):
+        return self._asked(super().embed_documents, texts)
+
+    def embed_query(self, text):
+        return self._asked(super().embed_query, text)
+
+    def _asked(self, method, what):
+        self.calls, before = self.calls + 1, self.calls
+        if self.down:
+            raise TimeoutError("too slow")
+        vectors, self.calls = method(what), before + 1  # one method may use the other
+        return vectors
+
+
+@pytest.fixture
+def embedder():
+    return Counting()
+
+
+@pytest.fixture
+def memory(embedder):
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+        yield memory
+
+
+def user(text, known=None, **more):
+    return Message(role="user", text=text, id=known, **more)
+
+
+def bot(text, known=None):
+    return Message(role="assistant", text=text, id=known)
+
+
+def contents(memory, namespace=ANN):
+    return [note.content for note in memory.get_all(namespace=namespace)]
+
+
+def test_what_is_said_is_recalled_and_what_the_prompt_says_is_not(memory):
+    memory.remember_turn([user("I moved to Oslo in May.", "m1")], namespace=ANN, thread="a")
+    asked = [user("Hello!"), bot("Hi"), user("Where is Oslo?")]
+    recalled = memory.recall_turn(asked, namespace=ANN)
+    assert [hit.note.content for hit in recalled.hits] == ["I moved to Oslo in May."]
+    assert "I moved to Oslo in May." in recalled.text
+    again = [user("I moved to Oslo in May."), user("Where is Oslo?")]
+    assert memory.recall_turn(again, namespace=ANN).text == ""
+    assert memory.recall_turn([bot("Oslo?")], namespace=ANN).hits == []
+
+
+def test_notes_of_another_namespace_are_marked_with_its_name(memory):
+    memory.add("The office is in Oslo.", namespace=BOB, evolve=False)
+    recalled = memory.recall_turn([user("Where is the office?")], namespace=ANN, also={"team": BOB})
+    assert "from team: The office is in Oslo." in recalled.text
+    assert "from team" in memory.context("the office", namespace=ANN, also={"team": BOB})
+    (hit,) = memory.search("the office", namespace=ANN, also={"team": BOB})
+    assert hit.note.namespace == BOB
+    with pytest.raises(InvalidInputError, match="also"):
+        memory.search("the office", namespace=ANN, also={"": BOB})
+    with pytest.raises(NamespaceError):
+        memory.recall("the office", namespace=ANN, also={"team": ()})
+
+
+def test_a_message_is_known_by_its_id_or_by_its_text_and_occurrence(memory):
+    talk = [user("ok", "m1"), user("ok"), bot("ok"), user("ok")]
+    for _ in range(2):
+        notes = memory.remember_turn(talk, namespace=ANN, thread="a").notes
+        assert [note.key for note in notes] == [
+            message_key("a", "user", "m1"),
+            occurrence_key("a", "user", "ok", 2),
+            occurrence_key("a", "assistant", "ok", 1),
+            occurrence_key("a", "user", "ok", 3),
+        ]
+    assert contents(memory) == ["ok"] * 4
+
+
+def test_equal_messages_that_are_new_are_notes_of_their_own(memory):
+    for _ in range(11):
+        memory.remember_turn([user("ok")], namespace=ANN, thread="a", new=True)
+    memory.remember_turn([user("ok"), user("ok")], namespace=ANN, thread="a", new=True)
+    assert contents(memory) == ["ok"] * 13
+    memory.remember_turn([user("ok")] * 13, namespace=ANN, thread="a")
+    assert len(contents(memory)) == 13
+
+
+def test_an_edited_message_edits_its_note_and_a_corrected_or_deleted_note_stays(memory):
+    said = [user("I live in Munich.", "m1"), user("I like tea.", "m2"), user("I sing.", "m3")]
+    munich, tea, _ = memory.remember_turn(said, namespace=ANN, thread="a").notes
+    memory.update(munich.id, namespace=ANN, content="I live in Berlin.")
+    memory.delete(tea.id, namespace=ANN)
+    said[2] = user("I dance.", "m3")
+    notes = memory.remember_turn(said, namespace=ANN, thread="a").notes
+    assert sorted(contents(memory)) == ["I dance.", "I live in Berlin."]
+    assert [note.content for note in notes] == ["I live in Berlin.", "I dance."]
+
+
+def test_a_turn_calls_the_embedder_twice(memory, embedder):
+    asked = user("I moved to Oslo.", "m1")
+    memory.recall_turn([asked], namespace=ANN)
+    memory.remember_turn([asked], namespace=ANN, thread="a", complete=False)
+    assert memory.search("Oslo", namespace=ANN, k=1)
+    embedder.calls = 0
+    memory.remember_turn([bot("Nice!", "m2")], namespace=ANN, thread="a")
+    assert embedder.calls == 1
+    hits = memory.search("I moved to Oslo.", namespace=ANN)
+    assert None not in [hit.similarity for hit in hits]
+
+
+def test_a_failing_embedder_takes_nothing_away_and_is_reported(memory, embedder):
+    memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+    embedder.down = True
+    recalled = memory.recall_turn([user("Where is Oslo?")], namespace=ANN)
+    assert "Oslo" in recalled.text
+    assert "too slow" in str(recalled.error)
+    done = memory.remember_turn([user("I like tea.", "m1")], namespace=ANN)
+    assert [note.content for note in done.notes] == ["I like tea."]
+    assert done.error is not None
+    embedder.down = False
+    assert memory.remember_turn([bot("Good.", "m2")], namespace=ANN).error is None
+    hits = memory.search("I like tea.", namespace=ANN)
+    assert None not in [hit.similarity for hit in hits]
+    assert memory.stats()["usage"]["search"]["without_vectors"] == 1
+
+
+def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(
+    memory, monkeypatch
+):
+    store = memory._runtime.store
+
+    def refuse(*_):
+        raise StoreError("no room")
+
+    with monkeypatch.context() as down:
+        down.setattr(store, "insert_notes", refuse)
+        for text in ("yes", "yes"):
+            with pytest.raises(StoreError):
+                memory.remember_turn([user(text)], namespace=ANN, thread="a", new=True)
+    memory.remember_turn([user("Hello")], namespace=BOB, thread="a", new=True)
+    assert contents(memory, BOB) == ["Hello"]
+    notes = memory.remember_turn([bot("Good.")], namespace=ANN, thread="a", new=True).notes
+    assert [note.content for note in notes] == ["Good."]
+    assert contents(memory) == ["yes", "yes", "Good."]
+
+
+def test_metadata_and_roles_are_the_callers(memory):
+    said = [user("Hi"), Message(role="tool", text="42"), Message(role="system", text="Be kind.")]
+    notes = memory.remember_turn(
+        said, namespace=ANN, roles=("tool", "system"), metadata={"room": "a"}
+    ).notes
+    assert [note.content for note in notes] == ["42", "Be kind."]
+    assert {note.metadata["room"] for note in notes} == {"a"}
+    with pytest.raises(InvalidInputError):
+        memory.remember_turn(said, namespace=ANN, roles="user")
+
+
+async def test_the_asynchronous_turn_is_the_same(memory):
+    done = await memory.aremember_turn([user("I moved to Oslo.", "m1")], namespace=ANN)
+    recalled = await memory.arecall_turn([user("Where is Oslo?")], namespace=ANN)
+    assert [hit.note.id for hit in recalled.hits] == [done.notes[0].id]
+    report = await memory.aevolve_turn(namespace=ANN, ids=[done.notes[0].id])
+    assert list(report.done) == [done.notes[0].id]
+
+
+async def test_a_cancelled_turn_is_stored_with_the_next_one(memory, monkeypatch):
+    async def forever(*_, **__):
+        await asyncio.sleep(60)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(memory._runtime.store, "notes", forever)
+        task = asyncio.create_task(memory.aremember_turn([user("Hello", "m1")], namespace=ANN))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await memory.aremember_turn([bot("Hi", "m2")], namespace=ANN)
+    assert contents(memory) == ["Hello", "Hi"]
+
+
+def test_pending_notes_evolve_in_the_background(memory):
+    note = memory.remember_turn([user("I moved to Oslo.", "m1")], namespace=ANN).notes[0]
+    assert memory.get(note.id, namespace=ANN).state == "pending"
+    memory.evolve_later(ANN)
+    assert memory.flush(timeout=10)
+    assert memory.get(note.id, namespace=ANN).state == "done"
+
+
+def test_a_worker_takes_up_what_an_earlier_process_left(tmp_path):
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        note = memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), worker=True) as memory:
+        assert memory.flush(timeout=10)
+        assert memory.get(note.id, namespace=ANN).state == "done"
