@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -10,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from llama_index.core.base.llms.types import ChatMessage
 
 from amem_integrations import AgenticMemory, ScoredNote
-from amem_integrations.adapting import Call, RecallOptions
+from amem_integrations.adapting import Call, RecallOptions, clock
 
 from .events import AMemRecallEvent, Failures, dispatcher
 from .messages import answers, question, said_before, spoken
@@ -79,7 +78,7 @@ class Recall:
         found = self._found.get(key)
         cached = found is not None and await self._is_current(call, found, thread)
         if found is None or not cached:
-            at = time.time_ns()
+            at = clock.tick()
             found = Found(await self._search(call, asked, said, before), at)
             _keep(self._found, key, found)
         ids = [hit.note.id for hit in found.notes]

@@ -13,6 +13,7 @@
 - `RECALLED`: how many notes a recall considers, unless it is told otherwise; `WINDOW`: how many messages before a question
   are searched with the question.
 - `Prefixes`, `Truncation`: what an embedder puts before a text, and of how many texts it read only the beginning.
+- `clock`: instants as `seq` has them, also where the memory is ahead of the system's clock.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
 Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a document's metadata, is
@@ -26,6 +27,7 @@ from ..flows.recall import RECALLED, marked
 from ..flows.search import falling
 from ..flows.turn import LEFT_OVERS, Recalled, Remembered
 from ..follow_up import WINDOW
+from ..ids import clock
 from ..notes import check_namespace
 from ..plans import HELD
 from ..providers._reading import Prefixes, Truncation
@@ -73,6 +75,7 @@ __all__ = [
     "check_counts",
     "check_flags",
     "check_namespace",
+    "clock",
     "described",
     "directly",
     "evolve_turn",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -26,6 +27,7 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llamaindex_fakes import ANN, BOB, Chatbot, Probe, assistant, calling, open_memory, user
 
 from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, NoteInput
+from amem_integrations.adapting import clock
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
@@ -125,9 +127,11 @@ async def test_the_question_is_the_text_of_a_message_with_pictures(memory: Agent
     assert "Rex" in await block_of(memory).aget([message])
 
 
+@pytest.mark.parametrize("ahead", [0, 3600], ids=["", "imported from a clock that is ahead"])
 async def test_one_search_serves_all_reads_of_one_question(
-    memory: AgenticMemory, store: Probe
+    memory: AgenticMemory, store: Probe, ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(clock, "_last", time.time_ns() + ahead * 10**9)
     memory.add("My dog is called Rex.", namespace=ANN)
     block, asked = block_of(memory), [user("What is my dog called?")]
     store.calls.clear()
