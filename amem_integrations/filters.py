@@ -1,7 +1,9 @@
 """The filter language of `where=`: a dict of field to a value or to operators.
 
 ``{"speaker": "Ann", "at": {"$gte": start}, "metadata.city": {"$in": ["Rome", "Oslo"]}}``. A field that
-holds a list (tags, keywords) matches when any of its items does. All conditions must hold.
+holds a list (tags, keywords) matches when any of its items does. All conditions must hold. `$nin` holds where no item
+of the field is among the values, `$exists` where the field has a value (or none, with False). ``{"$or": [where, …]}``
+holds where one of several filters does, ``{"$and": [where, …]}`` where all do, such as two conditions on one field.
 """
 
 from __future__ import annotations
@@ -9,20 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from operator import ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
 from .errors import AmemError, InvalidInputError
-from .notes import check_time
+from .kinds import Kind
+from .notes import ORIGINS, SOURCES, State, check_time
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
 MOST = 2**31  # what the engine can count to
-OPERATORS: tuple[str, ...] = get_args(Operator)
+OPERATORS: tuple[str, ...] = (*get_args(Operator), "$nin", "$exists")
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 FIELDS = (
     "id", "seq", "content", "speaker", "source", "kind", "origin", "thread", "key", "at", "when", "recorded_at",
     "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "until", "expires_at",
 )  # fmt: skip
+# What these fields can be: a filter by anything else is one by a name of the user's metadata.
+VALUES: dict[str, tuple[str, ...]] = {
+    "source": SOURCES, "origin": ORIGINS, "kind": get_args(Kind), "state": get_args(State),
+}  # fmt: skip
 Scalar = str | int | float | bool | datetime | None
 
 
@@ -35,7 +43,14 @@ class Condition:
     value: Scalar | tuple[Scalar, ...]
 
 
-Conditions = tuple[Condition, ...]
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """All conditions of at least one of the alternatives hold."""
+
+    alternatives: tuple[Conditions, ...]
+
+
+Conditions = tuple[Condition | AnyOf, ...]
 WITHOUT_VECTOR = Condition("vector", "$eq", None)  # not for callers: a vector is no field of a note
 
 
@@ -47,8 +62,11 @@ def parse(where: Mapping[str, Any]) -> Conditions:
     """
     if not isinstance(where, Mapping):
         raise InvalidInputError(f"where={where!r} must be a dict of field to value or operators")
-    conditions: list[Condition] = []
+    conditions: list[Condition | AnyOf] = []
     for field, test in where.items():
+        if field in ("$and", "$or"):
+            conditions += _several(field, test)
+            continue
         _check_field(field)
         tests = test if isinstance(test, Mapping) else {"$eq": test}
         if not tests:
@@ -56,8 +74,21 @@ def parse(where: Mapping[str, Any]) -> Conditions:
                 f"{field!r} in where has no operator; give a value, or one of them"
             )
         for operator, value in tests.items():
-            conditions.append(_condition(field, operator, value))
+            conditions += _conditions(field, operator, value)
     return tuple(conditions)
+
+
+def _several(operator: str, filters: object) -> Conditions:
+    if isinstance(filters, str) or not isinstance(filters, Sequence) or not all(filters):
+        raise InvalidInputError(
+            f"{operator} wants a list of filters that are not empty, not {filters!r}"
+        )
+    parsed = tuple(parse(where) for where in filters)
+    if operator == "$or" and parsed:
+        return (AnyOf(parsed),)
+    if operator == "$or":
+        raise InvalidInputError("$or wants at least one filter")
+    return tuple(chain.from_iterable(parsed))
 
 
 def _check_field(field: str) -> None:
@@ -66,28 +97,41 @@ def _check_field(field: str) -> None:
     ):
         return
     known = ", ".join(FIELDS)
-    message = f"unknown field {field!r} in where; use one of {known}, or 'metadata.<name>'"
+    message = (
+        f"unknown field {field!r} in where; use one of {known}, 'metadata.<name>', $or or $and"
+    )
     raise InvalidInputError(message)
 
 
-def _condition(field: str, operator: str, value: object) -> Condition:
+def _conditions(field: str, operator: str, value: object) -> Conditions:
     if operator not in OPERATORS:
         known = " ".join(OPERATORS)
         message = f"unknown operator {operator!r} for {field!r} in where; use one of {known}"
         raise InvalidInputError(message)
-    if operator == "$in":
+    if operator == "$exists":
+        if not isinstance(value, bool):
+            raise InvalidInputError(f"$exists for {field!r} wants True or False, not {value!r}")
+        return (Condition(field, "$ne" if value else "$eq", None),)
+    if operator in ("$in", "$nin"):
         if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
-            message = f"$in for {field!r} wants a list, not {value!r}"
+            message = f"{operator} for {field!r} wants a list, not {value!r}"
             raise InvalidInputError(message)
-        return Condition(field, "$in", tuple(_scalar(field, item) for item in value))
+        values = tuple(_scalar(field, item) for item in value)
+        if operator == "$in":
+            return (Condition(field, "$in", values),)
+        return tuple(Condition(field, "$ne", item) for item in values)
     scalar = _scalar(field, value)
     if operator in _RANGES and (scalar is None or isinstance(scalar, str | bool)):
         message = f"{operator} for {field!r} wants a number or a datetime, not {value!r}"
         raise InvalidInputError(message)
-    return Condition(field, cast("Operator", operator), scalar)
+    return (Condition(field, cast("Operator", operator), scalar),)
 
 
 def _scalar(field: str, value: object) -> Scalar:
+    known = VALUES.get(field)
+    if known is not None and isinstance(value, str) and value not in known:
+        message = f"{field!r} in where is never {value!r}; it is one of {', '.join(known)}"
+        raise InvalidInputError(f"{message}; what you gave yourself is 'metadata.{field}'")
     if isinstance(value, datetime) and value.tzinfo is None:
         message = f"the time {value!r} for {field!r} in where has no time zone; add tzinfo"
         raise InvalidInputError(message)
@@ -99,7 +143,12 @@ def _scalar(field: str, value: object) -> Scalar:
 
 def matches(note: object, conditions: Conditions) -> bool:
     """Return whether a note meets all conditions, as the store would judge it."""
-    return all(_holds(_values(note, condition.field), condition) for condition in conditions)
+    return all(
+        any(matches(note, one) for one in condition.alternatives)
+        if isinstance(condition, AnyOf)
+        else _holds(_values(note, condition.field), condition)
+        for condition in conditions
+    )
 
 
 def _values(note: Any, field: str) -> tuple[Any, ...]:  # noqa: ANN401 - any field of a note

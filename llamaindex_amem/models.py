@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from typing import Any, Literal, get_args
 
@@ -15,7 +16,6 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageR
 from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.program.function_program import get_function_tool
-from llama_index.core.utils import get_tokenizer
 from numpy.typing import NDArray
 
 from amem_integrations import (
@@ -45,8 +45,7 @@ Structured = Literal["auto", "schema", "words"]
 
 # A server says by these that it does not take a request in this form, rather than that it is down.
 REFUSALS = {400, 404, 415, 422, 501}
-FORBIDDEN = {401, 403}
-UNKNOWN = 404
+WRONG = {401: "check the API key", 403: "check the API key", 404: "check its name and its address"}
 LATER = {408, 409, 425, 429}
 OF_THE_SERVER = 500
 
@@ -128,20 +127,20 @@ class LlamaIndexChatModel:
             ]
             if (caller := self._by_schema(llm)) is not None:
                 tools = [get_function_tool(request.reply)]
+                asked = partial(call, caller.chat_with_tools, tools, tool_required=True)
                 try:
-                    answer = await call(
-                        caller.chat_with_tools, tools, chat_history=messages, tool_required=True
-                    )
-                    return _completion(messages, answer, caller)
+                    answer = await asked(chat_history=messages)
+                    return _completion(answer, caller)
                 except Exception as error:
-                    if self._structured == "schema" or not _refuses_tools(error):
+                    refused = isinstance(error, NotImplementedError) or _status(error) in REFUSALS
+                    if self._structured == "schema" or not refused:
                         raise
                     log.info(
-                        "%s takes no tools, it is asked in words from now on: %r", self.name, error
+                        "%s takes no tools, from now on it is asked in words: %r", self.name, error
                     )
             answer = await call(llm.chat, messages)
             self._wordy = llm
-            return _completion(messages, answer)
+            return _completion(answer)
 
     generate, agenerate = both(_generate)
 
@@ -265,10 +264,7 @@ class LlamaIndexEmbedder:
 def _unit(values: Sequence[Any]) -> NDArray[np.float32]:
     vectors = np.asarray(values, dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: NDArray[np.float32] = np.divide(
-        vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0
-    )
-    return unit
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
 def open_memory(
@@ -295,44 +291,26 @@ def open_memory(
     return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
 
 
-def _completion(
-    messages: Sequence[ChatMessage],
-    response: ChatResponse,
-    caller: FunctionCallingLLM | None = None,
-) -> Completion:
-    """Return what was answered, and what it cost, by an estimate where nobody says so.
+def _completion(response: ChatResponse, caller: FunctionCallingLLM | None = None) -> Completion:
+    """Return what was answered, and what it cost where the integration says so; the core estimates it otherwise.
 
-    With a `caller`, which was to call a function, the arguments are the answer.
+    With a `caller`, which was to call a function, the arguments are the answer, as the model wrote them where that is
+    known: the core mends broken JSON. The arguments of several calls are parts of one reply.
     """
-    text = (_arguments(response, caller) if caller else "") or response.message.content or ""
-    count = get_tokenizer()
+    given: list[Any] = []
+    if caller is not None:
+        blocks = [block for block in response.message.blocks if isinstance(block, ToolCallBlock)]
+        # Integrations of an older date have no such blocks.
+        calls = blocks or caller.get_tool_calls_from_response(response, error_on_no_tool_call=False)
+        given = [call.tool_kwargs for call in calls if call.tool_kwargs not in ({}, "{}", "")]
+    texts = [text if isinstance(text, str) else json.dumps(text, default=str) for text in given]
     return Completion(
-        text=text,
-        input_tokens=_reported(response, ASKED)
-        or sum(len(count(message.content or "")) for message in messages),
-        output_tokens=_reported(response, ANSWERED) or len(count(text)),
+        text=(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else "")
+        or response.message.content
+        or "",
+        input_tokens=_reported(response, ASKED),
+        output_tokens=_reported(response, ANSWERED),
     )
-
-
-def _arguments(response: ChatResponse, caller: FunctionCallingLLM) -> str:
-    """Return the arguments of all calls as JSON, the way the model wrote them where that is known.
-
-    An integration makes nothing, or an error, of broken JSON; the core can often mend it.
-    """
-    blocks = [block for block in response.message.blocks if isinstance(block, ToolCallBlock)]
-    # Integrations of an older date have no such blocks.
-    calls = blocks or caller.get_tool_calls_from_response(response, error_on_no_tool_call=False)
-    texts = [text for call in calls if (text := _as_json(call.tool_kwargs)) != "{}"]
-    if len(texts) < 2:  # noqa: PLR2004 - one, or none
-        return "".join(texts)
-    # Each says a part of the reply. Where the last one breaks off, the list is to be seen to do so.
-    return f"[{', '.join(texts)}{']' if texts[-1].endswith('}') else ''}"
-
-
-def _as_json(arguments: dict[str, Any] | str) -> str:
-    if isinstance(arguments, str):
-        return arguments.strip() or "{}"
-    return json.dumps(arguments, ensure_ascii=False, default=str)
 
 
 def _reported(response: ChatResponse, names: Sequence[str]) -> int:
@@ -360,33 +338,20 @@ def translated(name: str, refused: type[AmemError] = ModelReplyError) -> Iterato
 
 def _translated(error: Exception, name: str, refused: type[AmemError]) -> AmemError:
     status = _status(error)
-    if status in FORBIDDEN:
-        # The message may hold parts of the key.
-        return ConfigurationError(f"{name!r} refused access (HTTP {status}); check the API key")
+    if status in WRONG:  # the message of the server may hold parts of the key
+        return ConfigurationError(f"{name!r} refused access (HTTP {status}); {WRONG[status]}")
     detail = " ".join(repr(error).split())[:300]
-    if status == UNKNOWN:
-        return ConfigurationError(
-            f"{name!r} was not found ({detail}); check the name of the model and its address"
-        )
     if status is None or status in LATER or status >= OF_THE_SERVER:
         return ModelUnavailableError(f"{name!r} did not answer ({detail}); try again later")
     return refused(f"{name!r} refused the request ({detail})")
 
 
-def _refuses_tools(error: Exception) -> bool:
-    """Return whether the same may be asked again without functions."""
-    return isinstance(error, NotImplementedError) or _status(error) in REFUSALS
-
-
 def _status(error: BaseException | None) -> int | None:
     """Return the HTTP status of an error, or of what caused it, if one of them has one."""
     while error is not None:
-        places = (
-            (error, "status_code"),
-            (error, "code"),
-            (getattr(error, "response", None), "status_code"),
-        )
-        for place, name in places:
+        response = getattr(error, "response", None)
+        places = ("status_code", error), ("code", error), ("status_code", response)
+        for name, place in places:
             if isinstance(status := getattr(place, name, None), int):
                 return status
         error = error.__cause__

@@ -66,7 +66,7 @@ async def search(
             itself; `hit.note.namespace` says whose a hit is.
         k: Most notes to return.
         where: Conditions on fields: `{"speaker": "Ann", "metadata.city": {"$in": ["Rome", "Oslo"]}}`;
-            operators `$eq $ne $gt $gte $lt $lte $in`.
+            operators `$eq $ne $gt $gte $lt $lte $in $nin $exists`, and `$or` and `$and` of several such dicts.
         min_similarity: Least cosine of query and note; notes without a vector yet are left out too.
         as_of: What was true then: only what had happened by then, superseded by what had happened by then,
             without the context that later notes added. Content and links are as they are now. A note that was

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from ..errors import InvalidInputError
-from ..filters import WITHOUT_VECTOR, Condition, Conditions, Scalar
+from ..filters import WITHOUT_VECTOR, AnyOf, Condition, Conditions, Scalar
 from .checks import INTEGERS, is_id, plain, stamp
 from .payloads import ALWAYS, DENSE, TERMS, is_metadata_name, seq_parts, term
 
@@ -93,8 +93,12 @@ def note_filter(dialect: Dialect, namespace: str | None, where: Conditions = ())
     must = [] if namespace is None else [dialect.any_of("namespace", [namespace])]
     must_not: list[Filter] = []
     for condition in where:
-        clauses = must_not if condition.operator == "$ne" else must
-        clauses.append(_clause(dialect, condition))
+        if isinstance(condition, AnyOf):
+            some = [note_filter(dialect, None, one) for one in condition.alternatives]
+            must.append(dialect.some(some))
+        else:
+            clauses = must_not if condition.operator == "$ne" else must
+            clauses.append(_clause(dialect, condition))
     return dialect.every(must, must_not)
 
 

@@ -97,20 +97,6 @@ async def test_the_prompt_reaches_the_model_as_it_is() -> None:
     assert set(llm.prompts) == {f"system: Be brief.\nuser: {REQUEST.prompt}"}
 
 
-def test_what_it_cost_is_taken_from_the_answer_or_estimated() -> None:
-    class Counting(Chatbot):
-        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-            usage = {"prompt_tokens": 11, "completion_tokens": 7}
-            return ChatResponse(message=assistant("Yes."), additional_kwargs=usage)
-
-    told = LlamaIndexChatModel(Counting()).generate(REQUEST)
-    estimated = LlamaIndexChatModel(Chatbot("Yes.")).generate(REQUEST)
-
-    assert (told.input_tokens, told.output_tokens) == (11, 7)
-    assert estimated.input_tokens > 5
-    assert estimated.output_tokens == 2
-
-
 def test_settings_are_read_at_each_call() -> None:
     model = LlamaIndexChatModel()
     answers = []

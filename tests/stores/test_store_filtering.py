@@ -46,6 +46,7 @@ BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
     "content": [("this is a", "a"), ("this is", "")],
     "speaker": [("Ann", "a"), (None, "cd"), ({"$ne": None}, "ab"), ({"$ne": "Ann"}, "bcd"),
         ({"$in": ["Ann", "Bob", "Zoë"]}, "ab"), ({"$in": ["Ann", None]}, "acd"), ({"$in": []}, ""),
+        ({"$nin": ["Ann", "Zoë"]}, "bcd"), ({"$nin": ["Ann", None]}, "b"), ({"$nin": []}, "abcd"),
         ("ann", "")],
     "source": [("import", "c"), (None, ""), ({"$ne": None}, "abcd"), ({"$in": ["import", None]}, "c")],
     "origin": [("conversation", "abcd"), ("document", "")],
@@ -65,7 +66,7 @@ BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
     "when": [({"$lte": EARLY}, "ad")],
     "recorded_at": [({"$gte": NOW}, "abc")],
     "expires_at": [({"$lte": NOW}, "d"), (None, "abc")],
-    "metadata.city": [("Rome", "ab"), ("Oslo", "b"), (None, "cd"), ({"$ne": None}, "ab")],
+    "metadata.city": [({"$exists": True}, "ab"), ({"$exists": False}, "cd"), ({"$nin": ["Oslo"]}, "acd"), ("Rome", "ab"), ("Oslo", "b"), (None, "cd"), ({"$ne": None}, "ab")],
     "metadata.n": [(1, "ad"), (1.0, "ad"), ("1", "c"), (2.5, "b"), ({"$gt": 1}, "b"),
         ({"$lte": 1}, "ad"), ({"$in": [1, "1"]}, "acd"), ({"$ne": 1}, "bc"), (None, ""), (True, ""),
         ({"$in": [True, 2.5]}, "b"), ({"$ne": True}, "abcd")],
@@ -88,6 +89,28 @@ CASES: list[tuple[Mapping[str, Any], str]] = [
     ({}, "abcd"),
     ({"speaker": "Ann", "state": "pending"}, ""),
     ({"tags": "craft", "metadata.city": "Rome", "at": {"$lt": NOW}}, "a"),
+    (
+        {
+            "$or": [
+                {"speaker": "Ann"},
+                {"metadata.n": {"$gt": 1}, "speaker": "Bob"},
+                {"key": "none"},
+            ]
+        },
+        "ab",
+    ),
+    ({"$or": [{"speaker": {"$ne": None}}, {"metadata.n": "1"}], "kind": "statement"}, "ac"),
+    (
+        {
+            "$or": [
+                {"$or": [{"key": "k"}, {"at": LATER}]},
+                {"$and": [{"kind": "filler"}, {"source": "import"}]},
+            ]
+        },
+        "ac",
+    ),
+    ({"$and": [{"tags": "craft"}, {"tags": "home"}]}, "a"),
+    ({"$and": []}, "abcd"),
     *(({field: wanted}, notes) for field, cases in BY_FIELD.items() for wanted, notes in cases),
 ]
 
@@ -114,7 +137,7 @@ def test_the_core_judges_a_note_by_conditions_as_the_store_does() -> None:
 def test_a_comparison_that_makes_no_sense_is_refused(store: Store) -> None:
     wrong: list[Mapping[str, Any]] = [
         {"seq": "1"},
-        {"seq": 1.5},
+        {"$or": [{"seq": 1.5}]},
         {"seq": None},
         {"at": "2026-05-08"},
         {"at": 5},

@@ -67,3 +67,22 @@ def test_a_value_means_equals_and_several_operators_must_all_hold():
 def test_what_cannot_be_compared_is_refused(where):
     with pytest.raises(InvalidInputError):
         parse(where)
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ({"source": "wiki"}, r"'source' in where is never 'wiki'.*'metadata\.source'"),
+        ({"kind": {"$in": ["statement", "recipe"]}}, "never 'recipe'"),
+        ({"state": {"$nin": ["ready"]}}, "never 'ready'"),
+        ({"$or": []}, "at least one"),
+        ({"$or": {"speaker": "Ann"}}, "list of filters"),
+        ({"$and": [{}]}, "not empty"),
+        ({"$not": [{"speaker": "Ann"}]}, "unknown field"),
+        ({"speaker": {"$exists": "yes"}}, "True or False"),
+        ({"speaker": {"$nin": "Ann"}}, "wants a list"),
+    ],
+)
+def test_what_could_never_match_and_what_is_no_filter_is_refused(where, says):
+    with pytest.raises(InvalidInputError, match=says):
+        parse(where)
