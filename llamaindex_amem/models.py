@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from os import PathLike
 from typing import Any, Literal, get_args
 
@@ -127,10 +126,9 @@ class LlamaIndexChatModel:
             ]
             if (caller := self._by_schema(llm)) is not None:
                 tools = [get_function_tool(request.reply)]
-                asked = partial(call, caller.chat_with_tools, tools, tool_required=True)
+                options: dict[str, Any] = {"chat_history": messages, "tool_required": True}
                 try:
-                    answer = await asked(chat_history=messages)
-                    return _completion(answer, caller)
+                    return _completion(await call(caller.chat_with_tools, tools, **options), caller)
                 except Exception as error:
                     refused = isinstance(error, NotImplementedError) or _status(error) in REFUSALS
                     if self._structured == "schema" or not refused:
