@@ -226,8 +226,8 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "decisions about living notes are cleared": Mutant(
         module=f"{JOURNAL}.erasure",
-        old="if one.stage != \"form\" and alive.isdisjoint(one.about)",
-        new="if one.stage != \"form\"",
+        old='if one.stage != "form" and alive.isdisjoint(one.about)',
+        new='if one.stage != "form"',
         breaks="clear beside an evolving add, kill",
     ),
     "notes are read before the decisions that are cleared": Mutant(

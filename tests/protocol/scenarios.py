@@ -380,7 +380,9 @@ def evolved(note_id: str, shown: str = "") -> Process:
         revs = {key: one.rev for key, one in stored.items() if not one.is_deleted}
         if note_id not in revs:
             return "gone"
-        made = [decide("e1", note_id, ("entry", note_id, f"{note_id} entry"), shown=note_id, revs=revs)]
+        made = [
+            decide("e1", note_id, ("entry", note_id, f"{note_id} entry"), shown=note_id, revs=revs)
+        ]
         for other in sorted(revs.keys() - {note_id}):
             item = ("link", other, f"{note_id} {other}")
             made.append(decide("e1", note_id, item, shown=note_id + other, revs=revs))
