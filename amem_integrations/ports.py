@@ -150,8 +150,8 @@ class RecordQuery:
         note: Decisions whose note or form is this one.
         newest: With `about`: of each of these notes its own decisions, those that supersede a note, and so many of the
             newest others that are not void. None: all.
-        made_from: Decisions that have a wording of this note, up to this rev, among their sources.
-        shown: Calls that were shown a wording of this note, up to this rev.
+        made_from: Decisions that have a wording of one of these notes, up to the rev given for the note, among their sources.
+        shown: Calls that were shown a wording of one of these notes, up to the rev given for the note.
         unsettled: Decisions that are not settled.
         waiting: Decisions of which an item waits for a review.
         decisions: Decisions only.
@@ -163,8 +163,8 @@ class RecordQuery:
     about: frozenset[str] | None = None
     note: str | None = None
     newest: int | None = None
-    made_from: Source | None = None
-    shown: Source | None = None
+    made_from: Mapping[str, int] | None = None
+    shown: Mapping[str, int] | None = None
     unsettled: bool = False
     waiting: bool = False
     decisions: bool = False
@@ -211,9 +211,9 @@ class RecordQuery:
         return self.calls is None or call.id in self.calls
 
 
-def reaches(sources: Iterable[Source], upto: Source) -> bool:
-    """Return whether some wordings have one of this note, up to this rev, among them."""
-    return any(source.id == upto.id and source.rev <= upto.rev for source in sources)
+def reaches(sources: Iterable[Source], upto: Mapping[str, int]) -> bool:
+    """Return whether some wordings have one of these notes, up to the rev given for the note, among them."""
+    return any(source.rev <= upto.get(source.id, -1) for source in sources)
 
 
 class Store(Protocol):
@@ -296,8 +296,8 @@ class Store(Protocol):
         """Replace each record whose token is still the one given with the new version."""
         ...
 
-    def remove_decisions(self, namespace: Namespace) -> MaybeAwaitable[None]:
-        """Remove all decisions of the namespace; calls stay, without what they were shown."""
+    def remove_decisions(self, namespace: Namespace, ids: Collection[str]) -> MaybeAwaitable[None]:
+        """Remove the decisions with these ids."""
         ...
 
     def search(

@@ -78,7 +78,7 @@ async def settle(
         touched |= _about(one for one, _ in changed)
         if not changed:
             break
-        wrote = await writer.swap_decisions(changed)
+        wrote = await writer.swap_records(changed)
         if written is None:
             records = await writer.records_of([call_id])
         else:
@@ -91,7 +91,7 @@ async def settle(
             break  # what was looked at stands
     views = await project(writer, touched, notes if touched <= read else None)
     # What somebody else has changed meanwhile is theirs to settle.
-    await writer.swap_decisions(
+    await writer.swap_records(
         (one, replace(one, phase=SETTLED)) for one in decisions.values() if one.phase == VISIBLE
     )
     outcome: Outcome = "stale" if was_stale else "made" if decisions else "overtaken"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -60,11 +60,11 @@ async def forget(
         await writer.swap_notes([(stored, new)])
         stored = await writer.note(note_id)
         if stored is None:  # the tombstone was collected
-            redacted = await purge(writer, note_id, Purge(rev, deleted=True))
+            redacted = await purge(writer, [replace(new, purge=Purge(rev, deleted=True))])
             return None if correction else redacted
         if stored.was_written_by(token) or (not correction and _is_another_life(stored, rev)):
             break
-    return await purge(writer, note_id, known=stored)
+    return await purge(writer, [stored])
 
 
 def _is_another_life(stands: StoredNote, rev: int) -> bool:
@@ -129,50 +129,57 @@ def without_view(note: Note) -> Note:
     )
 
 
-async def purge(
-    writer: Writer, note_id: str, owed: Purge | None = None, known: StoredNote | None = None
-) -> Redacted:
-    """Redact everything that was made of the wordings of a note which are gone, say so in the note, and return it.
+async def purge(writer: Writer, notes: Iterable[StoredNote]) -> Redacted:
+    """Redact everything that was made of the wordings of notes which are gone, say so in the notes, and return it.
 
     Anybody may purge, at any time, and again.
 
     Args:
         writer: Who purges.
-        note_id: Which note.
-        owed: What is owed for a note whose point is not there any more; None reads it from the note.
-        known: The note as it was read a moment ago; None reads it.
+        notes: The notes as they were read a moment ago; the `purge` of each says what is owed.
     """
-    thorough = 0
-    if owed is None:
-        stored = known or await writer.note(note_id)
-        if stored is None or stored.purge is None:
-            return {}
-        owed, thorough = stored.purge, stored.thorough
-    source = Source(note_id, owed.rev)
-    redacted = await redact_all(writer, source, deleted=owed.deleted, thorough=thorough)
-    while True:
-        stands = await writer.note(note_id)
-        if stands is None or stands.purge is None:
-            return redacted
-        if stands.purge.rev > owed.rev or stands.thorough > thorough:
-            return redacted  # somebody else owes more by now, and pays
-        token = writer.new_token()
-        await writer.swap_notes([(stands, replace(stands, purge=None, token=token))])
+    owing = {stored.id: stored for stored in notes if stored.purge is not None}
+    redacted = await _redact_all(writer, owing) if owing else {}
+    # A tombstone is written by nobody else, unless more is owed or the note is added again.
+    known = {key: one for key, one in owing.items() if one.is_deleted}
+    waiting = set(owing)
+    while waiting:
+        stands = known if known.keys() == waiting else await writer.whole_notes(waiting)
+        known = {}
+        # Of a note that owes more by now somebody else pays.
+        paid = [one for key, one in sorted(stands.items()) if _is_paid(one, owing[key])]
+        await writer.swap_notes(
+            (one, replace(one, purge=None, token=writer.new_token())) for one in paid
+        )
+        waiting = {one.id for one in paid}
+    return redacted
 
 
-async def redact_all(writer: Writer, gone: Source, *, deleted: bool, thorough: int = 0) -> Redacted:
-    """Redact what was made of the wordings of a note up to a rev, until nothing more is found; return it."""
+def _is_paid(stands: StoredNote, owed: StoredNote) -> bool:
+    """Return whether a note owes nothing more than what was paid."""
+    if stands.purge is None or owed.purge is None:
+        return False
+    return not (stands.purge.rev > owed.purge.rev or stands.thorough > owed.thorough)
+
+
+async def _redact_all(writer: Writer, owing: Mapping[str, StoredNote]) -> Redacted:
+    """Redact what was made of the gone wordings of notes, until nothing more is found; return it."""
+    owed = {key: one.purge for key, one in owing.items() if one.purge is not None}
+    thorough = {key: one.thorough for key, one in owing.items() if one.thorough}
 
     def fate_of(source: Source) -> Fate | None:
-        if source.id != gone.id or source.rev > gone.rev:
+        gone = owed.get(source.id)
+        if gone is None or source.rev > gone.rev:
             return None
-        return "deleted" if deleted else "corrected"
+        return "deleted" if gone.deleted else "corrected"
 
-    touched: set[str] = set()
+    # Of a note that was added again, a view may stem from decisions which `clear` has removed since.
+    touched = {key for key, gone in owed.items() if gone.deleted and not owing[key].is_deleted}
     redacted: Redacted = {}
     while True:
-        found = await writer.decisions(RecordQuery(made_from=gone))
-        inferred = await _inferred(writer, Source(gone.id, thorough)) if thorough else {}
+        made_from = {key: gone.rev for key, gone in owed.items()}
+        found = await writer.decisions(RecordQuery(made_from=made_from))
+        inferred = await _inferred(writer, thorough) if thorough else {}
         changed = []
         for key, decision in sorted((inferred | found).items()):
             touched |= set(decision.about)
@@ -183,40 +190,55 @@ async def redact_all(writer: Writer, gone: Source, *, deleted: bool, thorough: i
                 redacted[key] = (redacted.get(key, (decision,))[0], left)
         if not changed:
             break
-        await writer.swap_decisions(changed)
+        await writer.swap_records(changed)
     await project(writer, touched)
     return redacted
 
 
-async def _inferred(writer: Writer, gone: Source) -> dict[str, Decision]:
-    """Return the decisions of all calls that were shown a wording of a note up to a rev."""
-    query = RecordQuery(shown=gone)
-    calls = await writer.find_records(query)
+async def _inferred(writer: Writer, gone: Mapping[str, int]) -> dict[str, Decision]:
+    """Return the decisions of all calls that were shown a wording of one of these notes, up to a rev."""
+    calls = await writer.find_records(RecordQuery(shown=gone))
     return await writer.decisions(RecordQuery(calls=frozenset(calls))) if calls else {}
 
 
 async def clear(writer: Writer) -> int:
-    """Delete all notes of the namespace, then all decisions; calls keep their costs. Return the number of notes."""
-    count = 0
-    while alive := await writer.find_notes(NoteQuery(alive=True)):
-        count += len(alive)
+    """Delete all notes of the namespace with what was decided about them, and return the number of notes.
+
+    Calls keep their costs. What is added meanwhile stays, with its decisions.
+    """
+    alive = await writer.find_notes(NoteQuery(alive=True))
+    revs = {key: one.rev for key, one in alive.items()}
+    while alive:
         await writer.swap_notes(
             (one, one.tombstone(writer.new_token(), writer.new_seq(), thorough=False))
             for _, one in sorted(alive.items())
         )
-    await resolve(writer.store.remove_decisions(writer.namespace))
+        found = await writer.find_notes(NoteQuery(alive=True))
+        old = [one for key, one in found.items() if key in revs]
+        alive = {one.id: one for one in old if not _is_another_life(one, revs[one.id])}
+    await _remove_decisions(writer)
     owing = await writer.find_notes(NoteQuery(owing=True))
-    # What the notes owe was read before: where no decision is left, nothing is owed any more.
-    if not await writer.decisions(RecordQuery()):
-        await writer.swap_notes(
-            (one, replace(one, purge=None, token=writer.new_token()))
-            for _, one in sorted(owing.items())
-            if one.is_deleted
-        )
-        owing = await writer.find_notes(NoteQuery(owing=True))
-    for note_id in sorted(owing):
-        await purge(writer, note_id)
-    return count
+    await purge(writer, owing.values())
+    return len(revs)
+
+
+async def _remove_decisions(writer: Writer) -> None:
+    """Remove the decisions that are about no living note, and what calls were shown of deleted notes alone.
+
+    A form, which has no note, and no rev that tells it from the next one, becomes void.
+    """
+    records = (await writer.find_records(RecordQuery())).values()
+    # Notes are read after the decisions: a note that was there to be decided about is found, unless it went since.
+    alive = (await writer.find_notes(NoteQuery(alive=True))).keys()
+    calls = [one for one in records if isinstance(one, Call)]
+    stale = {one.id: one for one in calls if alive.isdisjoint(seen.id for seen in one.shown)}
+    decisions = [one for one in records if isinstance(one, Decision)]
+    forms = [one for one in decisions if one.stage == "form" and one.call in stale]
+    gone = [one.id for one in decisions if one.stage != "form" and alive.isdisjoint(one.about)]
+    await writer.swap_records((one, one.voided()) for one in forms if not one.void)
+    if gone:
+        await resolve(writer.store.remove_decisions(writer.namespace, gone))
+    await writer.swap_records((one, replace(one, shown=())) for one in stale.values() if one.shown)
 
 
 async def sweep(writer: Writer, before: datetime) -> int:
@@ -238,8 +260,7 @@ def _is_expired(stored: StoredNote, time: datetime) -> bool:
 
 async def resume(writer: Writer) -> None:
     """Finish what killed processes left: purge all that owe, settle all that is not settled."""
-    for note_id in sorted(await writer.find_notes(NoteQuery(owing=True))):
-        await purge(writer, note_id)
+    await purge(writer, (await writer.find_notes(NoteQuery(owing=True))).values())
     for call_id in await unsettled_calls(writer):
         await settle(writer, call_id)
 

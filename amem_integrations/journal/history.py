@@ -60,7 +60,7 @@ async def toggle_all(
         if not flips:
             break
         changed = sorted({key for key, _ in flips})
-        await writer.swap_decisions(
+        await writer.swap_records(
             (read[key], reopened(_flipped(read[key], flips, edits))) for key in changed
         )
         calls |= {read[key].call for key in changed}

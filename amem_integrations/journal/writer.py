@@ -107,11 +107,9 @@ class Writer:
         """Store records whose ids are not there."""
         await resolve(self.store.insert_records(self.namespace, records))
 
-    async def swap_decisions(
-        self, decisions: Iterable[tuple[Decision, Decision]]
-    ) -> dict[str, Decision]:
-        """Replace decisions, given as they were read, with new versions; return these by id, with their new tokens."""
-        swaps = [(read.token, replace(new, token=self.new_token())) for read, new in decisions]
+    async def swap_records(self, records: Iterable[tuple[Record, Record]]) -> dict[str, Record]:
+        """Replace records, given as they were read, with new versions; return these by id, with their new tokens."""
+        swaps = [(read.token, replace(new, token=self.new_token())) for read, new in records]
         if swaps:
             await resolve(self.store.swap_records(self.namespace, swaps))
         return {new.id: new for _, new in swaps}

@@ -188,11 +188,6 @@ class FolderCollection:
             self._shard.update(edge.UpdateOperation.delete_points_by_filter(which))
             self._forgotten(gone)
 
-    def drop_field(self, field: str, which: Filter) -> None:
-        """Remove a field from the payloads of the points that match."""
-        with self._using():
-            self._shard.update(edge.UpdateOperation.delete_payload_by_filter(which, [field]))
-
     def nearest(
         self, queries: Sequence[Nearest], fused: Sequence[Fused] = ()
     ) -> tuple[list[Hits], list[list[Point]]]:

@@ -91,10 +91,6 @@ class ServerCollection:
         """Remove the points that match."""
         self._call("delete", models.FilterSelector(filter=which), **WRITING)
 
-    def drop_field(self, field: str, which: Filter) -> None:
-        """Remove a field from the payloads of the points that match."""
-        self._call("delete_payload", [field], models.FilterSelector(filter=which), **WRITING)
-
     def nearest(
         self, queries: Sequence[Nearest], fused: Sequence[Fused] = ()
     ) -> tuple[list[Hits], list[list[Point]]]:

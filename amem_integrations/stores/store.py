@@ -127,9 +127,6 @@ class Collection(Protocol):
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
 
-    def drop_field(self, field: str, which: Filter) -> None:
-        """Remove a field from the payloads of the points that match."""
-
     def nearest(
         self, queries: Sequence[Nearest], fused: Sequence[Fused] = ()
     ) -> tuple[list[Hits], list[list[Point]]]:
@@ -284,16 +281,15 @@ class PointStore:
             [(token, Point(record.id, encode_record(record))) for token, record in swaps],
         )
 
-    def remove_decisions(self, namespace: Namespace) -> None:
-        """Remove all decisions of the namespace; calls stay, without what they were shown."""
-        any_of = self._dialect.any_of
-        decided, calls = (
-            self._dialect.every([self._ours(namespace_key(namespace)), any_of("marks", [mark])])
-            for mark in (DECIDED, CALL)
-        )
+    def remove_decisions(self, namespace: Namespace, ids: Ids[str]) -> None:
+        """Remove the decisions with these ids."""
+        ours = self._ours(namespace_key(namespace))
+        decided = self._dialect.any_of("marks", [DECIDED])
+        known = sorted(filter(is_id, ids))
         with self._writing():
-            self._records.delete(decided)
-            self._records.drop_field("shown", calls)
+            for start in range(0, len(known), IDS_AT_ONCE):
+                some = self._dialect.ids(known[start : start + IDS_AT_ONCE])
+                self._records.delete(self._dialect.every([ours, decided, some]))
 
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
         """Return for each query its dense and its BM25 list, each sorted by (-score, id)."""
@@ -453,8 +449,8 @@ class PointStore:
             "open": [key] if query.unsettled else None,
             "about": about,
             "note": None if query.note is None else [query.note],
-            "sources": query.made_from and [query.made_from.id],
-            "shown": query.shown and [query.shown.id],
+            "sources": query.made_from,
+            "shown": query.shown,
         }
         given = {name: sorted(values) for name, values in fields.items() if values is not None}
         which = [self._ours(key), *(any_of(name, values) for name, values in given.items())]
@@ -499,24 +495,27 @@ def _marks(query: RecordQuery) -> list[str] | None:
     """Return the mark that all wanted records have, if they share one."""
     if query.waiting:
         return [WAITS]
-    if query.decisions or query.unsettled or query.about is not None or query.made_from:
+    asked = (query.about, query.made_from)
+    if query.decisions or query.unsettled or any(given is not None for given in asked):
         return [DECIDED]
     return [CALL] if query.shown is not None or query.calls_only else None
 
 
 def _parts(query: RecordQuery) -> Iterator[RecordQuery]:
     """Yield the query for some of the wanted ids at a time; the ids in a filter are UUIDs."""
-    names = [name for name in ("about", "calls") if getattr(query, name) is not None]
-    if not names:
+    names = ("about", "calls", "made_from", "shown")
+    given = {name: ids for name in names if (ids := getattr(query, name)) is not None}
+    if not given:
         yield query
         return
-    ids = sorted(filter(is_id, getattr(query, names[0])))
+    # Of several lists of ids only one is in the filter.
+    name, *others = given
+    ids, revs = sorted(filter(is_id, given[name])), given[name]
     size = IDS_AT_ONCE if query.newest is None else NOTES_AT_ONCE
     for start in range(0, len(ids), size):
-        some: dict[str, Any] = {names[0]: frozenset(ids[start : start + size])}
-        # Of two lists of ids only one is in the filter.
-        others: dict[str, Any] = dict.fromkeys(names[1:])
-        yield replace(query, **some, **others)
+        some = ids[start : start + size]
+        part: Any = {i: revs[i] for i in some} if isinstance(revs, Mapping) else frozenset(some)
+        yield replace(query, **{name: part}, **dict.fromkeys(others))
 
 
 def _by_id(points: Iterable[Point]) -> dict[str, StoredNote]:

@@ -6,6 +6,7 @@ import pytest
 from support import models
 
 from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations.stores.store import PointStore
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -231,3 +232,27 @@ def test_what_was_deleted_while_earlier_notes_were_worked_on_is_shown_to_no_mode
     *_, last = memory.add_many(["one", "two", "My PIN is 4711"], namespace=ANN, evolve=False)
     memory.evolve()
     assert shown == ["one", "two"]
+
+
+def test_an_add_while_its_namespace_is_cleared_keeps_what_was_made_of_it(open_memory, monkeypatch):
+    memory = open_memory(models.model())
+    memory.add_many([NoteInput(content=f"Boat {n}", thread="t") for n in range(3)], namespace=ANN)
+    added = []
+
+    def slow(remove):
+        def removes(*args):
+            if not added:
+                added.append(memory.add("My harp is red", namespace=ANN))
+            return remove(*args)
+
+        return removes
+
+    monkeypatch.setattr(PointStore, "remove_decisions", slow(PointStore.remove_decisions))
+    memory.clear(namespace=ANN)
+    (note,) = memory.get_all(namespace=ANN)
+    assert (note.id, note.state) == (added[0].id, "done")
+    assert [context.text for context in note.contexts] == ["About My harp is red"]
+    assert [change.kind for change in memory.history(note.id, namespace=ANN)][:2] == [
+        "add",
+        "construct",
+    ]

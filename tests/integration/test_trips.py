@@ -117,15 +117,15 @@ def test_an_update_is_three_requests_and_a_correction_nine(
     assert counted.total() <= most
 
 
-def test_a_delete_is_eight_requests(fake: FakeQdrant, memory: AgenticMemory, raw: str) -> None:
+def test_a_delete_is_seven_requests(fake: FakeQdrant, memory: AgenticMemory, raw: str) -> None:
     with fake.counting() as counted:
         memory.delete(raw, namespace=ANN)
-    assert counted.total() <= 8
+    assert counted.total() <= 7
 
 
-@pytest.mark.parametrize("gone", ["delete", "correction"])
-def test_a_delete_or_a_correction_of_what_others_were_made_of_is_fourteen(
-    fake: FakeQdrant, memory: AgenticMemory, gone: str
+@pytest.mark.parametrize(("gone", "most"), [("delete", 12), ("correction", 14)])
+def test_a_delete_of_what_others_were_made_of_is_twelve_requests_and_a_correction_fourteen(
+    fake: FakeQdrant, memory: AgenticMemory, gone: str, most: int
 ) -> None:
     note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
     later = memory.add("It was repaired", namespace=ANN, thread="t", speaker="Ann")
@@ -135,7 +135,7 @@ def test_a_delete_or_a_correction_of_what_others_were_made_of_is_fourteen(
             assert later.id in memory.delete(note.id, namespace=ANN).reasons
         else:
             memory.update(note.id, namespace=ANN, content="The pottery kiln stands still")
-    assert counted.total() <= 14
+    assert counted.total() <= most
 
 
 def test_many_raw_notes_are_four_requests(fake: FakeQdrant, memory: AgenticMemory) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -57,7 +57,7 @@ CONTENTS = Table()  # of a collection: `Points`
 
 @dataclass(frozen=True)
 class Request:
-    """One request: `get`, `find`, `insert`, `swap` or `remove`."""
+    """One request: `get`, `find`, `insert`, `swap`, `remove` (of decisions) or `collect` (of tombstones)."""
 
     kind: str
     collection: int
@@ -107,8 +107,10 @@ class Request:
             for token, point in self.what:
                 if point.id in held and token in (VERSIONS[held[point.id]].token, BLIND):
                     held[point.id] = VERSIONS.number(point)
+        elif self.kind == "remove":
+            held = {i: n for i, n in held.items() if i not in self.what}
         else:
-            held = {i: n for i, n in held.items() if not self.what(VERSIONS[n])}
+            held = {i: n for i, n in held.items() if not is_collectable(VERSIONS[n])}
         return CONTENTS.number(tuple(sorted(held.items()))), ()
 
 
@@ -118,10 +120,6 @@ def _found(query: NoteQuery | RecordQuery, points: Points) -> Points:
         return tuple(one for one in points if query.finds(VERSIONS[one[1]]))
     ids = {record.id for record in query.of(VERSIONS[number] for _, number in points)}
     return tuple(one for one in points if one[0] in ids)
-
-
-def is_decision(record: Call | Decision) -> bool:
-    return isinstance(record, Decision)
 
 
 def is_collectable(note: StoredNote) -> bool:
@@ -163,12 +161,12 @@ class Requests:
     def swap_records(self, namespace: Namespace, swaps: Sequence[tuple[str, Decision]]) -> Request:
         return Request("swap", RECORDS, tuple(swaps))
 
-    def remove_decisions(self, namespace: Namespace) -> Request:
-        return Request("remove", RECORDS, is_decision)
+    def remove_decisions(self, namespace: Namespace, ids: Collection[str]) -> Request:
+        return Request("remove", RECORDS, tuple(sorted(ids)))
 
     def remove_tombstones(self, namespace: Namespace, before: datetime) -> Request:
         del before  # in an exploration a day passes at once
-        return Request("remove", NOTES, is_collectable)
+        return Request("collect", NOTES, "")
 
 
 def writer(name: str) -> Writer:

@@ -71,9 +71,9 @@ def patched(mutant: Mutant) -> Iterator[ModuleType]:
 MUTANTS: Mapping[str, Mutant] = {
     "a tombstone is not kept": Mutant(
         module=f"{JOURNAL}.erasure",
-        old="    return await purge(writer, note_id, known=stored)\n",
+        old="    return await purge(writer, [stored])\n",
         new=(
-            "    redacted = await purge(writer, note_id, known=stored)\n"
+            "    redacted = await purge(writer, [stored])\n"
             "    await resolve(writer.store.remove_tombstones(writer.namespace, writer.now()))\n"
             "    return redacted\n"
         ),
@@ -166,20 +166,20 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "what a delete owes has no rev": Mutant(
         module=f"{JOURNAL}.erasure",
-        old="stands.purge.rev > owed.rev or stands.thorough > thorough",
-        new="stands.thorough > thorough",
+        old="stands.purge.rev > owed.purge.rev or stands.thorough > owed.thorough",
+        new="stands.thorough > owed.thorough",
         breaks="add of an id whose delete is open, then deleted again",
     ),
     "that a delete is thorough has no rev": Mutant(
         module=f"{JOURNAL}.erasure",
-        old="stands.purge.rev > owed.rev or stands.thorough > thorough",
-        new="stands.purge.rev > owed.rev",
+        old="stands.purge.rev > owed.purge.rev or stands.thorough > owed.thorough",
+        new="stands.purge.rev > owed.purge.rev",
         breaks="plain delete, then a thorough one",
     ),
     "decisions are redacted once": Mutant(
         module=f"{JOURNAL}.erasure",
-        old="        await writer.swap_decisions(changed)\n    await project(",
-        new="        await writer.swap_decisions(changed)\n        break\n    await project(",
+        old="        await writer.swap_records(changed)\n    await project(",
+        new="        await writer.swap_records(changed)\n        break\n    await project(",
         breaks="undo of what a delete is removing",
     ),
     "decisions are settled blindly": Mutant(
@@ -220,9 +220,34 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "notes are cleared once": Mutant(
         module=f"{JOURNAL}.erasure",
-        old="    while alive := await",
-        new="    if alive := await",
-        breaks="clear against add and delete",
+        old="    while alive:\n",
+        new="    if alive:\n",
+        breaks="clear beside another writer on the same notes, kill",
+    ),
+    "decisions about living notes are cleared": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old='if one.stage != "form" and alive.isdisjoint(one.about)',
+        new='if one.stage != "form"',
+        breaks="clear beside an evolving add, kill",
+    ),
+    "notes are read before the decisions that are cleared": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old=(
+            "    records = (await writer.find_records(RecordQuery())).values()\n"
+            "    # Notes are read after the decisions: a note that was there to be decided about is found, unless it went since.\n"
+            "    alive = (await writer.find_notes(NoteQuery(alive=True))).keys()\n"
+        ),
+        new=(
+            "    alive = (await writer.find_notes(NoteQuery(alive=True))).keys()\n"
+            "    records = (await writer.find_records(RecordQuery())).values()\n"
+        ),
+        breaks="clear beside an evolving add, kill",
+    ),
+    "what was added again is not projected": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="    touched = {key for key, gone in owed.items() if gone.deleted and not owing[key].is_deleted}\n",
+        new="    touched = set()\n",
+        breaks="clear beside the same key said again and evolved, kill",
     ),
     "what a call was shown is not looked at": Mutant(
         module=f"{JOURNAL}.commit",

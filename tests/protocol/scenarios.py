@@ -38,6 +38,7 @@ from amem_integrations.runtime import resolve
 from amem_integrations.stored_note import StoredNote
 
 SECRET = "SECRET"
+LATER = 50  # the seq of what is added after the first notes
 SEQS = {"a": 1, "b": 2, "c": 3, "d": 4}  # also the revs of the first wordings
 Told = Mapping[str, Any]
 Check = Callable[[Collections, Told], str | None]
@@ -54,7 +55,7 @@ def say(note_id: str, content: str, seq: int | None = None) -> Process:
     """Return what adds a note; it returns `added` if the note says that now."""
 
     async def process(writer: Writer) -> str:
-        stored = await insert(writer, [note(note_id, content, seq or SEQS.get(note_id, 50))])
+        stored = await insert(writer, [note(note_id, content, seq or SEQS.get(note_id, LATER))])
         held = stored[note_id].note
         return "added" if held and held.content == content else "there"
 
@@ -65,7 +66,7 @@ def bring(note_id: str, content: str, text: str, of: str = "") -> Process:
     """Return what imports a note, and an entry that was made of it and of other notes."""
 
     async def process(writer: Writer) -> str:
-        seq = SEQS.get(note_id, 50)
+        seq = SEQS.get(note_id, LATER)
         wanted = StoredNote(
             id=note_id,
             namespace=NAMESPACE,
@@ -371,6 +372,26 @@ def sentence(name: str = "o5", of: str = "a") -> Process:
     )
 
 
+def evolved(note_id: str, shown: str = "") -> Process:
+    """Return the work on a note that was just added, as it stands."""
+
+    async def process(writer: Writer) -> str:
+        stored = await writer.notes([note_id, *shown])
+        revs = {key: one.rev for key, one in stored.items() if not one.is_deleted}
+        if note_id not in revs:
+            return "gone"
+        made = [
+            decide("e1", note_id, ("entry", note_id, f"{note_id} entry"), shown=note_id, revs=revs)
+        ]
+        for other in sorted(revs.keys() - {note_id}):
+            item = ("link", other, f"{note_id} {other}")
+            made.append(decide("e1", note_id, item, shown=note_id + other, revs=revs))
+        known = "".join(sorted(revs))
+        return (await commit(writer, call_of("e1", known, revs), made)).outcome
+
+    return process
+
+
 def work(name: str, text: str) -> Process:
     return answer(
         name, "cd",
@@ -621,6 +642,18 @@ def has_links(collections: Collections, told: Told) -> str | None:
 def not_paid_again(collections: Collections, told: Told) -> str | None:
     del told
     return "d stays pending, and is paid again and again" if is_pending(collections, "d") else None
+
+
+def cleared(collections: Collections, told: Told) -> str | None:
+    """Check that what was there before `clear` is gone, and that what was added and decided since is not."""
+    left = [one.id for one in collections.notes.values() if one.note and one.note.seq < LATER]
+    if "W" in told and left:
+        return f"{left} were there before the memory was cleared"
+    for key, stored in collections.notes.items():
+        is_new = stored.note is not None and stored.note.seq >= LATER
+        if is_new and told.get("A") == "made" and f"{key} entry" not in contexts(collections, key):
+            return f"the entry of {key} is gone"
+    return None
 
 
 def no_expired_answer(collections: Collections, told: Told) -> str | None:
@@ -1038,6 +1071,40 @@ SCENARIOS: dict[str, Scenario] = {
         faults=ONE_KILL,
         always=unseen("del"),
     ),
+    "clear beside an evolving add, kill": lambda: explore(
+        begin("b"),
+        {"W": clearing, "A": then(say("e", "e"), evolved("e", "a"))},
+        faults=ONE_KILL,
+        after=checked(cleared, forgotten=False),
+    ),
+    "clear beside the same key said again and evolved, kill": lambda: explore(
+        begin(),
+        {"W": clearing, "A": then(say("b", "b anew", 50), evolved("b", "c"))},
+        faults=ONE_KILL,
+        always=unseen("W"),
+        after=checked(cleared),
+    ),
+    "clear beside another writer on the same notes, kill": lambda: explore(
+        begin(), {"W": clearing, "late": late()}, faults=ONE_KILL, after=checked(cleared)
+    ),
+    "clear, late copy, beside an evolving add": lambda: explore(
+        begin("b"),
+        {"W": clearing, "A": then(say("e", "e"), evolved("e"))},
+        faults=Faults(copies=1),
+        after=checked(cleared, forgotten=False),
+    ),
+    "clear while a form is written, kill, late copy": lambda: explore(
+        with_forms(),
+        {
+            "W": clearing,
+            "F": answer("H", "ab", decide("H", "H", ("form", "H", SECRET), shown="ab", rev=0)),
+        },
+        faults=KILL_AND_COPY,
+    ),
+    "two clears, kill": lambda: explore(
+        with_forms(), {"W": clearing, "W2": clearing}, faults=ONE_KILL, after=checked(cleared)
+    ),
+    "power cut: clear": lambda: explore(begin(), {"W": clearing}, faults=POWER_CUT),
     "late answer for an expired note that is not swept yet": lambda: explore(
         begin(expired="b"), {"late": late()}, after=checked(no_expired_answer, forgotten=False)
     ),

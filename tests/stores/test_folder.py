@@ -30,7 +30,7 @@ from support.stored import (
     stored,
     tombstone,
     unit,
-    wording,
+    upto,
 )
 
 from amem_integrations.errors import (
@@ -230,7 +230,7 @@ os.kill(os.getpid(), 9)
     with closing(opened(tmp_path / "m")) as store:
         assert store.made_with["deleted_bytes"] == 1500
         store.insert_records(ANN, [decision("1", "a", item("b", text="w" * 100))])
-        store.remove_decisions(ANN)
+        store.remove_decisions(ANN, [decision("1", "a").id])
         assert store.made_with["deleted_bytes"] == 1600
 
 
@@ -408,12 +408,13 @@ def test_every_filter_names_an_index(store: FolderStore) -> None:
     ids = frozenset([note_id("a")])
     store.find_notes(ANN, NoteQuery(owing=True, expired_at=datetime.now(UTC)))
     store.remove_tombstones(ANN, datetime.now(UTC))
-    store.remove_decisions(ANN)
+    store.remove_decisions(ANN, ids)
     store.namespaces(recorded=True)
     for query in (
-        RecordQuery(calls=ids, unsettled=True, made_from=wording("a"), since=SEQ),
+        RecordQuery(calls=ids, unsettled=True, since=SEQ),
+        RecordQuery(made_from=upto("a")),
         RecordQuery(about=ids, newest=3),
-        RecordQuery(shown=wording("a")),
+        RecordQuery(shown=upto("a")),
     ):
         store.find_records(ANN, query)
     for field in FIELDS:
@@ -455,7 +456,7 @@ def test_a_disk_that_is_almost_full_refuses_writes(tmp_path: Path) -> None:
         lambda: store.swap_notes(ANN, [("token a", stored("a"))]),
         lambda: store.insert_records(ANN, [call("b")]),
         lambda: store.swap_records(ANN, [("token", call("b"))]),
-        lambda: store.remove_decisions(ANN),
+        lambda: store.remove_decisions(ANN, []),
         lambda: store.remove_tombstones(ANN, datetime.now(UTC)),
         store.compact,
     ]

@@ -141,16 +141,15 @@ class StoreMachine(RuleBasedStateMachine):
         if not stale:
             records[old.id] = new
 
-    @rule(space=spaces)
-    def clear(self, space: Namespace) -> None:
-        """All decisions go, and what calls were shown."""
-        self._all(lambda store: store.remove_decisions(space))
-        model = self.models[space]
-        model.records = {
-            key: replace(one, shown=())  # type: ignore[call-arg]
-            for key, one in model.records.items()
-            if not isinstance(one, Decision)
-        }
+    @rule(space=spaces, places=st.sets(st.integers(0, 9)))
+    def clear(self, space: Namespace, places: set[int]) -> None:
+        """Some decisions go; to name calls and what is not there does nothing."""
+        records = self.models[space].records
+        ids = [key for place, key in enumerate(records) if place in places]
+        self._all(lambda store: store.remove_decisions(space, ids))
+        for key in ids:
+            if isinstance(records[key], Decision):
+                del records[key]
 
     @rule(space=spaces, direction=directions, text=texts, speaker=speakers)
     def search(
@@ -185,7 +184,7 @@ class StoreMachine(RuleBasedStateMachine):
     def find(self, space: Namespace, about: list[str], newest: int | None, of: str | None) -> None:
         """Records are found by what they are about and made of."""
         ids = frozenset(_id(space, name) for name in about) if about else None
-        source = Source(_id(space, of), SEQ) if of else None
+        source = {_id(space, of): SEQ} if of else None
         for query in (
             RecordQuery(about=ids, newest=newest, made_from=source),
             RecordQuery(shown=source),

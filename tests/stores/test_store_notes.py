@@ -292,7 +292,7 @@ def test_a_malformed_namespace_is_refused(store: Store) -> None:
         lambda space: store.find_records(space, RecordQuery()),
         lambda space: store.insert_records(space, []),
         lambda space: store.swap_records(space, []),
-        store.remove_decisions,
+        lambda space: store.remove_decisions(space, []),
         lambda space: store.search(space, []),
         store.count,
         store.scan,

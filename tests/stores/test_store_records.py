@@ -21,10 +21,11 @@ from support.stored import (
     lease,
     note_id,
     stored,
+    upto,
     wording,
 )
 
-from amem_integrations.decisions import SETTLED, VISIBLE, Record
+from amem_integrations.decisions import SETTLED, VISIBLE, Decision, Lease, Record
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.ports import RecordQuery, Store
 from amem_integrations.stored_note import Purge
@@ -88,7 +89,7 @@ def test_a_swap_replaces_what_still_has_the_token_whole(store: Store) -> None:
         wanted = decision(name, "a", item("b", "a", "b")) if number % 2 else swaps[number][1]
         assert found[wanted.id] == wanted
     assert len(store.find_records(ANN, RecordQuery(unsettled=True))) == 60
-    assert len(store.find_records(ANN, RecordQuery(made_from=wording("b")))) == 60
+    assert len(store.find_records(ANN, RecordQuery(made_from=upto("b")))) == 60
     held = lease(holder="other", token="mine")
     store.insert_records(ANN, [lease()])
     store.swap_records(ANN, [("token", held)])
@@ -106,11 +107,11 @@ def conditions() -> list[RecordQuery]:
         {"about": frozenset([note_id("a"), note_id("b")]), "newest": 1},
         {"about": frozenset([note_id("c")]), "newest": 0},
         {"about": frozenset()},
-        {"made_from": wording("a")},
-        {"made_from": wording("a", SEQ - 1)},
-        {"made_from": wording("a", 4)},
-        {"shown": wording("a")},
-        {"shown": wording("c", SEQ - 1)},
+        {"made_from": upto("a")},
+        {"made_from": upto("a", SEQ - 1)},
+        {"made_from": upto("a", 4)},
+        {"shown": upto("a")},
+        {"shown": upto("c", SEQ - 1)},
         {"unsettled": True},
         {"waiting": True},
         {"note": note_id("c")},
@@ -205,18 +206,26 @@ def test_a_namespace_of_which_records_are_left_is_named_when_that_is_asked_for(
     assert store.namespaces(recorded=True) == [ANN, BOB]
 
 
-def test_decisions_go_and_calls_stay_without_what_they_were_shown(store: Store) -> None:
+def test_decisions_are_removed_by_their_ids_and_nothing_else_is(store: Store) -> None:
     given = some_records()
     store.insert_records(ANN, given)
     theirs = [replace(one, id=note_id(f"bob {one.id}"), namespace=BOB) for one in given]
     store.insert_records(BOB, theirs)
-    store.remove_decisions(ANN)
-    left = [replace(call("1"), shown=()), replace(given[1], shown=())]
-    assert store.find_records(ANN, RecordQuery()) == by_id(left)
-    assert store.find_records(ANN, RecordQuery(shown=wording("a"))) == {}
-    assert store.find_records(BOB, RecordQuery()) == by_id(theirs[:-1])
+    gone, *left = (one for one in given if isinstance(one, Decision))
+    others = [one.id for one in given if not isinstance(one, Decision)]
+    ids = [gone.id, *others, theirs[-1].id, *(one.id for one in theirs), "no id", note_id("none")]
+    store.remove_decisions(ANN, ids)
+    kept = [one for one in given if one is not gone and not isinstance(one, Lease)]
+    assert left
+    assert store.find_records(ANN, RecordQuery()) == by_id(kept)
     assert store.records(ANN, [lease().id]) == by_id([lease()])
-    store.remove_decisions(ANN)
+    assert store.find_records(BOB, RecordQuery()) == by_id(
+        [one for one in theirs if not isinstance(one, Lease)]
+    )
+    many = [decision(f"many {number}", "a", number=number) for number in range(600)]
+    store.insert_records(ANN, many)
+    store.remove_decisions(ANN, [one.id for one in many])
+    assert store.find_records(ANN, RecordQuery()) == by_id(kept)
 
 
 def test_a_record_that_cannot_be_stored_is_refused_before_anything_is_written(store: Store) -> None:

@@ -74,6 +74,11 @@ def tombstone(name: str, **fields: Any) -> StoredNote:
     return StoredNote(**{**given, **fields})
 
 
+def upto(name: str, rev: int = SEQ) -> dict[str, int]:
+    """Return what a query names for the wordings of the note called `name` up to a rev."""
+    return {note_id(name): rev}
+
+
 def wording(name: str, rev: int = SEQ) -> Source:
     """Return a wording of the note called `name`."""
     return Source(note_id(name), rev)
