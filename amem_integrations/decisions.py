@@ -43,9 +43,8 @@ class Item:
     """One thing that was decided, which can be switched off and on by itself.
 
     Attributes:
-        kind: `entry` (keywords, tags and context of the note), `sentence` (an addition to the note `to`, Eq. 7,
-            which follows from the decision's note, or from `other` if `to` is that note itself), `link` (between the note
-            and `to`), `relink` (another strength of the link between `other` and `to`),
+        kind: `entry` (keywords, tags and context of the note), `sentence` (an addition to the note `to`, Eq. 7), `link`
+            (between the note and `to`), `relink` (another strength of the link between `other` and `to`),
             `supersession` (the note takes the place of `to`), `form` or `failure`.
         to: The id of the note that the item is for.
         text: A context, a sentence, a reason, or the JSON of a form.

@@ -68,9 +68,8 @@ class PlannedLink:
 class PlannedUpdate:
     """A context entry for `target`. `rejected` says why it becomes a proposal (None: it passed the gate).
 
-    `before` is the rendered context of the target, for a reviewer to compare. `source` is the earlier note from which
-    it follows if the target is the planned note itself; None: it follows from the planned note. `sources` are the
-    wordings that the text was made of.
+    `before` is the rendered context of the target, for a reviewer to compare. `sources` are the wordings that the text
+    was made of.
     """
 
     id: str
@@ -79,7 +78,6 @@ class PlannedUpdate:
     keywords: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     before: str = ""
-    source: str | None = None
     similarity: FiniteFloat | None = None
     rejected: str | None = None
     sources: tuple[Wording, ...] = ()

@@ -122,9 +122,8 @@ def link_decisions(
 def _is_about(planned: Planned, note_id: str, shown: Collection[str]) -> bool:
     """Return whether something is planned about notes that were shown, and says something."""
     if isinstance(planned, PlannedUpdate):
-        ends = {planned.target, planned.source or note_id}
         says = planned.rejected is not None or bool(planned.context.strip())
-        return says and len(ends) > 1 and ends <= {note_id, *shown}
+        return says and planned.target in shown
     if isinstance(planned, PlannedRelink):
         return {planned.source, planned.target} <= {note_id, *shown}
     return planned.target in shown
@@ -152,7 +151,7 @@ def _item(planned: Planned, number: int, model: str) -> Item:
     return Item(
         kind=kind,
         to=planned.target,
-        other=getattr(planned, "source", None) or "",
+        other=planned.source if isinstance(planned, PlannedRelink) else "",
         by=model,
         number=number,
         text=" ".join(text.split()),

@@ -23,7 +23,7 @@ REJECTED = "rejected by a reviewer"
 def judge(
     update: PlannedUpdate, entry: Vector | None, target: Sequence[Vector], floor: float
 ) -> PlannedUpdate:
-    """Return the update with its similarity to the target, and with the reason if it is rejected.
+    """Return the update with its similarity to the target, and with the reason if it is rejected, now or before.
 
     The cosine of the new entry alone with the target note tells an update of the right note from one of a
     note that happened to be shown; of a long one the nearest passage counts. What has no vector cannot be judged and is not
@@ -34,7 +34,8 @@ def judge(
     )
     is_far = near is not None and near < floor
     far = f"similarity {near:.2f} to the note is under {floor:.2f}" if is_far else None
-    return replace(update, similarity=near, rejected=form_problem(update.context) or far)
+    rejected = update.rejected or form_problem(update.context) or far
+    return replace(update, similarity=near, rejected=rejected)
 
 
 def hold(plan: PlannedNote) -> PlannedNote:

@@ -1,6 +1,7 @@
 """Propose: links and updates of new notes (Eq. 6-7 of the paper); nothing is written.
 
-Filler is not linked. Every other turn is linked to the one before it, whether a model says so or not.
+Filler is not linked. Every other turn is linked to the one before it, whether a model says so or not: as the answer to
+what another speaker asked, else as what follows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 from .. import texts
 from ..config import MemoryConfig
+from ..current_facts import is_later
 from ..decisions import slot_id
 from ..embedding import embed
 from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError
@@ -19,6 +21,7 @@ from ..journal.redaction import PLAIN_RELATION
 from ..journal.writer import Writer
 from ..notes import Note
 from ..plans import (
+    ANSWERS,
     FOLLOWS,
     MAX_REASON_CHARS,
     MAX_RELATION_CHARS,
@@ -26,31 +29,36 @@ from ..plans import (
     Planned,
     PlannedLink,
     PlannedNote,
+    PlannedRelink,
     PlannedUpdate,
 )
 from ..prompts.replies import (
     EvolveReply,
     NoteEvolution,
     ProposedLink,
+    ProposedSupersession,
     ProposedUpdate,
     Targeted,
 )
 from ..runtime import Runtime
 from ..thresholds import gate
-from .ask import OpenCall, RefusedError, ask, fits, room
+from .ask import OpenCall, RefusedError, ask, fits, render, room
 from .candidates import find_candidates
 from .construct import Batch
 from .gate import hold, judge
 from .paper_calls import ask_each
 from .relink import planned_relinks, with_relinks_judged
-from .show import Offer, bare, lines, linked
+from .show import Offer, Shown, bare, lines, linked, replies
 from .sources import SourceFinder
-from .supersede import planned
+from .supersede import objection_to, planned
 
 T = TypeVar("T", bound=Targeted)
 
 
 PASSAGES_JUDGED = 8  # of a long note whose update goes through the gate
+LINKS_SHARE = (
+    20  # the list of links between candidates has at most one in so many tokens of a prompt
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +123,9 @@ def with_sources(plan: PlannedNote, notes: Mapping[str, Note], seen: SourceFinde
     """Return a plan in which everything says of which wordings it was made, besides those that it names already."""
 
     def found(one: Planned) -> Planned:
-        ends: set[str] = {plan.id, one.target, getattr(one, "source", None) or plan.id}
+        ends = {plan.id, one.target}
+        if isinstance(one, PlannedRelink):
+            ends.add(one.source)
         if isinstance(one, PlannedUpdate):
             words: Sequence[str] = (one.context, *one.keywords, *one.tags)
         else:
@@ -144,7 +154,7 @@ async def _ask(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
 
 async def _ask_all(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
     """Ask for the links and updates of the whole batch in one call, or in several if the model cannot take it."""
-    values = _values(offer)
+    values, links = _values(call.runtime, offer)
     if len(offer.batch) > 1 and not fits(call.runtime, "evolve", values, offer.reply_tokens):
         parts = [await _ask_all(call, half) for half in offer.halves()]
         return parts[0] | parts[1]
@@ -157,7 +167,7 @@ async def _ask_all(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
             inputs={
                 "notes": [offer.data(note) for note in offer.batch],
                 "candidates": offer.enriched(offer.others),
-                "links": offer.links(),
+                "links": links,
             },
             values=values,
         )
@@ -185,12 +195,12 @@ def _smaller(offer: Offer) -> Sequence[Offer]:
     return (offer,)
 
 
-def _values(offer: Offer) -> dict[str, str]:
-    links = offer.links()
-    return {
-        "notes": offer.text(offer.batch),
-        "links": lines([linked(link) for link in links]),
-    }
+def _values(runtime: Runtime, offer: Offer) -> tuple[dict[str, str], list[Shown]]:
+    """Return the values of the prompt, and the links that are shown in it."""
+    values = {"notes": offer.text(offer.batch), "links": ""}
+    tokens = sum(map(texts.count_tokens, render(runtime.config, "evolve", **values)))
+    links = offer.links(tokens // LINKS_SHARE)
+    return {**values, "links": lines([linked(link) for link in links])}, links
 
 
 def _trimmed(runtime: Runtime, offer: Offer) -> Offer:
@@ -198,7 +208,7 @@ def _trimmed(runtime: Runtime, offer: Offer) -> Offer:
     for note in offer.batch if room(runtime) else ():
         while len(offer.candidates[note.id]) > 1:
             alone = offer.only([note])
-            if fits(runtime, "evolve", _values(alone), alone.reply_tokens):
+            if fits(runtime, "evolve", _values(runtime, alone)[0], alone.reply_tokens):
                 break
             offer = offer.without_last(note)
     return offer
@@ -235,12 +245,9 @@ def _planned(
 ) -> PlannedNote:
     """Return what is proposed for one note; its updates are not judged yet."""
     said, config = evolution or NoteEvolution(id=""), runtime.config
-    others = [item for item in said.updates if offer.end(note, item.to) is not note]
-    named = [*said.links, *others, *said.supersedes]
-    outdated = (
-        planned(note, offer.notes[i], item, config)
-        for i, item in _by_target(said.supersedes, note, offer).items()
-    )
+    named = [*said.links, *said.updates, *said.supersedes]
+    replaced = _by_target(said.supersedes, note, offer)
+    outdated = (planned(note, offer.notes[i], item, config) for i, item in replaced.items())
     relinked = planned_relinks(note, offer, said.relinks)
     plan = PlannedNote(
         id=note.id,
@@ -249,7 +256,10 @@ def _planned(
         model=runtime.model_name,
         candidates=tuple(offer.candidates.get(note.id, ())),
         links=tuple(_links(note, offer, said.links)) if config.link else (),
-        updates=tuple(_updates(note, offer, said.updates, config)),
+        updates=(
+            *_updates(note, offer, said.updates, config),
+            *_partly_outdated(note, offer, replaced, config),
+        ),
         supersessions=tuple(one for one in outdated if one is not None),
         relinks=tuple(one for one in relinked if one is not None),
         dropped=sum(offer.target(note, item.to) is None for item in named) + relinked.count(None),
@@ -266,25 +276,33 @@ def _links(note: Note, offer: Offer, proposed: Sequence[ProposedLink]) -> Iterat
         yield _link(item, target)
     for one in offer.candidates.get(note.id, ()):
         if one.previous and one.id not in wanted:
-            item = ProposedLink(to=offer.alias[one.id], relation=FOLLOWS)
+            before = offer.notes[one.id]
+            asked = before.kind == "question" and replies(note, before)
+            item = ProposedLink(to=offer.alias[one.id], relation=ANSWERS if asked else FOLLOWS)
             yield replace(_link(item, one.id), by_order=True)
 
 
 def _updates(
     note: Note, offer: Offer, proposed: Sequence[ProposedUpdate], config: MemoryConfig
 ) -> Iterator[PlannedUpdate]:
-    """Yield the first update of an earlier note, and the first of the new note itself by an earlier one.
-
-    The paper asks about each neighbour by itself, so there may be one for each.
-    """
+    """Yield the first update of an earlier note; the paper asks about each neighbour, so there may be one for each."""
     most = 1 if config.calls == "joint" else None
     for target, item in list(_by_target(proposed, note, offer).items())[:most]:
         yield _update(offer.notes[target], item)
-    for item in proposed:
-        source = offer.target(note, item.source)
-        if offer.end(note, item.to) is note and source is not None:
-            yield replace(_update(note, item), source=source)
-            return
+
+
+def _partly_outdated(
+    note: Note, offer: Offer, proposed: Mapping[str, ProposedSupersession], config: MemoryConfig
+) -> Iterator[PlannedUpdate]:
+    """Yield for each earlier note of which a part is outdated the sentence that says what still holds.
+
+    What would have to wait for a person if it replaced the whole note waits here too.
+    """
+    for target, item in proposed.items():
+        older = offer.notes[target]
+        if item.still and is_later(note, older):
+            update = _update(older, ProposedUpdate(to=item.to, context=item.still))
+            yield replace(update, rejected=objection_to(note, older, config))
 
 
 def _by_target(items: Sequence[T], note: Note, offer: Offer) -> dict[str, T]:

@@ -111,6 +111,17 @@ def remarks(note: Note) -> list[str]:
     return kept[::-1]
 
 
+def meaning(note: Note) -> list[str]:
+    """Return the line that says what a new note means by itself; none for one of which nothing is said."""
+    text = note.own_entry.text if note.own_entry else ""
+    return [f"  = {clipped(text, CONTENT_CHARS)}"] if text else []
+
+
+def replies(note: Note, before: Note) -> bool:
+    """Return whether a note is said to the speaker of the turn before it, and is not a further turn of the same one."""
+    return speaker(note) != speaker(before)
+
+
 def speaker(note: Note) -> str:
     """Return who said a note, in one line: by name, else the role; empty for what was imported without a name."""
     role = "" if note.source == "import" else note.source
@@ -263,7 +274,11 @@ class Offer:
         for day, group in groupby(notes, key=day_of):
             rows.append(f"({day})")
             for note in group:
-                rows += [turn(note, self.alias[note.id]), f"  ids: {self._ids(note)}"]
+                rows += [
+                    turn(note, self.alias[note.id]),
+                    *meaning(note),
+                    f"  ids: {self._ids(note)}",
+                ]
                 for other in self.near(note):
                     if other.id not in listed:
                         listed.add(other.id)
@@ -271,16 +286,17 @@ class Offer:
         return "\n".join(rows)
 
     def _ids(self, note: Note) -> str:
-        """Return the aliases of the candidates of a new note, that of the turn before it with a star."""
+        """Return the aliases of the candidates of a new note; what it replies to has a star."""
         ids = [
-            f"{self.alias[one.id]}{'*' if one.previous else ''}" for one in self.candidates[note.id]
+            f"{self.alias[one.id]}{'*' if one.previous and replies(note, self.notes[one.id]) else ''}"
+            for one in self.candidates[note.id]
         ]
         return ", ".join(ids) or NONE
 
-    def links(self) -> list[Shown]:
+    def links(self, room: int) -> list[Shown]:
         """Return the first links between notes that are shown for one new note, each once, as plain data.
 
-        Those from turn to turn are not for a model to judge.
+        Their lines have so many tokens at most. Those from turn to turn are not for a model to judge.
         """
         notes = {**{note.id: note for note in self.batch}, **self.notes}
         found: dict[tuple[str, str], Link] = {}
@@ -290,14 +306,16 @@ class Offer:
                 link = notes[one].links.get(other)
                 if link is not None and link.direction == "out" and link.relation != FOLLOWS:
                     found[one, other] = link
-        return [
-            {
-                "between": [self.alias[one], self.alias[other]],
-                "relation": link.relation,
-                "strength": round(link.strength, 2),
-            }
-            for (one, other), link in list(found.items())[:MAX_LINKS_SHOWN]
-        ]
+        rows: list[Shown] = []
+        for (one, other), link in list(found.items())[:MAX_LINKS_SHOWN]:
+            between = [self.alias[one], self.alias[other]]
+            strength = round(link.strength, 2)
+            row = {"between": between, "relation": link.relation, "strength": strength}
+            room -= texts.count_tokens(f"{linked(row)}\n")
+            if room < 0:
+                break
+            rows.append(row)
+        return rows
 
     def end(self, note: Note, alias: str) -> Note | None:
         """Return the note behind an alias: the new one itself, or an earlier one that was shown."""

@@ -32,13 +32,13 @@ NOT_BY_USER = "what the {source} said takes the place of what a user said only i
 def planned(
     newer: Note, older: Note, proposed: ProposedSupersession, config: MemoryConfig
 ) -> PlannedSupersession | None:
-    """Return what is planned for a proposal of a model, None if it makes no sense.
+    """Return what is planned for a proposal of a model, None if it makes no sense, or is about a part of the older note.
 
     Only a later note supersedes. Whether what was said by an assistant or a tool may take the place of a user's words
     is for the settings to say; without it, a person has to agree.
     """
     relation = _SAME.get(proposed.relation.strip().strip(".").lower())
-    if relation is None or not is_later(newer, older):
+    if relation is None or proposed.still or not is_later(newer, older):
         return None
     return PlannedSupersession(
         id="",

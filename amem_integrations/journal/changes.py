@@ -229,7 +229,7 @@ def _values(decision: Decision, item: Item) -> tuple[dict[str, Any], dict[str, A
             named = ("keywords", "tags", "kind", "until")
             after = {"context": item.text} | {n: _plain(data[n]) for n in named if data.get(n)}
             if item.kind == "sentence":
-                after["cause"] = item.other or decision.note
+                after["cause"] = decision.note
         case "link":
             after = {"to": item.to, "relation": data.get("relation", ""), "reason": item.text}
             after["strength"] = data.get("strength", 1.0)

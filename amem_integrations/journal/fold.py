@@ -158,7 +158,7 @@ def _own_context(entry: _Entry | None) -> Iterator[ContextEntry]:
 def _sentences(note_id: str, shown: Sequence[Decision]) -> list[ContextEntry]:
     """Return the newest sentences that other notes added, oldest first."""
     added = [
-        _context(decision, item, item.other or decision.note)
+        _context(decision, item, decision.note)
         for decision in shown
         for item in decision.items
         if item.kind == "sentence" and item.is_on and item.to == note_id

@@ -74,16 +74,15 @@ class ProposedLink(Targeted):
 
 
 class ProposedUpdate(Targeted):
-    """A context entry that the new note adds to an earlier one (Eq. 7), or that an earlier one adds to it."""
+    """A context entry that the new note adds to an earlier one (Eq. 7)."""
 
     context: str = _short("c", "one sentence to add")
     keywords: list[str] = _words("k", "further keywords")
     tags: list[str] = _words("t", "further tags")
-    source: str = _short("from", "only for the new note itself: the earlier note that shows it")
 
 
 class ProposedSupersession(Targeted):
-    """That the new note takes the place of an earlier one, or contradicts it."""
+    """That the new note takes the place of an earlier one or of a part of it, or contradicts it."""
 
     relation: str = Field(
         default="updates",
@@ -91,6 +90,10 @@ class ProposedSupersession(Targeted):
         description="updates, corrects, retracts or contradicts",
     )
     reason: str = _short("why", "what is no longer so, in a few words")
+    still: str = Field(
+        default="",
+        description="if only a part of it is outdated: what still holds, in one sentence",
+    )
 
 
 class ProposedRelink(Reply):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support import models
 
@@ -237,6 +239,16 @@ def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
     assert state(memory) == before
     memory.approve(no.id, namespace=ANN)  # after all
     assert len(memory.get_all(namespace=ANN)[0].contexts) == 2
+
+
+def test_a_plan_with_a_sentence_travels_as_json(open_memory):
+    memory = open_memory(review=False)
+    first = memory.add(SAID[0], namespace=ANN)
+    raw = memory.add(SAID[1], namespace=ANN, evolve=False)
+    memory.construct([raw.id], namespace=ANN)
+    plan = json.loads(json.dumps(memory.propose([raw.id], namespace=ANN).to_dict()))
+    memory.commit(plan, namespace=ANN)
+    assert memory.get(first.id, namespace=ANN).contexts[1].cause == raw.id
 
 
 def test_a_link_is_decided_by_yes_or_no(open_memory):

@@ -36,7 +36,7 @@ def found(memory, query, **options):
     return [hit.note.content for hit in memory.search(query, namespace=ANN, **options)]
 
 
-def replacing(relation="updates"):
+def replacing(relation="updates", **more):
     """A model by which a note that begins with "Now" takes the place of all its candidates but later ones."""
 
     def evolve(request):
@@ -45,7 +45,12 @@ def replacing(relation="updates"):
                 {
                     "id": note["alias"],
                     "supersedes": [
-                        {"to": each["alias"], "relation": relation, "reason": "it was moved"}
+                        {
+                            "to": each["alias"],
+                            "relation": relation,
+                            "reason": "it was moved",
+                            **more,
+                        }
                         for each in note["candidates"]
                     ],
                 }
@@ -244,6 +249,39 @@ def test_a_models_verdict_is_written_recorded_and_can_be_undone(open_memory, rel
     assert (made.after["by"], made.by) == (new.id, given.model)
     memory.undo(made.id, namespace=ANN)
     assert memory.get(old.id, namespace=ANN).supersessions == {}
+
+
+STILL = "The stand-up is no longer at ten, but still on Mondays."
+
+
+def test_a_note_of_which_a_part_is_outdated_stays_with_a_sentence_of_what_still_holds(open_memory):
+    memory = open_memory(replacing(still=STILL))
+    old = memory.add("The stand-up is on Mondays at ten", namespace=ANN, at=day(0))
+    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
+    stored = memory.get(old.id, namespace=ANN)
+    assert stored.supersessions == {}
+    assert [(one.text, one.cause) for one in stored.contexts[1:]] == [(STILL, new.id)]
+    (made,) = [c for c in memory.history(old.id, namespace=ANN) if c.kind == "evolve"]
+    memory.undo(made.id, namespace=ANN)
+    assert len(memory.get(old.id, namespace=ANN).contexts) == 1
+
+
+def test_an_earlier_note_makes_no_part_of_a_later_one_outdated(open_memory):
+    memory = open_memory(replacing(still=STILL))
+    later = memory.add("The stand-up is on Mondays at ten", namespace=ANN, at=day(9))
+    memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
+    assert len(memory.get(later.id, namespace=ANN).contexts) == 1
+
+
+def test_what_an_assistant_says_of_a_part_of_a_users_words_waits_for_a_person(open_memory):
+    memory = open_memory(replacing(still=STILL))
+    old = memory.add("The stand-up is on Mondays at ten", namespace=ANN, at=day(0))
+    said = {"namespace": ANN, "at": day(1), "source": "assistant"}
+    memory.add("Now the stand-up is at nine", **said)
+    (proposal,) = memory.proposals(namespace=ANN)
+    assert (proposal.note_id, "assistant" in proposal.after["why"]) == (old.id, True)
+    memory.approve(proposal.id, namespace=ANN)
+    assert memory.get(old.id, namespace=ANN).contexts[1].text == STILL
 
 
 def test_a_later_note_is_never_superseded_by_an_earlier_one(open_memory):

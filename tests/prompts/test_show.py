@@ -10,6 +10,7 @@ from support import models
 from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
 from amem_integrations.evolution.show import clipped
 from amem_integrations.testing import HashEmbedder
+from amem_integrations.texts import count_tokens
 
 ANN = ("ann",)
 MAY = datetime(2023, 5, 8, tzinfo=UTC)
@@ -62,13 +63,55 @@ def test_who_speaks_is_said_once_for_the_batch_and_the_turns_before(opened):
     assert "Speakers: Ann, Bob\n" in memory.model.asked("construct")[-1].prompt
 
 
-def test_the_ids_that_a_note_may_refer_to_stand_under_it_and_its_turn_before_has_a_star(opened):
+def test_the_ids_that_a_note_may_refer_to_stand_under_it_with_a_star_at_what_it_replies_to(opened):
     memory = opened()
-    memory.add_many([said(f"kayak trip {n}") for n in range(3)], namespace=ANN)
+    bob = NoteInput(content="kayak trip 2", speaker="Bob", thread="t", at=MAY)
+    memory.add_many([said("kayak trip 0"), said("kayak trip 1"), bob], namespace=ANN)
     (request,) = memory.model.asked("evolve")
-    assert "[n1] Ann: kayak trip 0\n  ids: (none)" in request.prompt
-    assert "[n2] Ann: kayak trip 1\n  ids: n1*" in request.prompt
-    assert "[n3] Ann: kayak trip 2\n  ids: n2*, n1" in request.prompt
+    assert "[n1] Ann: kayak trip 0\n  = About kayak trip 0\n  ids: (none)" in request.prompt
+    assert "[n2] Ann: kayak trip 1\n  = About kayak trip 1\n  ids: n1\n" in request.prompt
+    assert "[n3] Bob: kayak trip 2\n  = About kayak trip 2\n  ids: n2*, n1" in request.prompt
+
+
+def test_after_filler_no_star_points_to_a_turn_of_the_same_speaker(opened):
+    memory = opened(models.model(models.nothing, kayaks_are_no_filler))
+    splendid = NoteInput(content="Splendid!", speaker="Bob", thread="t", at=MAY)
+    memory.add_many([said("kayak trip"), splendid, said("kayak again")], namespace=ANN)
+    (request,) = memory.model.asked("evolve")
+    assert "ids: n1\n" in request.prompt
+
+
+def test_a_note_of_which_nothing_is_said_is_shown_in_its_own_words_alone(opened):
+    def bare(request):
+        return {"notes": [{"id": note["alias"]} for note in request.inputs["notes"]]}
+
+    memory = opened(models.model(models.nothing, bare))
+    memory.add_many([said("kayak trip"), said("kayak again")], namespace=ANN)
+    assert "  = " not in memory.model.asked("evolve")[0].prompt
+
+
+def test_the_links_between_candidates_have_a_twentieth_of_the_tokens_at_most(opened):
+    def link_all(request):
+        return {
+            "notes": [
+                {
+                    "id": n["alias"],
+                    "links": [{"to": c["alias"], "rel": "x" * 40} for c in n["candidates"]],
+                }
+                for n in request.inputs["notes"]
+            ]
+        }
+
+    memory = opened(models.model(link_all))
+    for n in range(6):
+        memory.add(f"kayak trip {n}", namespace=ANN)
+    shown = [request.inputs["links"] for request in memory.model.asked("evolve")]
+    assert max(map(len, shown)) >= 2
+    for request in memory.model.asked("evolve"):
+        rows = request.prompt.partition("Links between them:\n")[2]
+        whole = count_tokens(request.system) + count_tokens(request.prompt)
+        assert rows == "(none)" or count_tokens(rows) <= whole / 20
+        assert rows.count("x" * 40) == len(request.inputs["links"])
 
 
 def test_an_earlier_note_is_shown_where_it_is_first_listed_and_once(opened):
@@ -172,16 +215,16 @@ def test_notes_of_no_thread_are_not_shown_as_a_conversation(opened):
     assert "refer to:\n(notes of their own, no conversation)\n(" in asked.prompt
 
 
-def test_filler_is_shown_as_a_turn_but_is_no_candidate(opened):
-    def construct(request):
-        return {
-            "notes": [
-                models.attributes(n) for n in request.inputs["notes"] if "kayak" in n["content"]
-            ],
-            "filler": [n["alias"] for n in request.inputs["notes"] if "kayak" not in n["content"]],
-        }
+def kayaks_are_no_filler(request):
+    notes = request.inputs["notes"]
+    return {
+        "notes": [models.attributes(n) for n in notes if "kayak" in n["content"]],
+        "filler": [n["alias"] for n in notes if "kayak" not in n["content"]],
+    }
 
-    memory = opened(models.model(models.nothing, construct))
+
+def test_filler_is_shown_as_a_turn_but_is_no_candidate(opened):
+    memory = opened(models.model(models.nothing, kayaks_are_no_filler))
     memory.add_many([said("kayak trip"), said("Splendid!"), said("kayak again")], namespace=ANN)
     (request,) = memory.model.asked("evolve")
     assert "Splendid" not in request.prompt
