@@ -1,7 +1,8 @@
 """Measures time of a search and space of a memory over the number of notes, each size in a process of its own.
 
 Synthetic notes in one namespace of the embedded engine; a search is hybrid, follows links and returns whole notes, and
-the vector of the query is known beforehand. Sizes that the report in --out has are not measured again.
+the vector of the query is known beforehand. Beside it stands the engine alone with bare vectors: as they are, as int8 copies
+in memory, and on disk; `--texts` says what that costs in recall with the vectors of real texts. Sizes that the report in --out has are not measured again.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import qdrant_edge as edge
 from matplotlib.figure import Figure
 
+from amem_integrations import MiniLmEmbedder
 from amem_integrations.errors import AmemError, InvalidInputError
 from amem_integrations.ranking import FUSION_DEPTH
 from amem_integrations.stored_note import Vector
 
 from . import command, plots
 from .cache import write_json
+from .data import load
 from .provenance import code_digest, versions
 from .report import Table, cell, write
-from .statistics import percentile
-from .synthetic import DIMENSIONS, SPACE, KnownVectors, World, fill, opened
+from .statistics import mean, percentile
+from .synthetic import BATCH, DIMENSIONS, SPACE, KnownVectors, World, fill, opened
 from .timing import Tape, milliseconds
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +55,8 @@ SPACES = {
     "disk_mb": "folder",
     "vectors_mb": "bare vectors",
 }
+
+EXACT, INT8, RESCORED, ON_DISK = "as they are", "int8", "int8, rescored", "on disk"
 
 Values = Mapping[str, Any]
 Report = dict[str, Any]
@@ -82,7 +88,77 @@ def measure_row(number: int, queries: int, folder: str) -> Report:
             times["without_links_ms"].append(milliseconds(partial(find, links=False)))
             times["dense_scan_ms"].append(milliseconds(partial(nearest, matrix, vector)))
     row |= {name: _percentiles(taken) for name, taken in times.items()}
-    return {**row, "disk_mb": _disk_mb(Path(folder)), "vectors_mb": round(matrix.nbytes / MB, 2)}
+    bare = bare_vectors(matrix, np.stack(list(embedder.known.values())), ROUNDS)
+    return {
+        **row,
+        "bare": bare,
+        "disk_mb": _disk_mb(Path(folder)),
+        "vectors_mb": round(matrix.nbytes / MB, 2),
+    }
+
+
+def bare_vectors(matrix: Vector, queries: Vector, rounds: int = 1) -> Report:
+    """Return by way of keeping vectors the milliseconds of a search for ten, their recall, and the MB of their folder."""
+    best = [set(nearest(matrix, query)[:K]) for query in queries]
+    found: Report = {}
+    for ways in ([EXACT], [INT8, RESCORED], [ON_DISK]):
+        with TemporaryDirectory(prefix="amem-bare-") as folder:
+            shard = _shard(folder, matrix, ways[0])
+            for way in ways:
+                rescore = edge.QuantizationSearchParams(rescore=way == RESCORED, oversampling=2.0)
+                params, hits, times = edge.SearchParams(quantization=rescore), [], []
+                for query in [*queries] * rounds:
+                    near = edge.Query.Nearest(query.tolist(), using="bare")
+                    asked = edge.QueryRequest(limit=K, query=near, params=params)
+                    times.append(milliseconds(lambda: hits.append(shard.query(asked))))  # noqa: B023 - called at once
+                pairs = zip(best, hits, strict=False)
+                shares = [len(some & {hit.id for hit in ten}) / len(some) for some, ten in pairs]
+                found[way] = {
+                    **_percentiles(times),
+                    "recall": mean(shares),
+                    "disk_mb": _disk_mb(Path(folder)),
+                }
+            shard.close()
+    return found
+
+
+def _shard(folder: str, matrix: Vector, way: str) -> edge.EdgeShard:
+    """Return the engine alone with these vectors, searched without a graph."""
+    small = edge.ScalarQuantizationConfig(edge.ScalarType.Int8, always_ram=True)
+    flat = edge.HnswIndexConfig(m=0, ef_construct=16, full_scan_threshold=10)
+    size = {"on_disk": way != EXACT, "quantization_config": small if way == INT8 else None}
+    kept = edge.EdgeVectorParams(matrix.shape[1], edge.Distance.Cosine, hnsw_config=flat, **size)
+    soon = edge.EdgeOptimizersConfig(indexing_threshold=1)  # copies are made of every segment
+    shard = edge.EdgeShard.create(
+        folder, edge.EdgeConfig(vectors={"bare": kept}, optimizers=soon, wal_enabled=False)
+    )
+    for start in range(0, len(matrix), BATCH):
+        rows = enumerate(matrix[start : start + BATCH].tolist(), start)
+        points = [edge.Point(place, {"bare": row}, {}) for place, row in rows]
+        shard.update(edge.UpdateOperation.upsert_points(points))
+    shard.optimize()
+    return shard
+
+
+def recall_of_texts(path: Path) -> Report:
+    """Return what `bare_vectors` gives for the turns and questions of a LoCoMo file, encoded by the default embedder."""
+    conversations, embedder = load(path), MiniLmEmbedder()
+    turns = [f"{turn.speaker}: {turn.content}" for one in conversations for turn in one.turns]
+    asked = [question.text for one in conversations for question in one.questions]
+    queries = np.stack([embedder.embed_query(text) for text in asked])
+    return {
+        "texts": len(turns),
+        "queries": len(asked),
+        **bare_vectors(embedder.embed_documents(turns), queries),
+    }
+
+
+def exponent(rows: Sequence[Values], name: str) -> float | None:
+    """Return the b of a·n^b that fits a figure over the sizes best, or None with fewer than two of them."""
+    values = [row.get(name) for row in rows]
+    values = [one["p50"] if isinstance(one, Mapping) else one for one in values]
+    points = [(row["notes"], one) for row, one in zip(rows, values, strict=True) if one]
+    return float(np.polyfit(*np.log(points).T, 1)[0]) if len(points) > 1 else None
 
 
 def nearest(matrix: Vector, vector: Vector) -> Sequence[int]:
@@ -192,6 +268,28 @@ def tables(report: Values) -> Iterator[Table]:
         ],
     )
     yield Table(
+        "The engine alone, with bare vectors and no graph: milliseconds of a search for ten, median (95th percentile)",
+        [
+            {"notes": row["notes"], **{way: _both(one) for way, one in row["bare"].items()}}
+            for row in report["rows"]
+        ],
+    )
+    real = dict(report.get("texts") or {})
+    about = (
+        f"{real.pop('queries', 0)} questions to {real.pop('texts', 0)} turns of real conversations"
+    )
+    yield Table(
+        f"What keeping vectors in a smaller form costs: {about}",
+        [
+            {"vectors": way, f"recall@{K}": one["recall"], "ms": one["p50"]}
+            for way, one in real.items()
+        ],
+    )
+    yield Table(
+        "How time and space grow with the number of notes n: the exponent b of a·n^b",
+        [{label: exponent(report["rows"], name) for name, label in (TIMES | SPACES).items()}],
+    )
+    yield Table(
         "What a memory takes up, in MB of 2²⁰ bytes (of the process by how much it grew), and what it takes to insert a note "
         "that is encoded already",
         [
@@ -217,7 +315,9 @@ def figure(rows: Sequence[Values]) -> Figure:
         for name, line, hue in zip(labels, ("o-", "^-", "v--", "s:"), plots.HUES, strict=False):
             values = [row.get(name) for row in rows]
             values = [value["p50"] if labels is TIMES else value or math.nan for value in values]
-            axes.plot(sizes, values, line, color=hue, ms=5, lw=1.5, label=labels[name])
+            power = exponent(rows, name)
+            label = labels[name] if power is None else f"{labels[name]} ~ n^{power:.2f}"
+            axes.plot(sizes, values, line, color=hue, ms=5, lw=1.5, label=label)
         axes.set(xscale="log", yscale="log", xlabel="notes", ylabel=unit)
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.minorticks_off()
@@ -229,6 +329,7 @@ def _scale(given: Namespace) -> None:
     sizes = command.numbers(given.sizes, "sizes")
     given.out.mkdir(parents=True, exist_ok=True)
     report = measure_all(sizes, given.queries, given.out / "scale.json")
+    report["texts"] = recall_of_texts(given.texts) if given.texts else None
     plot = {"scale": figure(report["rows"])}
     write(given.out, "scale", report, tables(report), plot, as_json=given.json)
 
@@ -239,6 +340,12 @@ def _parser() -> ArgumentParser:
     add = parser.add_argument
     add("--sizes", default="1000,10000,100000", help="numbers of notes, separated by commas")
     add("--queries", type=int, default=50, help="how many searches are timed, several times each")
+    add(
+        "--texts",
+        type=Path,
+        metavar="FILE",
+        help="a LoCoMo file, for the recall of vectors in a smaller form",
+    )
     add("--out", type=Path, default=Path("report"), help="folder of JSON, Markdown and a plot")
     add("--json", action="store_true", help="print the report as JSON")
     return parser

@@ -28,6 +28,9 @@ def test_each_size_is_measured_once_and_shown(tmp_path, capsys):
         assert all(0 < row[name]["p50"] <= row[name]["p95"] for name in scale.TIMES)
         assert row["vectors_mb"] == pytest.approx(row["notes"] * 384 * 4 / 2**20, abs=0.01)
         assert row["disk_mb"] > row["vectors_mb"]
+        found = {way: one["recall"] for way, one in row["bare"].items()}
+        assert found[scale.EXACT] == found[scale.ON_DISK] == 1.0
+        assert 0.8 <= found[scale.INT8] <= found[scale.RESCORED]
 
     rows = [{**row, "insert_ms": 77.25} for row in report["rows"]]
     rows[0].pop("private_mb", None)  # as on a system without /proc
@@ -37,8 +40,9 @@ def test_each_size_is_measured_once_and_shown(tmp_path, capsys):
     assert json.loads((out / "scale.json").read_text(encoding="utf-8"))["rows"] == rows
     assert "search / scan" in (out / "scale.md").read_text(encoding="utf-8")
     times, spaces = scale.figure(rows).axes
-    labels = [[line.get_label() for line in axes.lines] for axes in (times, spaces)]
+    labels = [[line.get_label().split(" ~ ")[0] for line in axes.lines] for axes in (times, spaces)]
     assert labels == [list(scale.TIMES.values()), list(scale.SPACES.values())]
+    assert "bare vectors ~ n^1.00" in [line.get_label() for line in spaces.lines]
     assert (times.get_xscale(), spaces.get_yscale()) == ("log", "log")
 
 
@@ -55,6 +59,12 @@ def test_a_wrong_size_a_file_of_something_else_and_a_process_that_dies_are_error
     (tmp_path / "scale.json").write_text('{"rows": 3}', encoding="utf-8")
     assert run(tmp_path, "--sizes", "10") == 1
     assert "remove it" in capsys.readouterr().err
+
+
+def test_growth_is_fitted_and_one_size_says_nothing_about_it():
+    rows = [{"notes": n, "search_ms": {"p50": 3 * n**0.5}, "disk_mb": 0.0} for n in (10, 100, 1000)]
+    assert scale.exponent(rows, "search_ms") == pytest.approx(0.5)
+    assert scale.exponent(rows[:1], "search_ms") is scale.exponent(rows, "disk_mb") is None
 
 
 def test_the_scan_finds_the_nearest_best_first():
