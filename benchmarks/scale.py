@@ -268,6 +268,18 @@ def tables(report: Values) -> Iterator[Table]:
         ],
     )
     yield Table(
+        "What a memory takes up, in MB of 2²⁰ bytes (of the process by how much it grew), and what it takes to insert a note "
+        "that is encoded already",
+        [
+            {
+                "notes": row["notes"],
+                **{label: row.get(name) for name, label in SPACES.items()},
+                "insertion, ms": row["insert_ms"],
+            }
+            for row in report["rows"]
+        ],
+    )
+    yield Table(
         "The engine alone, with bare vectors and no graph: milliseconds of a search for ten, median (95th percentile)",
         [
             {"notes": row["notes"], **{way: _both(one) for way, one in row["bare"].items()}}
@@ -288,18 +300,6 @@ def tables(report: Values) -> Iterator[Table]:
     yield Table(
         "How time and space grow with the number of notes n: the exponent b of a·n^b",
         [{label: exponent(report["rows"], name) for name, label in (TIMES | SPACES).items()}],
-    )
-    yield Table(
-        "What a memory takes up, in MB of 2²⁰ bytes (of the process by how much it grew), and what it takes to insert a note "
-        "that is encoded already",
-        [
-            {
-                "notes": row["notes"],
-                **{label: row.get(name) for name, label in SPACES.items()},
-                "insertion, ms": row["insert_ms"],
-            }
-            for row in report["rows"]
-        ],
     )
 
 
