@@ -23,7 +23,7 @@ from .sources import SourceFinder
 TURNS_BEFORE = 24
 TOKENS_BEFORE = 250
 REPLY_TOKENS = 100  # for a note
-FILLER_TOKENS = 30  # a longer note is linked, whatever a model holds of it
+FILLER_TOKENS = 50  # a longer note is linked, whatever a model holds of it; encouragement has seldom more
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import texts
 from ..notes import Link, Namespace, Note
-from ..plans import FOLLOWS, MAX_RELATION_CHARS, Candidate
+from ..plans import ANSWERS, FOLLOWS, MAX_RELATION_CHARS, Candidate
 
 # Longest parts of one note in a prompt, in characters; a page of text says what it is about long before its end.
 CONTENT_CHARS = 2000
@@ -22,6 +22,7 @@ REMARKS_TOKENS = (
     60  # of what later notes added to a candidate; each remark is shown in full or not at all
 )
 MAX_LINKS_SHOWN = 8
+SURE = (FOLLOWS, ANSWERS)
 REPLY_TOKENS = 120  # for a note
 
 NONE = "(none)"
@@ -296,7 +297,8 @@ class Offer:
     def links(self, room: int) -> list[Shown]:
         """Return the first links between notes that are shown for one new note, each once, as plain data.
 
-        Their lines have so many tokens at most. Those from turn to turn are not for a model to judge.
+        Their lines have so many tokens at most. Those from turn to turn, and from an answer to its question, are not for
+        a model to judge.
         """
         notes = {**{note.id: note for note in self.batch}, **self.notes}
         found: dict[tuple[str, str], Link] = {}
@@ -304,7 +306,7 @@ class Offer:
             shown = [note.id, *(candidate.id for candidate in self.candidates[note.id])]
             for one, other in permutations(shown, 2):
                 link = notes[one].links.get(other)
-                if link is not None and link.direction == "out" and link.relation != FOLLOWS:
+                if link is not None and link.direction == "out" and link.relation not in SURE:
                     found[one, other] = link
         rows: list[Shown] = []
         for (one, other), link in list(found.items())[:MAX_LINKS_SHOWN]:
