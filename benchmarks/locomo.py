@@ -20,10 +20,11 @@ from amem_integrations.ports import Embedder
 
 from . import data, note_map, plots
 from .cache import write_json
-from .command import measure, names, numbers, parser_of, prices, run
+from .command import measure, names, numbers, parser_of, prices, run, served
 from .provenance import file_digest
 from .report import build, tables, write
-from .rivals import RIVALS, Maker
+from .rivals import RIVALS, Maker, table
+from .rivals.piped import Piped
 from .systems import ABLATIONS, BASELINES, KNOWN, Settings
 
 
@@ -37,6 +38,8 @@ def _parser() -> ArgumentParser:
     add("--baselines", action="store_true", help="compare with plain rankings of the turns and, for answers, the whole conversation")
     add("--ablations", action="store_true", help="compare with the memory without links, without evolution, without both, and built by the paper's calls")
     add("--systems", default="", help=f"what to compare with, separated by commas: {', '.join((*KNOWN[1:], *RIVALS))}")
+    add("--system", action="append", default=[], metavar="FILE.py:CLASS", help="another memory to compare with, see benchmarks/rivals/piped_child.py; may be given several times")
+    add("--python", action="append", default=[], metavar="PYTHON", help="the Python that runs it, of an environment of its own; one for each --system")
     add("--turns", type=int, help="only so many turns of each conversation, from the first, and the questions whose evidence is in them")
     add("--sweep", action="store_true", help="answer from each number of hits in --k, choose the best on some conversations, and report it on the others")
     add("--choose", default="", help="ids of the conversations on which a sweep chooses, separated by commas; by default the first half")
@@ -66,7 +69,15 @@ def _rivals(given: Namespace) -> dict[str, Maker]:
         raise InvalidInputError(
             f"there is no system {unknown[0]!r}; there are {', '.join((*KNOWN, *RIVALS))}"
         )
-    return {name: make for name, make in RIVALS.items() if name in named}
+    found = {name: make for name, make in RIVALS.items() if name in named}
+    if len(given.python) != len(given.system) or (given.system and not given.model):
+        raise InvalidInputError(
+            "each --system needs a --python to run it, and all of them a --model"
+        )
+    for system, python in zip(given.system, given.python, strict=True):
+        name = system.rpartition(":")[2].lower()
+        found[name] = partial(Piped, system=system, python=python, served=served(given)["model"])
+    return found
 
 
 def _locomo(given: Namespace) -> None:
@@ -110,8 +121,12 @@ def _locomo(given: Namespace) -> None:
     results, described, embedder = measure(given, settings, asked, about, **more)
     report = build(results, ks, described, embedder=embedder, prices=prices_of, choosing=choosing)
     write_json(given.out / "notes.json", looked_at)
-    shown = [*tables(report), note_map.table(looked_at)]
+    beside = [*table.tables(report)]
+    shown = [*tables(report), *beside, note_map.table(looked_at)]
     figures = plots.of_report(report, looked_at)
+    if beside:
+        figures["cost"] = table.figure(report)
+        (given.out / "report.tex").write_text(table.latex(beside), encoding="utf-8")
     write(given.out, "report", report, shown, figures, as_json=given.json)
 
 

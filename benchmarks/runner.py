@@ -83,6 +83,7 @@ def evaluate(
                     records = written.records if written else ()
                     shop = Workshop(reader=reader, embedder=encoder, records=records, kept=kept)
                     heard.rivals[name] = Measured(of_name(shop), reader)
+                    opened.callback(getattr(heard.rivals[name].memory, "close", lambda: None))
                 heard.converse(tell)
                 notes = heard.main.notes()
                 writes = {variant: built.writes() for variant, built in heard.memories.items()}

@@ -1,17 +1,27 @@
 """What defines each rival: what it looks up, forgets, files, or rewrites, with scripted replies."""
 
+import json
+import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from amem_integrations import NoteInput
+from amem_integrations.errors import AmemError, InvalidInputError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
+from benchmarks import locomo
+from benchmarks.answering import Served
 from benchmarks.data import Spent
-from benchmarks.rivals import RIVALS
+from benchmarks.rivals import RIVALS, table
 from benchmarks.rivals.base import Memory, Reader, Workshop
 from benchmarks.rivals.memgpt import BLOCK_CHARACTERS, QUEUE_TOKENS, STEPS
+from benchmarks.rivals.piped import Piped
 from benchmarks.rivals.readagent import MOST_WORDS
 
+TINY = Path(__file__).with_name("tiny_locomo.json")
 START = datetime(2023, 5, 8, tzinfo=UTC)
 
 
@@ -168,3 +178,73 @@ def test_recorded_annotations_stand_for_the_model_of_a_mem_as_published():
     assert reader.spent("build").input_tokens > 100
     assert reader.spent("recall") == Spent()
     assert model.requests == []
+
+
+SHOUTING = f"{Path(__file__).with_name('shouting_memory.py')}:Shouting"
+ANYTHING = {
+    "answer": "Otto", "gist": "Short.", "pages": [0], "events": "They spoke.", "portrait": "Calm.", "summary": "Old.",
+    "context": "About herons.", "keywords": ["heron"], "tags": ["birds"], "links": [0],
+}  # fmt: skip
+
+
+@pytest.mark.enable_socket
+def test_all_systems_answer_in_one_table_with_what_they_cost_and_nothing_is_paid_for_twice(
+    openai_server, tmp_path, capsys
+):
+    openai_server.answer = lambda _: json.dumps(ANYTHING)
+    given = ["--systems", f"full,{','.join(RIVALS)}", "--system", SHOUTING, "--python", sys.executable]  # fmt: skip
+    given += ["--answer", "--turns", "6", "--rule-notes", "--conversations", "conv-1"]
+    given += ["--model", "m", "--base-url", openai_server.base_url, "--embedder", "hash"]
+
+    def run() -> dict[str, Any]:
+        assert locomo.main([str(TINY), "--out", str(tmp_path), *given]) == 0, capsys.readouterr()
+        return json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+
+    report = run()
+    asked = len(openai_server.requests)
+    names = ["amem", "full", *RIVALS, "shouting"]
+    assert list(report["answers"]) == names
+    questions = report["answers"]["amem"]["questions"]
+    calls = {stage: one["calls"] for stage, one in report["costs"].items()}
+    assert (calls["build shouting"], calls["recall shouting"]) == (1, 0)
+    assert (calls["build readagent"], calls["recall readagent"]) == (1, questions)
+    assert (calls["build memgpt"], calls["recall memgpt"]) == (1, questions)
+    assert calls["build memorybank"] == 2
+    assert calls["build amem-published"] == 6 + 5 + 1 + 2 + 3 + 4 + 5
+    assert report["costs"]["build shouting"]["input_tokens"] > 0
+    heard = [one["messages"][-1]["content"] for one in openai_server.requests]
+    assert sum(one.startswith("Note down 20") for one in heard) == 1
+    page = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "no order" in page
+    assert "27.02 / 20.09" in page
+    tex = (tmp_path / "report.tex").read_text(encoding="utf-8")
+    assert "\\begin{tabular}{lrrrrr" in tex
+    assert "\namem-published & " in tex
+    assert (tmp_path / "report-cost.png").exists()
+    again = run()
+    assert len(openai_server.requests) == asked
+    assert again["costs"] == report["costs"]
+    for more, said in (["--systems", "memgtp"], "no system"), (["--system", "none.py:X"], "needs a --python"):  # fmt: skip
+        assert locomo.main([str(TINY), "--out", str(tmp_path), *given, *more]) == 1
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.enable_socket
+def test_a_memory_whose_process_dies_or_has_no_file_is_an_error():
+    shop = Workshop(reader=Reader(ScriptedModel({})), embedder=HashEmbedder())
+    more = {"python": sys.executable, "served": Served(model="m", base_url="http://127.0.0.1:9/v1")}
+    with closing(Piped(shop, system=SHOUTING, **more)) as memory:
+        assert memory.recall("anything") == ""
+        with pytest.raises(AmemError, match="status 3 at 'recall'"):
+            memory.recall("die")
+    with pytest.raises(InvalidInputError, match="path/to/file"):
+        Piped(shop, system="nowhere.py:X", **more)
+
+
+def test_ranks_are_means_over_columns_and_an_order_is_claimed_only_where_it_is_sure():
+    columns = {"1 f1": {"a": 0.5, "b": 0.5, "c": 0.1}, "1 bleu1": {"a": 0.2, "b": 0.3, "c": 0.1}}
+    assert table.ranks(columns) == {"a": 1.75, "b": 1.25, "c": 3.0}
+    gain = {"difference": 0.1, "low": -0.01, "high": 0.2}
+    for bounds, so in ((-0.01, 0.2), "no order"), ((0.01, 0.2), "ours"), ((-0.3, -0.1), "dense"):
+        found = {"official": {"f1": {**gain, "low": bounds[0], "high": bounds[1]}}}
+        assert table._verdict({"amem": {"against": {"dense": found}}}, "dense")["so"] == so
