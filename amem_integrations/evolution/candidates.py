@@ -6,8 +6,10 @@ Only notes that came before (by seq) are candidates, so a batch can be linked in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import log
 
 from .. import ranking, repetition, texts
 from ..embedder_table import MEASURED
@@ -15,6 +17,7 @@ from ..embedding import embed, embed_if_possible
 from ..fetch import get
 from ..filters import Condition
 from ..ids import now
+from ..kinds import telling_words
 from ..notes import Namespace, Note
 from ..plans import Candidate
 from ..ports import Bring, Query, Ranked
@@ -65,10 +68,12 @@ async def find_candidates(
     if not batch.notes:
         return Offer.of((), {}, {})
     vectors = await first_vectors(runtime, [*batch.notes, *fresh.values()])
+    last = max(note.seq for note in batch.notes)
+    words = EntryWords.of(note for note in fresh.values() if note.seq < last)
     recent = _recent(batch, runtime.config.recent)
     queries = [_query(runtime, note, vectors.get(note.id)) for note in batch.notes]
     found = [
-        _with_fresh(ranked, note, fresh, vectors)
+        _with_fresh(ranked, note, fresh, vectors, words)
         for note, ranked in zip(
             batch.notes, await resolve(runtime.store.search(namespace, queries)), strict=True
         )
@@ -114,17 +119,72 @@ async def first_vectors(runtime: Runtime, notes: Iterable[Note]) -> dict[str, Ve
 
 
 def _with_fresh(
-    ranked: Ranked, note: Note, fresh: Mapping[str, Note], vectors: Mapping[str, Vector]
+    ranked: Ranked,
+    note: Note,
+    fresh: Mapping[str, Note],
+    vectors: Mapping[str, Vector],
+    words: EntryWords,
 ) -> Ranked:
-    """Return what a search found, with the cosines of notes whose entries are not written yet; filler is left out."""
+    """Return what a search found, with the scores of notes whose entries are not written yet; filler is left out."""
     earlier = {i for i, other in fresh.items() if other.seq < note.seq and other.kind != "filler"}
     own, dense = vectors.get(note.id), list[tuple[str, float]]()
     if own is not None:
         dense = [(i, float(own @ vectors[i])) for i in earlier & vectors.keys()]
     dense += [(i, score) for i, score in ranked.dense if i not in fresh]
-    dense.sort(key=lambda one: (-one[1], one[0]))
-    lexical = [(i, score) for i, score in ranked.lexical if i in earlier or i not in fresh]
-    return replace(ranked, dense=dense[: ranking.FUSION_DEPTH], lexical=lexical)
+    lexical = [(i, score) for i, score in ranked.lexical if i not in fresh]
+    if earlier:
+        lexical += words.scores(note, earlier, dict(ranked.lexical)).items()
+    return replace(ranked, dense=_best(dense), lexical=_best(lexical))
+
+
+def _best(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    return sorted(scores, key=lambda one: (-one[1], one[0]))[: ranking.FUSION_DEPTH]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryWords:
+    """The words of notes whose entries are not written yet: the store knows only the words that were said.
+
+    Attributes:
+        said: By note id, the telling words of content, speaker and date.
+        added: By note id, the telling words that the entry adds.
+        rarity: The weight of each word, as its inverse document frequency among these notes.
+    """
+
+    said: Mapping[str, frozenset[str]]
+    added: Mapping[str, frozenset[str]]
+    rarity: Mapping[str, float]
+
+    @classmethod
+    def of(cls, notes: Iterable[Note]) -> EntryWords:
+        """Return the words of notes."""
+        by_id = {note.id: note for note in notes}
+        said = {i: _words(replace(note, contexts=())) for i, note in by_id.items()}
+        whole = {i: _words(note) for i, note in by_id.items()}
+        number = Counter(word for words in whole.values() for word in words)
+        rarity = {word: log(1 + len(by_id) / count) for word, count in number.items()}
+        return cls(said, {i: whole[i] - said[i] for i in whole}, rarity)
+
+    def scores(
+        self, note: Note, ids: Collection[str], known: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Return the BM25 scores for a note of those that share a word with it, as if their entries were written.
+
+        `known` are the scores of what was said: a word of an entry counts as much as a word that was said and is as rare.
+        """
+        wanted = _words(note)
+        said = {i: self._weight(self.said[i] & wanted) for i in ids}
+        weight = sum(said[i] for i in ids if i in known)
+        scale = sum(known[i] for i in ids if i in known) / weight if weight else 1.0
+        scores = {i: known.get(i, 0.0) + scale * self._weight(self.added[i] & wanted) for i in ids}
+        return {i: score for i, score in scores.items() if score}
+
+    def _weight(self, words: Iterable[str]) -> float:
+        return sum(self.rarity[word] for word in words)
+
+
+def _words(note: Note) -> frozenset[str]:
+    return telling_words(texts.lexical_text(note))
 
 
 def _similarity(
