@@ -132,3 +132,38 @@ def test_one_new_note_updates_one_earlier_note(opened):
     notes = [memory.add(f"The boat is {what}", namespace=ANN) for what in ("red", "old", "gone")]
     counts = [len(memory.get(note.id, namespace=ANN).contexts) for note in notes]
     assert sum(counts) == len(notes) + 2  # of the second note, and of the third
+
+
+class Blind(HashEmbedder):
+    """An embedder without a usable vector: notes are found by their words alone."""
+
+    def embed_documents(self, texts):
+        return [[0.0] * self.dimensions for _ in texts]
+
+
+def test_a_note_of_the_same_batch_is_a_candidate_by_the_words_of_its_entry():
+    entries = {"Oliver is asleep": "The dog of the family naps", "A dog barks": "A dog is heard"}
+    offered = {}
+
+    def construct(request):
+        return {
+            "notes": [
+                {**models.attributes(note), "context": entries.get(note["content"], "Nothing else")}
+                for note in request.inputs["notes"]
+            ]
+        }
+
+    def evolve(request):
+        shown = [*request.inputs["candidates"], *request.inputs["notes"]]
+        said = {one["alias"]: one["content"] for one in shown}
+        for note in request.inputs["notes"]:
+            offered[note["content"]] = [said[one["alias"]] for one in note["candidates"]]
+        return models.nothing(request)
+
+    asked = "Does the family dog nap?"
+    config = MemoryConfig(recent=0, candidates=1)
+    with AgenticMemory.open(
+        ":memory:", model=models.model(evolve, construct), embedder=Blind(), config=config
+    ) as memory:
+        add(memory, "Oliver is asleep", "A dog barks", "Boats need paint", asked)
+    assert offered[asked] == ["Oliver is asleep"]
