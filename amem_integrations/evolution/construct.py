@@ -23,7 +23,9 @@ from .sources import SourceFinder
 TURNS_BEFORE = 24
 TOKENS_BEFORE = 250
 REPLY_TOKENS = 100  # for a note
-FILLER_TOKENS = 50  # a longer note is linked, whatever a model holds of it; encouragement has seldom more
+FILLER_TOKENS = (
+    50  # a longer note is linked, whatever a model holds of it; encouragement has seldom more
+)
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
@@ -115,9 +117,10 @@ async def _describe(call: OpenCall, batch: Batch) -> Description:
             return await _describe(call, replace(batch, before=batch.before[1:]))
 
     def missing(reply: ConstructReply) -> str | None:
-        said = {item.id for item in reply.notes}
-        left = [name for name in notes if name not in said.union(map(bare, reply.filler))]
-        return f"there is no entry for {', '.join(left)}" if left else None
+        said = {item.id for item in reply.notes}.union(map(bare, reply.filler))
+        left = [name for name in notes if name not in said]
+        goes_on = reply.is_cut and len(left) < len(notes)  # the others are asked about next
+        return f"there is no entry for {', '.join(left)}" if left and not goes_on else None
 
     try:
         reply = await ask(
@@ -139,8 +142,12 @@ async def _describe(call: OpenCall, batch: Batch) -> Description:
     found = {note.id: _described(reply, name, note) for name, note in notes.items()}
     made = {note_id: one for note_id, one in found.items() if one is not None}
     call.runtime.usage.count("construct", dropped=_unknown(reply, notes))
-    left = {note.id: LEFT_OUT for note in batch.notes if note.id not in made}
-    return Description(described=made, failed=left)
+    left = [note for note in batch.notes if note.id not in made]
+    if reply.is_cut and made and left:
+        before = [*batch.before, *(note for note in batch.notes if note.id in made)]
+        rest = await describe(call, replace(batch, notes=left, before=before))
+        return Description(described=made) + rest
+    return Description(described=made, failed={note.id: LEFT_OUT for note in left})
 
 
 def _values(batch: Batch, alias: Mapping[str, str]) -> dict[str, str]:

@@ -179,6 +179,12 @@ async def _ask_all(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
     known = {offer.alias[note.id] for note in offer.batch}
     answered = {bare(item.id): item for item in reversed(reply.notes)}
     call.runtime.usage.count("evolve", dropped=len(set(answered) - known))
+    last = max(
+        (n for n, note in enumerate(offer.batch) if offer.alias[note.id] in answered), default=-1
+    )
+    rest = offer.batch[last + 1 :]
+    if reply.is_cut and 0 < len(rest) < len(offer.batch):
+        return answered | await _ask_all(call, offer.only(rest))
     return answered
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelReplyError
 from ..notes import storable
-from .replies import ConstructReply
+from .replies import ConstructReply, EvolveReply
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -34,8 +34,11 @@ _WRAPPERS = {"properties", "arguments", "parameters", "result", "response", "ans
 _MAX_WRAPPERS = 3
 
 _ALIAS = re.compile(r"\[?[a-z]+_?\d+\]?", re.IGNORECASE)
+_BEGINS_WITH_ALIAS = re.compile(
+    r"\W*(?:(?:note|id)\W+)?([a-z]\d+)\b", re.IGNORECASE
+)  # "note n1", "[n1]: Ann"
 _SEPARATOR = re.compile(r"[,;\n]")
-_EMPTY = {"", "none", "null", "n/a"}
+_EMPTY = {"", "none", "null", "n/a", "nan", "undefined"}
 _PLACEHOLDERS = {"…", "..."}  # of the example in the prompt
 _STRENGTHS = {
     "low": 0.25,
@@ -46,9 +49,8 @@ _STRENGTHS = {
     "strong": 0.75,
 }
 
-# The finished part of a truncated reply is used only if what is missing is noticed later: every note has
-# to be constructed, but a note that is absent from an `EvolveReply` counts as one with no changes.
-_PARTIAL_ALLOWED: tuple[type[BaseModel], ...] = (ConstructReply,)
+# Of a reply about several notes the finished part is used; what is missing is asked for again, by `is_cut`.
+_PARTIAL_ALLOWED = (ConstructReply, EvolveReply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,10 @@ def parse(text: str, reply: type[M]) -> M:
     """Return the reply in a model's answer.
 
     Reasoning, code fences and chatter are skipped, broken JSON is repaired, wrappers are removed, and
-    a single value stands for a list of one. Of several values that fit equally, the last is taken. A
+    a single value stands for a list of one. Several values about different notes are one reply; of others that fit
+    equally, the last is taken. An item of a list that cannot be read is left out, if there are others that can. A
     number of a reply is a share from 0 to 1: percentages and words ("high") are converted, other numbers
-    are clipped. Of a truncated `ConstructReply` the finished notes are kept.
+    are clipped. Of a truncated reply about several notes the finished ones are kept, and it says so (`is_cut`).
 
     Raises:
         ModelReplyError: Nothing in the answer fits. The message can be shown to the model.
@@ -99,11 +102,11 @@ def _candidates(values: list[_Json], reply: type[BaseModel]) -> list[tuple[dict[
 
 
 def _finished_part(result: M) -> M:
-    """Return a truncated reply without its last item, which may be incomplete."""
-    name = _list_field(type(result))
-    allowed = type(result) in _PARTIAL_ALLOWED
-    if name and allowed and len(getattr(result, name)) > 1:
-        return result.model_copy(update={name: getattr(result, name)[:-1]})
+    """Return a truncated reply without its last note, which may be incomplete."""
+    if isinstance(result, _PARTIAL_ALLOWED) and len(result.notes) > 1:
+        del result.notes[-1]
+        result.cut()
+        return result
     raise ModelReplyError("the answer breaks off before its end; reply again, more briefly")
 
 
@@ -132,13 +135,26 @@ def _json_values(text: str) -> list[_Json]:
     answer = _END_OF_REASONING.sub("", _REASONING.sub("", text))
     for whole in (text, answer):
         try:
-            value = json.loads(_FENCE.sub("", whole.strip()))
-            value = json.loads(value) if isinstance(value, str) else value  # encoded twice
+            value = _decode(_FENCE.sub("", whole.strip()))
+            value = _decode(value) if isinstance(value, str) else value  # encoded twice
         except (ValueError, RecursionError):
             continue
         return [_Json(value)] if isinstance(value, dict | list) else []
     values = [_loaded(part) for part in _bracketed(answer)]
     return [item for item in values if isinstance(item.value, dict | list) and item.value]
+
+
+def _decode(text: str) -> object:
+    """Return a JSON value, in which NaN is null, and the lists of a key that is given twice are one."""
+    return json.loads(text, parse_constant=lambda _: None, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        both = isinstance(value, list) and isinstance(made.get(key), list)
+        made[key] = [*made[key], *value] if both else value
+    return made
 
 
 def _bracketed(text: str) -> Iterator[str]:
@@ -156,7 +172,7 @@ def _bracketed(text: str) -> Iterator[str]:
 
 def _loaded(part: str) -> _Json:
     try:
-        return _Json(json.loads(part))
+        return _Json(_decode(part))
     except RecursionError:
         return _Json(None)
     except ValueError:
@@ -182,10 +198,18 @@ def _repaired(part: str) -> object:
 
 
 def _joined(values: list[_Json], reply: type[BaseModel]) -> Iterator[_Json]:
-    """Yield the list whose items the model wrote one after the other."""
+    """Yield the reply of which the model wrote the items, or parts about different notes, one after the other."""
     name = _list_field(reply)
-    if name and len(values) > 1 and all(_is_item(item.value, reply) for item in values):
-        yield _Json({name: [item.value for item in values]}, values[-1].truncated)
+    if not name or len(values) < 2:  # noqa: PLR2004 - one after the other
+        return
+    parts = [item.value for item in values]
+    if all(_is_item(part, reply) for part in parts):
+        parts = [{name: parts}]
+    if all(isinstance(part, dict) and isinstance(part.get(name), list) for part in parts):
+        joined = _object([pair for part in parts for pair in part.items()])
+        keys = {str(item.get(_item_key(reply))) for item in joined[name] if isinstance(item, dict)}
+        if len(keys) == len(joined[name]) and all(part[name] for part in parts):
+            yield _Json(joined, values[-1].truncated)
 
 
 def _shapes(value: object, reply: type[BaseModel], depth: int = 0) -> Iterator[dict[str, Any]]:
@@ -199,11 +223,13 @@ def _shapes(value: object, reply: type[BaseModel], depth: int = 0) -> Iterator[d
         return
     if not isinstance(value, dict):
         return
+    if name and name not in value and (rest := _without_aliased(value)) is not None:
+        yield {**rest, name: {key: inner for key, inner in value.items() if key not in rest}}
     yield value
     for key, inner in value.items() if depth < _MAX_WRAPPERS else ():
         if len(value) == 1 or key.lower() in {*_WRAPPERS, reply.__name__.lower()}:
             yield from _shapes(_decoded(inner), reply, depth + 1)
-    if name and (_is_item(value, reply) or _is_by_alias(value)):
+    if name and _is_item(value, reply):
         yield {name: value}
 
 
@@ -229,15 +255,25 @@ def _decoded(inner: object) -> object:
 
 
 def _is_item(value: object, reply: type[BaseModel]) -> bool:
+    return isinstance(value, dict) and _item_key(reply) in value
+
+
+def _item_key(reply: type[BaseModel]) -> str:
     item = _item_type(reply.model_fields[_list_field(reply) or ""].annotation)
-    return isinstance(value, dict) and item is not None and _key_field(item) in value
+    return _key_field(item) if item else ""
 
 
-def _is_by_alias(value: Mapping[str, Any]) -> bool:
-    """Return whether objects are keyed by the aliases of notes: `{"n1": {…}, "n2": {…}}`."""
-    return bool(value) and all(
-        _ALIAS.fullmatch(key) and isinstance(inner, dict) for key, inner in value.items()
-    )
+def _without_aliased(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the other values of an object that holds objects by the aliases of notes or by numbers; None if it does not.
+
+    It is `{"n1": {…}, "n2": {…}}`, or `{"0": {"id": "n1", …}}`.
+    """
+    rest = {
+        key: inner
+        for key, inner in value.items()
+        if not (isinstance(inner, dict) and (key.isdigit() or _ALIAS.fullmatch(key)))
+    }
+    return rest if len(rest) < len(value) else None
 
 
 def _list_field(model: type[BaseModel]) -> str | None:
@@ -289,24 +325,39 @@ def _items(value: object, model: type[BaseModel]) -> object:
     key = _key_field(model)
     if _is_empty(value):
         return []
-    if isinstance(value, dict):
-        by_alias = _is_by_alias(value)
-        value = [{key: name, **inner} for name, inner in value.items()] if by_alias else [value]
+    value = value.get("items", value) if isinstance(value, dict) else value  # the schema, filled in
+    value = [value] if isinstance(value, dict) else value
     if not isinstance(value, list):
         return value
-    objects = [{key: item} if isinstance(item, str) else item for item in value]
-    return [
-        _with_bare_alias(_tidy(item, model), key) if isinstance(item, dict) else item
-        for item in objects
-        if not (isinstance(item, dict) and key in item and item[key] is None)
-    ]
+    given = [one for item in value for one in _keyed(item, key)]
+    tidied = [_tidied(item, model, key) if isinstance(item, dict) else item for item in given]
+    readable = [item for item in tidied if _can_be_read(item, model)]
+    return readable or [item for item in tidied if item is not None]
 
 
-def _with_bare_alias(item: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return an item without the brackets round its alias, in which the prompt shows it."""
-    if isinstance(item.get(key), str):
-        item[key] = item[key].strip("[]()<># ")
-    return item
+def _keyed(item: object, key: str) -> list[Any]:
+    """Return an item of a list with its key, or several that an object holds by their keys."""
+    if isinstance(item, str) and _ALIAS.fullmatch(item.strip()):
+        return [{key: item}]
+    if isinstance(item, dict) and key not in item and _without_aliased(item) == {}:
+        return [{key: name, **inner} for name, inner in item.items()]
+    return [item]
+
+
+def _tidied(item: dict[str, Any], model: type[BaseModel], key: str) -> dict[str, Any] | None:
+    """Return an item, known by its alias alone; None if its key is null."""
+    tidied = _tidy(item, model)
+    if isinstance(tidied.get(key), str) and (found := _BEGINS_WITH_ALIAS.match(tidied[key])):
+        tidied[key] = found[1].lower()
+    return None if key in item and item[key] is None else tidied
+
+
+def _can_be_read(item: object, model: type[BaseModel]) -> bool:
+    try:
+        model.model_validate(item)
+    except ValidationError:
+        return False
+    return True
 
 
 def _is_empty(value: object) -> bool:
@@ -327,7 +378,7 @@ def _string(value: object) -> str | None:
         value = " ".join(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    if not isinstance(value, str) or value.strip() in _PLACEHOLDERS:
+    if not isinstance(value, str) or _is_empty(value) or value.strip() in _PLACEHOLDERS:
         return None
     return storable(value)
 

@@ -6,15 +6,27 @@ short name, since a model pays for each.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, WithJsonSchema, model_validator
 
 
 class Reply(BaseModel):
     """Base of all replies: unknown keys are ignored, text is stripped, and a field may be given by its full name."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, populate_by_name=True)
+
+    _is_cut: bool = PrivateAttr(default=False)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the answer broke off: nothing is known of what is not in the reply."""
+        return self._is_cut
+
+    def cut(self) -> Self:
+        """Return the reply, marked as the finished part of an answer that broke off."""
+        self._is_cut = True
+        return self
 
 
 def _short(name: str, description: str = "") -> Any:  # noqa: ANN401 - the default of a field of any type

@@ -181,7 +181,11 @@ KEPT: dict[str, tuple[str, BaseModel]] = {
     "yes and no for a decision": ('{"change": "no"}', ReviseReply(change=False)),
     "finished notes before the token limit": (
         f'{{"notes": [{ITEM}, {{"id": "n2", "context": "Bob ru',
-        ONE,
+        ConstructReply(notes=ONE.notes).cut(),
+    ),
+    "finished links before the token limit": (
+        '{"notes": [{"id": "n1", "links": []}, {"id": "n2", "updates": [{"to": "c1", "context": "A',
+        EvolveReply(notes=[NoteEvolution(id="n1")]).cut(),
     ),
     "a repeated answer that hits the token limit": (
         f'{{"notes": [{{"id": "n1"}}]}}\n{GOOD[:40]}',
@@ -224,8 +228,8 @@ REJECTED: dict[str, tuple[str, type[BaseModel], str]] = {
         "notes.0.id: Field required",
     ),
     "a text instead of a list": ('{"notes": "Ann paints."}', ConstructReply, "valid list"),
-    "an update cut by the token limit": (
-        '{"notes": [{"id": "n1", "links": []}, {"id": "n2", "updates": [{"to": "c1", "context": "A',
+    "the only update cut by the token limit": (
+        '{"notes": [{"id": "n2", "updates": [{"to": "c1", "context": "A',
         EvolveReply,
         "breaks off",
     ),
@@ -254,6 +258,101 @@ def test_what_cannot_be_used_is_an_error_with_a_reason(
     with pytest.raises(ModelReplyError, match=reason) as caught:
         parse(text, reply)
     assert len(str(caught.value)) < 300
+
+
+# Three notes of which a small model spoils the second, as people report it of local models with memories of other
+# makers: what is read of the others is what was written, and the second is read, or missing and asked for again.
+FIRST = '{"id": "n1", "c": "Ann paints.", "k": ["paint"], "t": ["art"]}'
+LAST = '{"id": "n3", "c": "Cid sails.", "k": ["sail"], "t": ["sea"]}'
+BOB = "Bob runs."
+
+
+def among(spoiled: str) -> str:
+    return f'{{"notes": [{FIRST}, {spoiled}, {LAST}]}}'
+
+
+SPOILED: dict[str, tuple[str, str | None]] = {  # the answer, and what is read of the second note
+    "quotes within a sentence": (
+        among('{"id": "n2", "c": "Bob said "go" to Ann."}'),
+        'Bob said "go" to Ann.',
+    ),
+    "a quote at the end": (
+        among('{"id": "n2", "c": "Bob reads "Dune"", "k": ["Dune"]}'),
+        'Bob reads "Dune"',
+    ),
+    "a quote that is not closed": (among('{"id": "n2", "c": "Bob runs., "k": ["run"]}'), BOB),
+    "single quotes and an apostrophe": (
+        among("{'id': 'n2', 'c': \"Bob's run.\", 'k': None}"),
+        "Bob's run.",
+    ),
+    "an escape that JSON does not know": (
+        among('{"id": "n2", "c": "Bob\\\'s run."}'),
+        "Bob's run.",
+    ),
+    "a line break and a tab": (among('{"id": "n2", "c": "Bob\n\truns."}'), "Bob\n\truns."),
+    "no commas between fields": (among('{"id": "n2" "c": "Bob runs." "k": ["run"]}'), BOB),
+    "no commas between notes": (
+        among('{"id": "n2", "c": "Bob runs."}').replace("}, {", "} {"),
+        BOB,
+    ),
+    "a trailing comma in each list": (
+        among('{"id": "n2", "c": "Bob runs.",}').replace("]", ",]"),
+        BOB,
+    ),
+    "a comment": (among('{"id": "n2", // the runner\n "c": "Bob runs."}'), BOB),
+    "a brace too few": (among('{"id": "n2", "c": "Bob runs.", "k": ["run"]'), BOB),
+    "a brace too many": (among('{"id": "n2", "c": "Bob runs.", "k": ["run"]}}'), BOB),
+    "a bracket too few": (among('{"id": "n2", "c": "Bob runs.", "k": ["run"}'), BOB),
+    "a key twice": (among('{"id": "n2", "c": "Bob walks.", "c": "Bob runs."}'), BOB),
+    "NaN for a sentence": (among('{"id": "n2", "c": NaN, "k": [NaN]}'), ""),
+    "undefined for a sentence": (among('{"id": "n2", "c": undefined}'), ""),
+    "an object for a sentence": (among('{"id": "n2", "c": {"text": "Bob runs."}}'), ""),
+    "the id as the key": (among('{"n2": {"c": "Bob runs."}}'), BOB),
+    "an id in words": (among('{"id": "note N2", "c": "Bob runs."}'), BOB),
+    "an id with the speaker": (among('{"id": "[n2]: Bob", "c": "Bob runs."}'), BOB),
+    "no id": (among('{"c": "Bob runs."}'), None),
+    "null as the id": (among('{"id": null, "c": "Bob runs."}'), None),
+    "an id under another name": (among('{"note_id": "n2", "c": "Bob runs."}'), None),
+    "a text for an object": (among('"n2: Bob runs."'), None),
+    "a list for an object": (among('["n2", "Bob runs."]'), None),
+    "a number for an object": (among("2"), None),
+    "null for an object": (among("null"), None),
+    "three dots": (among("..."), None),
+    "a comment that there are more": (f'{{"notes": [{FIRST}, // … and n2\n {LAST}]}}', None),
+    "a list in the list of another field": (
+        f'{{"notes": [{FIRST}, {LAST}, {{"filler": ["n2"]}}]}}',
+        None,
+    ),
+    "a list of each note": (f'{{"notes": [{FIRST}], "notes": [{LAST}]}}', None),
+    "an answer for each note": (f'{{"notes": [{FIRST}]}}\n{{"notes": [{LAST}]}}', None),
+    "a fence for each note": (
+        f'```json\n{{"notes": [{FIRST}]}}\n```\nAnd:\n```json\n{{"notes": [{LAST}]}}\n```',
+        None,
+    ),
+    "a numbered list": (f"1. {FIRST}\n2. {LAST}", None),
+    "notes by number": (f'{{"0": {FIRST}, "1": {LAST}}}', None),
+    "the schema, filled in below its items": (
+        f'{{"notes": {{"type": "array", "items": [{FIRST}, {LAST}]}}}}',
+        None,
+    ),
+    "a list of a list": (f"[[{FIRST}, {LAST}]]", None),
+    "the list as text": (json.dumps({"notes": f"[{FIRST}, {LAST}]"}), None),
+    "escaped quotes throughout": (f'{{"notes": [{FIRST}, {LAST}]}}'.replace('"', '\\"'), None),
+    "channels of thought": (
+        f'<|channel|>analysis<|message|>none? {{"notes": []}}<|end|><|channel|>final<|message|>[{FIRST}, {LAST}]',
+        None,
+    ),
+    "thoughts with braces": (f"My thinking:\n1. Read {{all notes}}\n\n[{FIRST}, {LAST}]", None),
+}
+
+
+@pytest.mark.parametrize(("answer", "second"), SPOILED.values(), ids=SPOILED)
+def test_what_a_small_model_spoils_is_one_note_and_not_the_batch(
+    answer: str, second: str | None
+) -> None:
+    read = {note.id: note.context for note in parse(answer, ConstructReply).notes}
+    expected = {"n1": "Ann paints.", "n2": second, "n3": "Cid sails."}
+    assert read == {name: text for name, text in expected.items() if text is not None}
 
 
 ENDLESS = {

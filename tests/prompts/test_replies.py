@@ -157,3 +157,21 @@ def test_only_notes_that_were_shown_are_linked(case):
         assert found == {first.id: ("related", reason) if reason else ("follows", "")}
         counted = memory.stats()["usage"]["evolve"]
         assert (counted["dropped"], counted.get("rejected_replies", 0)) == (dropped, rejected)
+
+
+def test_what_is_after_a_cut_in_an_answer_is_asked_about_next():
+    whole = [made("n1", "One."), made("n2", "Two."), made("n3", "Three.")]
+    cut = json.dumps({"notes": whole})[:-20]
+    linked = reply(
+        {"id": "n1"}, {"id": "n2", "links": [link("n1")]}, {"id": "n3", "links": [link("n1")]}
+    )
+    rest = reply({"id": "n3", "links": [link("n1", "same boat")]})
+    answers = {"construct": [cut, reply(made("n1", "Three."))], "evolve": [linked[:-20], rest]}
+    model = ScriptedModel(answers)
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        notes = memory.add_many(["one", "two", "three"], namespace=ANN)
+        assert [note.contexts[0].text for note in notes] == ["One.", "Two.", "Three."]
+        reasons = {target: made.reason for target, made in notes[2].links.items()}
+        assert reasons == {notes[0].id: "same boat"}
+        assert [len(request.inputs["notes"]) for request in model.requests] == [3, 1, 3, 1]
+        assert "rejected_replies" not in memory.stats()["usage"]["total"]
