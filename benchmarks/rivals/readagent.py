@@ -8,6 +8,7 @@ left when a conversation ends is its last page.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from pydantic import BaseModel, Field
@@ -61,11 +62,11 @@ class ReadAgent:
             return len(turns)
         fits = max(1, sum(count <= MOST_WORDS for count in words))
         labels = [end for end in range(1, fits + 1) if words[end - 1] >= LEAST_WORDS] or [fits]
-        lines = [
-            f"{transcript([turn])}{f' <{end}>' if end in labels else ''}"
+        marked = [
+            replace(turn, content=f"{turn.content} <{end}>") if end in labels else turn
             for end, turn in enumerate(turns[:fits], 1)
         ]
-        found = self._ask("readagent_pause", Pause, passage="\n".join(lines))
+        found = self._ask("readagent_pause", Pause, passage=transcript(marked))
         return found.pause if found and found.pause in labels else fits
 
     def recall(self, question: str) -> str:
