@@ -148,8 +148,11 @@ def figure(report: Values) -> Figure:
         reach = [[max(score["mean"] - score["low"], 0)], [max(score["high"] - score["mean"], 0)]]
         hue = HUES[number % len(HUES)]
         axes.errorbar(x, score["mean"], yerr=reach, fmt="o", color=hue, ms=6, lw=1, capsize=2)
-        axes.annotate(name, (x, score["mean"]), (6, 4), textcoords="offset points", color=INK)
+        place = (x, score["high"])
+        axes.annotate(name, place, (0, 4), textcoords="offset points", color=INK, ha="center")
     axes.set(xscale="log", xlabel="tokens a question, with its share of building (log)")
+    for axis in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+        axis(lambda value, _: f"{value:,.0f}" if f"{value:.0f}"[0] in "125" else "")
     axes.set(ylabel="F1, LoCoMo's own scoring (95 %)", ylim=(0, 1.02))
     axes.margins(x=0.18)
     return made
