@@ -200,7 +200,11 @@ def examine(
     spent = {"answer": Spent.total(one for _, one in replies.values())}
     if models.judge is not None:
         compared = {
-            (condition, n): (asked[condition, n][0], gold, one.text)
+            (condition, n): (
+                asked[condition, n][0],
+                f"{gold}\n{questions[n].rule}".strip(),
+                one.text,
+            )
             for (condition, n), one in given.items()
             if (gold := questions[n].gold) is not None
         }

@@ -40,6 +40,7 @@ class Question:
         adversarial: The wrong answer that a question of category 5 leads to; mostly it has no `answer`.
         after: The number of turns after which the question is asked; None is the end of the conversation.
         put: The question as a model is asked it, if not by the `text` that is searched for.
+        rule: What a judge is told beside the gold answer.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Question:
     adversarial: str | None = None
     after: int | None = None
     put: str | None = None
+    rule: str = ""
 
     @property
     def gold(self) -> str | None:

@@ -1,0 +1,208 @@
+r"""Measures recall of evidence on LongMemEval (Wu et al., 2024, arXiv 2410.10813) and, with --answer, what a chat model answers.
+
+Each question has a history of its own, in sessions of a user and an assistant; every turn becomes a note, and the question is
+asked on its day. `longmemeval_s.json`, `longmemeval_m.json` and `longmemeval_oracle.json` are the user's own, a list of
+
+    {"question_id", "question_type", "question", "answer", "question_date": "2023/05/30 (Tue) 23:40",
+     "haystack_session_ids": [id, …], "haystack_dates": [date, …], "answer_session_ids": [id, …],
+     "haystack_sessions": [[{"role": "user", "content": "…", "has_answer": true}, …], …]}
+
+where an id that ends in `_abs` is of a question that has no answer. This has not been run on the published files yet.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from amem_integrations import NoteInput
+from amem_integrations.errors import InvalidInputError
+from amem_integrations.filters import check_count
+
+from . import plots, report
+from .command import measure, numbers, parser_of, prices, run
+from .data import AS_IT_STANDS, Conversation, Question, Result, checked
+from .report import Report, Table, Values
+from .scoring import score
+from .statistics import estimate
+from .systems import Settings
+
+CAUTION = "This has not been run on the published files yet, but on a small sample in their form."
+ABSTENTION = "abstention"
+# What a judge is told beside the right answer, after the authors' prompts by type.
+RULES = {
+    ABSTENTION: "There is no answer in the history: it is correct to say so, or that something is not known.",
+    "temporal-reasoning": "A count of days, weeks or months that is off by one is correct.",
+    "knowledge-update": "An answer that also tells what was true before is correct, if it has what is true now.",
+    "single-session-preference": "This describes what a good answer takes into account: it is correct if it recalls and uses it.",
+}
+_DATE = re.compile(r"(\d{4})/(\d\d)/(\d\d)\s*(?:\(\w+\))?\s*(\d\d):(\d\d)")
+
+
+class _Turn(BaseModel):
+    role: str
+    content: str
+    has_answer: bool = False
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    question_id: str
+    question_type: str
+    question: str
+    answer: str
+    question_date: str
+    haystack_session_ids: list[str]
+    haystack_dates: list[str]
+    haystack_sessions: list[list[_Turn]]
+    answer_session_ids: list[str] = []
+
+
+_FILE = TypeAdapter(Annotated[list[_Asked], Field(min_length=1)])
+
+
+def load(path: Path) -> dict[str, list[Conversation]]:
+    """Return the questions of a file by type (`abstention` is one), each with its history; a wrong form is an `InvalidInputError`."""
+    with checked(f"{str(path)!r} is not in the form of LongMemEval"):
+        every = _FILE.validate_json(path.read_bytes())
+    found: dict[str, list[Conversation]] = {}
+    for one in every:
+        kind = ABSTENTION if one.question_id.endswith("_abs") else one.question_type
+        found.setdefault(kind, []).append(_conversation(one, RULES.get(kind, "")))
+    return found
+
+
+def _conversation(one: _Asked, rule: str) -> Conversation:
+    if not len(one.haystack_sessions) == len(one.haystack_dates) == len(one.haystack_session_ids):
+        raise InvalidInputError(
+            f"question {one.question_id!r} has sessions without a date or an id"
+        )
+    sessions = zip(one.haystack_session_ids, one.haystack_dates, one.haystack_sessions, strict=True)
+    turns, evidence = [], set()
+    for session, date, said in sorted(sessions, key=lambda part: parse_date(part[1])):
+        for number, turn in enumerate(said):
+            key, text = f"{session}#{number}", turn.content.strip()
+            if text:
+                at = parse_date(date)
+                turns.append(
+                    NoteInput(content=text, at=at, key=key, thread=session, speaker=turn.role)
+                )
+                evidence |= {key} if turn.has_answer else set()
+    question = Question(
+        text=one.question,
+        put=f"Today is {one.question_date}. {one.question}",
+        category=AS_IT_STANDS,
+        answer=one.answer,
+        evidence=frozenset(evidence),
+        rule=rule,
+    )
+    return Conversation(
+        id=one.question_id, turns=tuple(turns), questions=(question,), dataset="longmemeval"
+    )
+
+
+def parse_date(text: str) -> datetime:
+    """Return the time that a text such as `2023/05/30 (Tue) 23:40` stands for, taken as UTC."""
+    try:
+        year, month, day, hour, minute = map(int, _DATE.fullmatch(text.strip()).groups())  # type: ignore[union-attr]
+        return datetime(year, month, day, hour, minute, tzinfo=UTC)
+    except (AttributeError, ValueError) as error:
+        raise InvalidInputError(
+            f"date {text!r} is not written as '2023/05/30 (Tue) 23:40'"
+        ) from error
+
+
+def figures(results: Sequence[Result], ks: Sequence[int], scores: Mapping[str, Any]) -> Report:
+    """Return recall of evidence by turn and by session, and answers by F1 and by a judge, each with its interval."""
+    pairs = [
+        (one.found["amem"], one.question.evidence)
+        for result in results
+        for one in result.outcomes
+        if one.question.evidence
+    ]
+    found: Report = {"questions": len(results), "with_evidence": len(pairs)}
+    for k in ks:
+        found[f"turns@{k}"] = estimate([report.recall(ids, due, k) for ids, due in pairs])
+        found[f"sessions@{k}"] = estimate(
+            [report.recall(_sessions(ids), _sessions(due), k) for ids, due in pairs]
+        )
+    if scores:
+        given = [one for result in results for some in result.answers.values() for one in some]
+        judged = [None if one.correct is None else float(one.correct) for one in given]
+        found["accuracy"] = estimate(judged)
+        found["f1"] = estimate([scores[result.conversation] for result in results])
+    return found
+
+
+def _sessions(ids: Sequence[str] | frozenset[str]) -> list[str]:
+    """Return the sessions of turns, each once, in the order of the first of their turns."""
+    return list(dict.fromkeys(one.rpartition("#")[0] for one in ids))
+
+
+def tables(made: Values) -> Iterator[Table]:
+    """Yield the tables of `longmemeval.json`."""
+    yield Table(
+        f"{made['caution']} Share of the evidence among the first k turns, and of its sessions among the first k sessions of "
+        "these hits; answers by a judge, who is told what counts for the type, and by F1; 95 % bootstrap intervals",
+        [{"type": kind, **one} for kind, one in made["by_type"].items()],
+    )
+    yield from report.cost_tables(made)
+
+
+def _parser() -> ArgumentParser:
+    parser = parser_of("benchmarks.longmemeval", __doc__ or "", "5,10,20")
+    add = parser.add_argument
+    add("--answer", action="store_true", help="have a chat model answer (needs --model)")
+    add("--questions", type=int, help="only so many questions of each type, from the first")
+    return parser
+
+
+def _longmemeval(given: Namespace) -> None:
+    ks, prices_of = numbers(given.k), prices(given)
+    if given.questions is not None:
+        check_count("questions", given.questions)
+    by_type = {kind: some[: given.questions] for kind, some in load(given.dataset).items()}
+    settings = Settings(
+        ks=ks,
+        answer_ks=ks[-1:] if given.answer else (),
+        concurrency=given.concurrency,
+        build_concurrency=given.build_concurrency,
+    )
+    asked = [one for some in by_type.values() for one in some]
+    results, described, embedder = measure(given, settings, asked, {"questions": given.questions})
+    answered = [(one, *some) for one in results for some in one.answers.values()]
+    marks = score(
+        [(one.outcomes[0].question, answer.text) for one, answer in answered], embedder=embedder
+    )
+    pairs = zip(answered, marks, strict=True)
+    scores = {one.conversation: mark.official["f1"] for (one, _), mark in pairs}
+    kinds = {one.id: kind for kind, some in by_type.items() for one in some}
+    groups = {kind: [one for one in results if kinds[one.conversation] == kind] for kind in by_type}
+    made = {
+        "caution": CAUTION,
+        "by_type": {
+            kind: figures(some, ks, scores) for kind, some in {"all": results, **groups}.items()
+        },
+        "builds": report.builds(results),
+        "costs": report.costs(results, prices_of),
+        "latency_ms": report.latency(results),
+        "settings": described,
+    }
+    shown = {f"turns@{ks[-1]}": {kind: one[f"turns@{ks[-1]}"] for kind, one in made["by_type"].items()}}  # fmt: skip
+    plot = {"recall": plots.bars(shown, "share, over questions")}
+    report.write(given.out, "longmemeval", made, tables(made), plot, as_json=given.json)
+
+
+main = partial(run, _parser, _longmemeval)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""`python -m benchmarks.longmemeval`, on a small sample of our own in the published form."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchmarks import longmemeval
+from benchmarks.longmemeval import ABSTENTION, RULES, load
+
+TINY = Path(__file__).with_name("tiny_longmemeval.json")
+
+
+def test_each_question_has_its_own_history_in_the_order_of_its_days():
+    by_type = load(TINY)
+    assert list(by_type) == ["single-session-user", "knowledge-update", ABSTENTION]
+    (first,) = by_type["single-session-user"]
+    assert [turn.key for turn in first.turns] == [
+        "s1#0",
+        "s1#1",
+        "s2#0",
+        "s2#1",
+    ]  # not the empty one
+    assert first.turns[0].at == datetime(2023, 5, 20, 2, 21, tzinfo=UTC)
+    assert (first.turns[0].thread, first.turns[1].speaker) == ("s1", "assistant")
+    (question,) = first.questions
+    assert question.evidence == {"s1#0"}
+    assert question.put == "Today is 2023/05/30 (Tue) 23:40. What is the name of my kestrel?"
+    (update,), (absent,) = by_type["knowledge-update"], by_type[ABSTENTION]
+    assert (update.questions[0].gold, update.questions[0].rule) == ("7", RULES["knowledge-update"])
+    assert (absent.questions[0].evidence, absent.questions[0].rule) == (frozenset(), RULES[ABSTENTION])  # fmt: skip
+
+
+def run(out: Path, *more: str, file: Path = TINY) -> int:
+    return longmemeval.main(
+        [str(file), "--out", str(out), "--embedder", "hash", "--k", "1,2", *more]
+    )
+
+
+@pytest.mark.enable_socket
+def test_recall_of_turns_and_sessions_and_answers_stand_by_type(openai_server, tmp_path):
+    def reply(payload):
+        prompt = payload["messages"][-1]["content"]
+        correct = "Answer to compare: 7" in prompt and RULES["knowledge-update"] in prompt
+        answer = "7" if "hens do I have" in prompt else "Bella"
+        return json.dumps({"answer": answer, "correct": correct})
+
+    openai_server.answer = reply
+    more = ["--answer", "--model", "m", "--judge", "j", "--rule-notes"]
+    assert run(tmp_path, *more, "--base-url", openai_server.base_url) == 0
+    report = json.loads((tmp_path / "longmemeval.json").read_text(encoding="utf-8"))
+    found = report["by_type"]
+    assert list(found) == ["all", "single-session-user", "knowledge-update", ABSTENTION]
+    assert (found["all"]["questions"], found["all"]["with_evidence"]) == (3, 2)
+    assert found["single-session-user"]["turns@1"]["mean"] == 1.0
+    assert found["knowledge-update"]["turns@1"]["mean"] == 0.5  # one of two
+    assert found["knowledge-update"]["sessions@2"]["mean"] == 1.0
+    assert found[ABSTENTION]["turns@1"]["mean"] is None
+    assert [one["accuracy"]["mean"] for one in found.values()] == [0.3333, 0.0, 1.0, 0.0]
+    assert found["knowledge-update"]["f1"]["mean"] == 1.0
+    assert report["caution"] in (tmp_path / "longmemeval.md").read_text(encoding="utf-8")
+    asked = len(openai_server.requests)
+    assert run(tmp_path, *more, "--base-url", openai_server.base_url, "--questions", "1") == 0
+    assert len(openai_server.requests) == asked
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"question_date": 3, "haystack_dates": ["30 May"]}, "sessions without a date"),
+        ({"haystack_dates": ["30 May", "31 May"]}, "'30 May' is not written as"),
+        ({"haystack_sessions": "none"}, "not in the form of LongMemEval"),
+    ],
+)
+def test_a_file_of_another_form_is_one_line_of_an_error(tmp_path, capsys, change, said):
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps([json.loads(TINY.read_text(encoding="utf-8"))[0] | change]), encoding="utf-8")  # fmt: skip
+    assert run(tmp_path, file=other) == 1
+    assert said in capsys.readouterr().err
