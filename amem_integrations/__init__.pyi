@@ -40,4 +40,6 @@ from .providers.minilm import MiniLmEmbedder as MiniLmEmbedder
 from .providers.openai import OpenAIChatModel as OpenAIChatModel
 from .providers.openai import OpenAIEmbedder as OpenAIEmbedder
 from .providers.rules import RuleModel as RuleModel
-from .providers.sentence_transformers import SentenceTransformerEmbedder as SentenceTransformerEmbedder
+from .providers.sentence_transformers import (
+    SentenceTransformerEmbedder as SentenceTransformerEmbedder,
+)
