@@ -15,25 +15,25 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from amem_integrations import NoteInput
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.filters import check_count
+from amem_integrations.ports import Embedder
 
 from . import plots, report
 from .command import measure, numbers, parser_of, prices, run
 from .data import AS_IT_STANDS, Conversation, Question, Result, checked
 from .report import Report, Table, Values
-from .scoring import score
 from .statistics import estimate
-from .systems import Settings
+from .systems import MAIN, Settings
 
 CAUTION = "This has not been run on the published files yet, but on a small sample in their form."
 ABSTENTION = "abstention"
@@ -121,29 +121,22 @@ def parse_date(text: str) -> datetime:
         ) from error
 
 
-def figures(results: Sequence[Result], ks: Sequence[int], scores: Mapping[str, Any]) -> Report:
+def figures(results: Sequence[Result], ks: Sequence[int], embedder: Embedder) -> Report:
     """Return recall of evidence by turn and by session, and answers by F1 and by a judge, each with its interval."""
-    pairs = [
-        (one.found["amem"], one.question.evidence)
-        for result in results
-        for one in result.outcomes
-        if one.question.evidence
-    ]
+    outcomes = [one for result in results for one in result.outcomes if one.question.evidence]
+    pairs = [(one.found[MAIN], one.question.evidence) for one in outcomes]
+    ends = [(_sessions(ids), _sessions(due)) for ids, due in pairs]
     found: Report = {"questions": len(results), "with_evidence": len(pairs)}
     for k in ks:
-        found[f"turns@{k}"] = estimate([report.recall(ids, due, k) for ids, due in pairs])
-        found[f"sessions@{k}"] = estimate(
-            [report.recall(_sessions(ids), _sessions(due), k) for ids, due in pairs]
-        )
-    if scores:
-        given = [one for result in results for some in result.answers.values() for one in some]
-        judged = [None if one.correct is None else float(one.correct) for one in given]
-        found["accuracy"] = estimate(judged)
-        found["f1"] = estimate([scores[result.conversation] for result in results])
+        for name, some in ("turns", pairs), ("sessions", ends):
+            found[f"{name}@{k}"] = estimate([report.recall(*one, k) for one in some])
+    for given in report.scored(results, embedder).values():
+        for name in ("judge", "f1"):
+            found[name] = estimate([one.scores.get(f"official@{name}") for one in given])
     return found
 
 
-def _sessions(ids: Sequence[str] | frozenset[str]) -> list[str]:
+def _sessions(ids: Iterable[str]) -> list[str]:
     """Return the sessions of turns, each once, in the order of the first of their turns."""
     return list(dict.fromkeys(one.rpartition("#")[0] for one in ids))
 
@@ -179,18 +172,12 @@ def _longmemeval(given: Namespace) -> None:
     )
     asked = [one for some in by_type.values() for one in some]
     results, described, embedder = measure(given, settings, asked, {"questions": given.questions})
-    answered = [(one, *some) for one in results for some in one.answers.values()]
-    marks = score(
-        [(one.outcomes[0].question, answer.text) for one, answer in answered], embedder=embedder
-    )
-    pairs = zip(answered, marks, strict=True)
-    scores = {one.conversation: mark.official["f1"] for (one, _), mark in pairs}
     kinds = {one.id: kind for kind, some in by_type.items() for one in some}
     groups = {kind: [one for one in results if kinds[one.conversation] == kind] for kind in by_type}
     made = {
         "caution": CAUTION,
         "by_type": {
-            kind: figures(some, ks, scores) for kind, some in {"all": results, **groups}.items()
+            kind: figures(some, ks, embedder) for kind, some in {"all": results, **groups}.items()
         },
         "builds": report.builds(results),
         "costs": report.costs(results, prices_of),

@@ -27,9 +27,10 @@ class LangMem:
 
     def add(self, turns: list[dict]) -> None:
         """Remember turns, session by session."""
-        for _, session in itertools.groupby(turns, key=lambda turn: turn["session"]):
+        for _, session in itertools.groupby(turns, key=lambda turn: turn["thread"]):
             said = [
-                f"[{(turn['at'] or '')[:10]}] {turn['speaker']}: {turn['text']}" for turn in session
+                f"[{(turn['at'] or '')[:10]}] {turn['speaker']}: {turn['content']}"
+                for turn in session
             ]
             self.manager.invoke({"messages": [{"role": "user", "content": text} for text in said]})
 

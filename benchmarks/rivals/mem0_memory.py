@@ -32,9 +32,10 @@ class Mem0:
 
     def add(self, turns: list[dict]) -> None:
         """Remember turns, session by session."""
-        for _, session in itertools.groupby(turns, key=lambda turn: turn["session"]):
+        for _, session in itertools.groupby(turns, key=lambda turn: turn["thread"]):
             said = [
-                f"[{(turn['at'] or '')[:10]}] {turn['speaker']}: {turn['text']}" for turn in session
+                f"[{(turn['at'] or '')[:10]}] {turn['speaker']}: {turn['content']}"
+                for turn in session
             ]
             self.memory.add([{"role": "user", "content": text} for text in said], user_id=WHO)
 

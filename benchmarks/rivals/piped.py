@@ -27,6 +27,7 @@ from ..cache import key_of
 from ..data import Spent
 from .base import Workshop
 
+TOLD = ("key", "thread", "speaker", "content", "at")
 OPENAI, TIMEOUT_S = "https://api.openai.com/v1", 600.0
 
 
@@ -56,13 +57,8 @@ class Piped:
 
     def add(self, turns: Sequence[NoteInput]) -> None:
         """Tell the memory turns."""
-        self._tell("add", [
-            {
-                "id": turn.key, "session": turn.thread, "speaker": turn.speaker, "text": turn.content,
-                "at": turn.at.isoformat() if turn.at else None,
-            }
-            for turn in turns
-        ])  # fmt: skip
+        said = ({name: getattr(turn, name) for name in TOLD} for turn in turns)
+        self._tell("add", [{**one, "at": one["at"] and one["at"].isoformat()} for one in said])
 
     def recall(self, question: str) -> str:
         """Return what the memory says to a question."""
@@ -99,10 +95,8 @@ def _endpoint(workshop: Workshop, served: Served) -> ThreadingHTTPServer:
         key, kept = key_of(served.identity, body), workshop.kept
         known = kept.get([key]) if kept else {}
         if not known:
-            headers = {
-                "Content-Type": "application/json",
-                "Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}",
-            }
+            bearer = f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}"
+            headers = {"Content-Type": "application/json", "Authorization": bearer}
             address = f"{(served.address or OPENAI).rstrip('/')}/chat/completions"
             request = Request(address, json.dumps(body).encode(), headers)  # noqa: S310 - the user's own address
             with urlopen(request, timeout=TIMEOUT_S) as reply:  # noqa: S310

@@ -21,9 +21,9 @@ class Shouting:
     def add(self, turns: list[dict]) -> None:
         print("this is not an answer")
         for turn in turns:
-            (row,) = post("embeddings", model="any", input=turn["text"])["data"]
+            (row,) = post("embeddings", model="any", input=turn["content"])["data"]
             assert len(row["embedding"]) == int(os.environ["AMEM_DIMENSIONS"])
-            self.lines.append(f"{turn['at'][:10]} {turn['speaker']}: {turn['text'].upper()}")
+            self.lines.append(f"{turn['at'][:10]} {turn['speaker']}: {turn['content'].upper()}")
         said = [{"role": "user", "content": f"Note down {self.lines[-1]}"}]
         post("chat/completions", model="any", messages=said)
 

@@ -57,7 +57,7 @@ def test_recall_of_turns_and_sessions_and_answers_stand_by_type(openai_server, t
     assert found["knowledge-update"]["turns@1"]["mean"] == 0.5  # one of two
     assert found["knowledge-update"]["sessions@2"]["mean"] == 1.0
     assert found[ABSTENTION]["turns@1"]["mean"] is None
-    assert [one["accuracy"]["mean"] for one in found.values()] == [0.3333, 0.0, 1.0, 0.0]
+    assert [one["judge"]["mean"] for one in found.values()] == [0.3333, 0.0, 1.0, 0.0]
     assert found["knowledge-update"]["f1"]["mean"] == 1.0
     assert report["caution"] in (tmp_path / "longmemeval.md").read_text(encoding="utf-8")
     asked = len(openai_server.requests)

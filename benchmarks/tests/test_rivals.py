@@ -241,9 +241,11 @@ def test_a_memory_whose_process_dies_or_has_no_file_is_an_error():
         Piped(shop, system="nowhere.py:X", **more)
 
 
-def test_ranks_are_means_over_columns_and_an_order_is_claimed_only_where_it_is_sure():
-    columns = {"1 f1": {"a": 0.5, "b": 0.5, "c": 0.1}, "1 bleu1": {"a": 0.2, "b": 0.3, "c": 0.1}}
+def test_ranks_are_those_of_the_paper_and_an_order_is_claimed_only_where_it_is_sure():
+    columns = {"1 f1": {"a": 0.5, "b": 0.5, "c": 0.1}, "2 f1": {"a": 0.2, "b": 0.3, "c": 0.1}}
     assert table.ranks(columns) == {"a": 1.75, "b": 1.25, "c": 3.0}
+    paper = {f"{n} f1": {name: row[2 * n] for name, row in table.PAPER.items()} for n in range(5)}
+    assert list(table.ranks(paper).values()) == [2.4, 4.2, 4.8, 2.4, 1.2]  # as printed
     gain = {"difference": 0.1, "low": -0.01, "high": 0.2}
     for bounds, so in ((-0.01, 0.2), "no order"), ((0.01, 0.2), "ours"), ((-0.3, -0.1), "dense"):
         found = {"official": {"f1": {**gain, "low": bounds[0], "high": bounds[1]}}}
