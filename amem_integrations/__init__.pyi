@@ -17,7 +17,7 @@ from .errors import StoreError as StoreError
 from .errors import StoreFullError as StoreFullError
 from .errors import StoreLockedError as StoreLockedError
 from .errors import StoreUnavailableError as StoreUnavailableError
-from .forms import Profile as Profile
+from .flows.forms import Profile as Profile
 from .memory import AgenticMemory as AgenticMemory
 from .notes import Change as Change
 from .notes import ContextEntry as ContextEntry
@@ -40,6 +40,4 @@ from .providers.minilm import MiniLmEmbedder as MiniLmEmbedder
 from .providers.openai import OpenAIChatModel as OpenAIChatModel
 from .providers.openai import OpenAIEmbedder as OpenAIEmbedder
 from .providers.rules import RuleModel as RuleModel
-from .providers.sentence_transformers import (
-    SentenceTransformerEmbedder as SentenceTransformerEmbedder,
-)
+from .providers.sentence_transformers import SentenceTransformerEmbedder as SentenceTransformerEmbedder  # fmt: skip

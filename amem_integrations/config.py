@@ -33,6 +33,25 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cosines:
+    """The least cosines that count, by one embedder; `thresholds` finds them on pairs of texts.
+
+    Attributes:
+        relevance: Of a question and a note that has to do with the question.
+        gate: Of a note and a sentence that another note adds to it.
+        repeats: Of two contents that say the same, if no word tells them apart; 1: only equal texts do.
+    """
+
+    relevance: float
+    gate: float
+    repeats: float = 1.0
+
+
+MINILM = Cosines(relevance=0.21, gate=0.50, repeats=0.96)
+MEASURED: Mapping[str, Cosines] = {"sentence-transformers/all-MiniLM-L6-v2": MINILM}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryConfig:
     """How notes are made, linked and evolved.
 

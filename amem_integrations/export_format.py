@@ -30,6 +30,7 @@ from .plans import adapter_of
 from .stored_note import Earlier, StoredNote
 
 FORMAT, VERSION = "amem-integrations", 2
+MAX_HEADER = 100_000  # characters of the first line
 MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
 REPEATS = 64  # how often the same words may have been said anew
 # Fields of a note that the user gave; the others are made of them and of the decisions.
@@ -114,6 +115,16 @@ def read(path: str | PathLike[str], namespace: Namespace | None) -> Iterator[Beg
         yield value
     if not space:
         raise _no_export(path)
+
+
+def is_export(path: Path) -> bool:
+    """Return whether a file begins as an export does."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        try:
+            first = json.loads(file.readline(MAX_HEADER))
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(first, dict) and first.get("format") == FORMAT
 
 
 def counts(path: str | PathLike[str]) -> dict[Namespace, int]:

@@ -19,7 +19,15 @@ from .embedding import WITHOUT_EMBEDDER
 from .errors import ConfigurationError
 from .ids import clock
 from .notes import Namespace, check_namespace
-from .opening import Location, blocking, open_embedder, open_model, open_store
+from .opening import (
+    Location,
+    UnloadedEmbedder,
+    blocking,
+    open_as_made,
+    open_embedder,
+    open_model,
+    open_store,
+)
 from .ports import ChatModel, Embedder, Store
 from .progress import Progress, reporter
 from .reindex import rebuild
@@ -101,16 +109,16 @@ class AgenticMemory:
     remember_turn, aremember_turn = both_methods(flows.turn.remember_turn)
     evolve_turn, aevolve_turn = both_methods(flows.turn.evolve_turn)
 
-    fill, afill = both_methods(flows.fill.fill)
-    profile, aprofile = both_methods(flows.fill.profile)
+    fill, afill = both_methods(flows.forms.fill)
+    profile, aprofile = both_methods(flows.forms.profile)
 
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
     proposals = sync_method(flows.review.proposals)
     approve, reject = sync_method(flows.review.approve), sync_method(flows.review.reject)
 
-    namespaces, stats = sync_method(flows.admin.namespaces), sync_method(flows.admin.stats)
-    info, graph = sync_method(flows.admin.info), sync_method(flows.admin.graph)
-    usage = sync_method(flows.usage.usage)
+    namespaces, stats = sync_method(flows.overview.namespaces), sync_method(flows.overview.stats)
+    info, graph = sync_method(flows.overview.info), sync_method(flows.overview.graph)
+    usage = sync_method(flows.overview.usage)
 
     export, import_ = sync_method(flows.transfer.export), sync_method(flows.transfer.import_)
 
@@ -192,6 +200,14 @@ class AgenticMemory:
         memory._worker = Worker(memory._evolve_pending)
         memory._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
         return memory
+
+    @classmethod
+    def _as_made(cls, place: Location) -> Self:
+        """Return the memory at a place as it was made, without its embedder; raise `StoreError` if there is none."""
+        if place.is_folder:
+            place.description()
+        store, name, dimensions = open_as_made(place)
+        return cls._over(store, UnloadedEmbedder(name, dimensions))
 
     @property
     def embedder(self) -> Embedder:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from inspect import Parameter, iscoroutinefunction, signature
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from .errors import ConfigurationError
+from .errors import ConfigurationError, StoreError, StoreUnavailableError
 from .ports import ChatModel, Embedder, Store
+from .runtime import resolve, run
+
+if TYPE_CHECKING:
+    from .stores.sidecar import Sidecar
 
 T = TypeVar("T")
 
@@ -78,6 +84,48 @@ class Location:
         """Whether that is a server."""
         return "://" in self.path
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the collection."""
+        return Path(self.path) / self.collection
+
+    def description(self) -> Sidecar:
+        """Return what a folder says about the memory in it.
+
+        Raises:
+            StoreError: There is no memory, or what it says cannot be read.
+        """
+        from .stores.folder import settle  # noqa: PLC0415
+        from .stores.sidecar import Sidecar  # noqa: PLC0415
+
+        settle(self.folder)  # completes a `reindex` that was interrupted at its very end
+        if not self.folder.exists():
+            raise StoreError(
+                f"there is no memory in {self.folder}; `AgenticMemory.open` or `amem add` makes one"
+            )
+        return Sidecar.read(self.folder / "amem.json")
+
+    def made_with(self, *, required: bool = True) -> str | None:
+        """Return the name of the embedder that the memory was made with; None if there is none and none is required.
+
+        Raises:
+            StoreError: There is no memory and one is `required`, or it cannot be opened.
+        """
+        try:
+            if self.is_folder:
+                return self.description().embedder
+            store, name, _ = open_as_made(self)
+            run(resolve(store.close()))
+        except StoreUnavailableError:
+            raise
+        except (
+            StoreError
+        ):  # there is none; if one on a server cannot be opened, opening it says why
+            if required or (self.is_folder and self.folder.exists()):
+                raise
+            return None
+        return name
+
 
 def open_store(location: Location, *, embedder: str, dimensions: int) -> Store:
     """Return the store that a location stands for, for vectors of an embedder.
@@ -135,6 +183,22 @@ def _check_options(location: Location, *takers: type) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class UnloadedEmbedder:
+    """Stands in for the embedder in commands that only read, so that none has to be loaded."""
+
+    name: str
+    dimensions: int
+
+    def embed_documents(self, texts: object) -> Any:  # noqa: ANN401 - nothing is returned
+        """Raise a `ConfigurationError`."""
+        raise ConfigurationError(
+            f"cannot embed {texts!r:.60}: {self.name!r} is not loaded; open the memory with its embedder"
+        )
+
+    embed_query = embed_documents
+
+
 def open_embedder(embedder: Embedder | None) -> Embedder:
     """Return the embedder, or all-MiniLM-L6-v2.
 
@@ -148,6 +212,45 @@ def open_embedder(embedder: Embedder | None) -> Embedder:
         return MiniLmEmbedder()
     _check_port("embedder", embedder, "embed_documents", "Embedder")
     return embedder
+
+
+def embedder_named(name: str | None, base_url: str | None) -> Embedder:
+    """Return the embedder that a name stands for; without a name all-MiniLM-L6-v2.
+
+    Raises:
+        MissingExtraError: A package that the embedder needs is not installed.
+        ConfigurationError: The embedder cannot be loaded.
+    """
+    from . import providers  # noqa: PLC0415 - each is imported when it is used
+    from .providers.minilm import DEFAULT_MODEL  # noqa: PLC0415
+
+    kind, _, model = (name or "").partition(":")
+    if kind == "openai" and model:
+        return providers.OpenAIEmbedder(model, base_url=base_url)
+    if kind == "fastembed" and model:
+        return providers.FastEmbedEmbedder(model)
+    if kind == "python" and model:
+        return _python_embedder(model)
+    if name == "hash":  # knows words only
+        from .testing import HashEmbedder  # noqa: PLC0415
+
+        return HashEmbedder(256)
+    if name in (None, DEFAULT_MODEL) or find_spec("sentence_transformers") is None:
+        return providers.MiniLmEmbedder(name or DEFAULT_MODEL)
+    return providers.SentenceTransformerEmbedder(str(name))
+
+
+def _python_embedder(path: str) -> Embedder:
+    """Return what `module:name` stands for: an embedder, or a function that makes one."""
+    module, _, attribute = path.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"--embedder python:{path}: {error}; name an embedder, or a function that makes one, as "
+            "python:package.module:name"
+        ) from error
+    return open_embedder(found if hasattr(found, "embed_documents") else found())
 
 
 def open_model(model: ChatModel | None) -> ChatModel:

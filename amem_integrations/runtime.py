@@ -25,8 +25,7 @@ from hashlib import blake2b
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .budget import Budget
-from .config import MemoryConfig
-from .embedder_table import Cosines
+from .config import Cosines, MemoryConfig
 from .errors import AmemError, ConfigurationError
 from .notes import Namespace, Note, NoteInput
 from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, Store

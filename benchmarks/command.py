@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from amem_integrations.cli.options import make_embedder
-from amem_integrations.cli.terminal import progress
+from amem_integrations.cli.app import progress
 from amem_integrations.errors import AmemError, InvalidInputError
+from amem_integrations.opening import embedder_named
 from amem_integrations.ports import Embedder
 
 from .answering import ADDRESSES, Models, Served, prompt_text
@@ -133,7 +133,7 @@ def measure(
         answerer=named.get("model") if settings.answer_ks else None,
         judge=named.get("judge"),
     )
-    embedder = make_embedder(given.embedder, None)
+    embedder = embedder_named(given.embedder, None)
     given.out.mkdir(parents=True, exist_ok=True)  # before anything is paid for
     with progress() as show:
         found = evaluate(

@@ -30,7 +30,7 @@ from ..follow_up import WINDOW
 from ..ids import clock
 from ..notes import check_namespace
 from ..plans import HELD
-from ..providers._reading import Prefixes, Truncation
+from ..providers.embedders import Prefixes, Truncation
 from .background import Background
 from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import log
 
 from .. import ranking, repetition, texts
-from ..embedder_table import MEASURED
+from ..config import MEASURED
 from ..embedding import embed, embed_if_possible
 from ..fetch import get
 from ..filters import Condition

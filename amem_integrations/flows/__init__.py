@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from . import (
     add,
-    admin,
     edit,
     embed,
     evolve,
-    fill,
+    forms,
     history,
+    overview,
     read,
     recall,
     resume,
@@ -17,11 +17,10 @@ from . import (
     search,
     transfer,
     turn,
-    usage,
     work,
 )  # fmt: skip
 
 __all__ = [
-    "add", "admin", "edit", "embed", "evolve", "fill", "history", "read", "recall", "resume", "review", "search",
-    "transfer", "turn", "usage", "work",
+    "add", "edit", "embed", "evolve", "forms", "history", "overview", "read", "recall", "resume", "review", "search",
+    "transfer", "turn", "work",
 ]  # fmt: skip

@@ -33,9 +33,9 @@ from ..plans import EvolutionReport, Plan, PlannedNote
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .embed import embed_all_missing
-from .fill import write_profile
+from .forms import write_profile
+from .overview import read_budget
 from .resume import writing
-from .usage import read_budget
 
 log = logging.getLogger("amem_integrations")
 

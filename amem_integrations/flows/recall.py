@@ -17,7 +17,7 @@ from ..notes import Namespace, Note, ScoredNote, Via
 from ..relevance import asked_before, relevant, telling
 from ..runtime import Runtime
 from ..thresholds import relevance_floor
-from .fill import profile
+from .forms import profile
 from .search import merged, namespaces_of, once, search
 
 # Notes to choose from; 2,000 tokens hold about 50.

@@ -36,14 +36,22 @@ async def resume_all(runtime: Runtime) -> list[Namespace]:
     """
     store = runtime.store
     if isinstance(store, CanLosePower) and store.power_was_cut:
-        spaces = await resolve(store.namespaces(recorded=True))
-        for space in spaces:
-            await resume_after_power_cut(writer_of(runtime, space, despite=WITHOUT_EMBEDDER))
+        spaces = await make_views_anew(runtime, despite=WITHOUT_EMBEDDER)
         store.recovered()
         return spaces
     spaces = await resolve(store.unfinished())
     for space in spaces:
         await resume(writer_of(runtime, space, despite=WITHOUT_EMBEDDER))
+    return spaces
+
+
+async def make_views_anew(
+    runtime: Runtime, *, despite: tuple[type[AmemError], ...] = (ModelUnavailableError,)
+) -> list[Namespace]:
+    """Look at the sources of all decisions again, and make all views and their vectors anew; return the namespaces."""
+    spaces = await resolve(runtime.store.namespaces(recorded=True))
+    for space in spaces:
+        await resume_after_power_cut(writer_of(runtime, space, despite=despite))
     return spaces
 
 

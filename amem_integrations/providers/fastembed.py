@@ -8,8 +8,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, needed
 from ..stored_note import Vector
-from ._cached_embedder import CachedEmbedder, Role
-from ._reading import Prefixes, prefixed, prefixes_of
+from .embedders import CachedEmbedder, Prefixes, Role, prefixed, prefixes_of
 
 
 class FastEmbedEmbedder(CachedEmbedder):

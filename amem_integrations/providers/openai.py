@@ -22,7 +22,7 @@ from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError,
 from ..ports import Completion, ModelRequest
 from ..runtime import resolve, run
 from ..stored_note import Vector
-from ._reading import Prefixes, Truncation, prefixed, prefixes_of
+from .embedders import Prefixes, Truncation, prefixed, prefixes_of
 
 __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import ConfigurationError, MissingExtraError
 from ..stored_note import Vector
-from ._cached_embedder import CachedEmbedder, Role
-from ._model_files import DEFAULT_MODEL, packaged
+from .embedders import CachedEmbedder, Role
+from .minilm import DEFAULT_MODEL, packaged
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("langchain_classic")
 pytest.importorskip("llama_index.core")
 
-from amem_integrations import AgenticMemory, calibration
+from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
 from benchmarks import adapters, against, at_once, bounded, calibrate, kills, search, served
 from benchmarks.synthetic import SPACE, World, fill, note_id, opened
@@ -109,8 +109,8 @@ def test_calibrating_prints_the_settings_and_the_row_of_the_table(capsys):
     calibrate.main(["--embedder", "hash"])
     about, _, settings, row = capsys.readouterr().out.splitlines()
     embedder = HashEmbedder(256)
-    floor, (least, stopped) = calibration.relevance_floor(embedder)[0], calibration.gate(embedder)
-    repeats = calibration.similarity_of_repeats(embedder)[0]
+    floor, (least, stopped) = calibrate.relevance_floor(embedder)[0], calibrate.gate(embedder)
+    repeats = calibrate.similarity_of_repeats(embedder)[0]
     assert f"{stopped:.0%} of the sentences about something else" in about
     assert settings == f"MemoryConfig(min_relevance={floor:.2f}, min_gate_similarity={least:.2f})"
     assert row.startswith(f'"{embedder.name}": Cosines(')

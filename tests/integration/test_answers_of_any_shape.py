@@ -8,8 +8,7 @@ import pytest
 from support import models
 
 from amem_integrations import AgenticMemory, Completion, ModelReplyError
-from amem_integrations.testing import HashEmbedder
-from amem_integrations.testing.fakes import as_completion
+from amem_integrations.testing import HashEmbedder, as_completion
 
 ANN = ("ann",)
 SAID = ("I joined a choir", "The choir meets on Monday")

@@ -22,8 +22,12 @@ from amem_integrations import (
     NoteNotFoundError,
     RevisionConflictError,
 )
-from amem_integrations.testing import CopyingModel, HashEmbedder, ScriptedModel
-from amem_integrations.testing.fakes import as_completion
+from amem_integrations.testing import (
+    CopyingModel,
+    HashEmbedder,
+    ScriptedModel,
+    as_completion,
+)
 
 ANN, BOB = ("ann",), ("bob",)
 

@@ -22,7 +22,8 @@ from support import tiny_bert
 from support.embedder_texts import TEXTS
 
 from amem_integrations import AgenticMemory, ConfigurationError, MiniLmEmbedder, MissingExtraError
-from amem_integrations.providers import SentenceTransformerEmbedder, _blas_threads
+from amem_integrations.providers import SentenceTransformerEmbedder
+from amem_integrations.providers import minilm as provider
 from amem_integrations.providers.minilm import DEFAULT_MODEL
 
 RECORDED = np.load(Path(__file__).parents[1] / "data/minilm_vectors.npy")
@@ -140,7 +141,7 @@ def test_threads_get_the_same_vectors_and_encode_each_text_once(embedder):
 
 
 def blas_threads() -> int:
-    libraries = _blas_threads.libraries().select(user_api="blas").lib_controllers
+    libraries = provider.libraries().select(user_api="blas").lib_controllers
     (number,) = {library.num_threads for library in libraries}  # SciPy may bring one of its own
     return number
 
@@ -156,7 +157,7 @@ def test_blas_takes_one_thread_while_a_text_is_encoded_and_what_it_took_before_a
             seen.append(blas_threads())
             return self._bert.encode(ids)
 
-    with _blas_threads.libraries().limit(limits=2, user_api="blas"):
+    with provider.libraries().limit(limits=2, user_api="blas"):
         for threads, expected in ((1, 1), (3, 3), (None, 2)):
             embedder = MiniLmEmbedder(cache_size=0, threads=threads)
             embedder._bert = Watching(embedder._bert)
@@ -197,7 +198,7 @@ def test_a_query_waits_for_a_few_of_many_documents_at_most():
         many = pool.submit(embedder.embed_documents, documents)
         begun.wait(60)
         query = pool.submit(embedder.embed_query, "tea")
-        while len(_blas_threads._queue._tickets) < 2:
+        while len(provider._queue._tickets) < 2:
             time.sleep(0.001)
         asked.set()
         query.result(60)
@@ -207,7 +208,7 @@ def test_a_query_waits_for_a_few_of_many_documents_at_most():
 
 
 def test_threads_come_in_in_the_order_in_which_they_came():
-    queue, order = _blas_threads.Queue(), []
+    queue, order = provider.Queue(), []
 
     def enter(number: int) -> None:
         with queue:
@@ -328,7 +329,7 @@ def test_fewer_weights_than_the_settings_say_are_an_error(tmp_path):
 
 @pytest.mark.parametrize("package", ["tokenizers", "safetensors", "threadpoolctl"])
 def test_without_the_packages_the_extra_is_named(monkeypatch, package):
-    _blas_threads.libraries.cache_clear()
+    provider.libraries.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"amem-integrations\[minilm\]"):
         MiniLmEmbedder()
@@ -399,7 +400,7 @@ def test_a_model_of_the_hub_is_taken_from_its_cache(hub_cache):
 
 @pytest.mark.parametrize("model", ["somebody/absent", DEFAULT_MODEL])
 def test_a_model_that_is_nowhere_is_an_error_that_says_both_ways(hub_cache, monkeypatch, model):
-    monkeypatch.setattr("amem_integrations.providers._model_files.find_spec", lambda _name: None)
+    monkeypatch.setattr("amem_integrations.providers.minilm.find_spec", lambda _name: None)
     with pytest.raises(ConfigurationError) as caught:
         MiniLmEmbedder(model)
     assert "Hugging Face hub" in str(caught.value)
@@ -410,14 +411,14 @@ def test_a_model_that_is_nowhere_is_an_error_that_says_both_ways(hub_cache, monk
 
 
 def test_weights_with_another_hash_than_the_default_models_are_refused(hub_cache, monkeypatch):
-    monkeypatch.setattr("amem_integrations.providers._model_files.find_spec", lambda _name: None)
+    monkeypatch.setattr("amem_integrations.providers.minilm.find_spec", lambda _name: None)
     cached(hub_cache, DEFAULT_MODEL)
     with pytest.raises(ConfigurationError, match="hash"):
         MiniLmEmbedder()
 
 
 def test_without_the_hubs_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("amem_integrations.providers._model_files.find_spec", lambda _name: None)
+    monkeypatch.setattr("amem_integrations.providers.minilm.find_spec", lambda _name: None)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtraError, match=r"amem-integrations\[minilm\]"):
         MiniLmEmbedder()

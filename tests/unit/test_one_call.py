@@ -26,5 +26,5 @@ def test_nothing_but_ask_calls_a_model():
     assert found.pop("amem_integrations/evolution/ask.py") == ["runtime.model.generate"]
     # What the ports of the ecosystems call so is no call of the memory's model.
     assert {name for name in found if name.startswith("amem_integrations/")} <= {
-        "amem_integrations/testing/fakes.py"
+        "amem_integrations/testing.py"
     }, found

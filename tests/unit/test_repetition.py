@@ -6,7 +6,10 @@ from collections import Counter
 
 import pytest
 
-from amem_integrations.calibration import (
+from amem_integrations.config import MEASURED
+from amem_integrations.repetition import is_equal, text_difference
+from amem_integrations.testing import HashEmbedder
+from benchmarks.calibrate import (
     cosines_of,
     gate,
     pairs,
@@ -14,9 +17,6 @@ from amem_integrations.calibration import (
     shares,
     similarity_of_repeats,
 )
-from amem_integrations.embedder_table import MEASURED
-from amem_integrations.repetition import is_equal, text_difference
-from amem_integrations.testing import HashEmbedder
 
 PAIRS = pairs()
 BY_WORDS = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, PydanticUserError, ValidationError
+from pydantic import BaseModel, Field, PydanticUserError, ValidationError
 
 from ..decisions import Decision, Item, Source, form_id, slot_id
 from ..errors import (
@@ -23,8 +23,7 @@ from ..evolution.commit import commit
 from ..evolution.show import aliases, bare, raw, turns
 from ..evolution.sources import SourceFinder
 from ..fetch import note_pages
-from ..filters import Condition
-from ..forms import Profile
+from ..filters import parse
 from ..ids import clock, new_operation, now
 from ..notes import Namespace, Note, check_namespace
 from ..ports import RecordQuery
@@ -35,8 +34,27 @@ from .resume import writing
 log = logging.getLogger("amem_integrations")
 
 M = TypeVar("M", bound=BaseModel)
+Said = list[str]
 
 PAGE = 20  # notes read by one call
+
+
+class Profile(BaseModel):
+    """Who the user is, the person that speaks as the user.
+
+    Each field is a list of at most ten short statements in the third person, of what is so now: those that tell most.
+    """
+
+    facts: Said = Field([], description="name, age, home, family, health, and what else lasts")
+    tastes: Said = Field([], description="what the user likes and dislikes")
+    plans: Said = Field([], description="what the user is going to do or wants, with dates")
+    people: Said = Field([], description="who matters to the user, by name, and how")
+    work: Said = Field([], description="what the user does for a living, studies or makes")
+
+    def __str__(self) -> str:
+        """Return the fields that hold something as text, a line each."""
+        lines = {name: "; ".join(" ".join(one.split()) for one in said) for name, said in self}
+        return "\n".join(f"- {name}: {line}" for name, line in lines.items() if line)
 
 
 async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -> M | None:
@@ -61,13 +79,22 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
         BudgetExceededError: A limit of the day is reached.
     """
     space = check_namespace(namespace)
-    _check(runtime, schema)
+    if runtime.model_name == RULES:
+        raise ConfigurationError(
+            "fill needs a language model; give AgenticMemory.open(model=…) one"
+        )
+    try:
+        schema.model_validate({})
+    except (PydanticUserError, ValidationError) as error:
+        raise ConfigurationError(
+            f"every field of {schema.__name__} needs a default, since a form begins empty: {error}"
+        ) from error
     form = await _read(runtime, space, schema)
     while notes := await _unread(runtime, space, form):
         async with open_calls(runtime, space) as (call,):
             await _fill_from(call, form, notes)
         form = await _read(runtime, space, schema)
-    return form.value() if form.held else None
+    return form.value()
 
 
 async def profile(runtime: Runtime, *, namespace: Sequence[str]) -> Profile | None:
@@ -81,10 +108,7 @@ async def profile(runtime: Runtime, *, namespace: Sequence[str]) -> Profile | No
         NamespaceError: The namespace is missing or malformed.
     """
     space = check_namespace(namespace)
-    if runtime.model_name == RULES:
-        return None
-    form = await _read(runtime, space, Profile)
-    return form.value() if form.held else None
+    return None if runtime.model_name == RULES else (await _read(runtime, space, Profile)).value()
 
 
 async def write_profile(runtime: Runtime, namespace: Namespace) -> None:
@@ -98,24 +122,10 @@ async def write_profile(runtime: Runtime, namespace: Namespace) -> None:
     try:
         await fill(runtime, Profile, namespace=namespace)
     except (ModelReplyError, ModelUnavailableError) as error:
-        limited = isinstance(error, BudgetExceededError)
-        fails = isinstance(error, ModelUnavailableError) and not limited
-        if fails and runtime.config.on_model_error == "raise":
+        is_down = not isinstance(error, ModelReplyError | BudgetExceededError)
+        if is_down and runtime.config.on_model_error == "raise":
             raise
         log.warning("the profile of %r waits for a later evolve: %s", namespace, error)
-
-
-def _check(runtime: Runtime, schema: type[BaseModel]) -> None:
-    if runtime.model_name == RULES:
-        raise ConfigurationError(
-            "fill needs a language model; give AgenticMemory.open(model=…) one"
-        )
-    try:
-        schema.model_validate({})
-    except (PydanticUserError, ValidationError) as error:
-        raise ConfigurationError(
-            f"every field of {schema.__name__} needs a default, since a form begins empty: {error}"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,40 +133,36 @@ class _Form(Generic[M]):
     """A form as it stands.
 
     Attributes:
-        id: By which it is read.
-        schema: What its value has to be.
-        held: The fields that are filled.
-        sources: The wordings that they were filled from.
-        expires_at: When the first of these expires.
+        schema: The model that the form is a value of.
+        id: The id that the form is read by.
+        attempt: The number of the next try to fill it.
         read_to: The seq of the last note that was read for it.
-        attempt: Which try the next one is.
+        item: What was filled last and stands; None: the form is empty.
     """
 
-    id: str
     schema: type[M]
-    held: Mapping[str, Any]
-    sources: tuple[Source, ...]
-    expires_at: datetime | None
-    read_to: int
+    id: str
     attempt: int
+    read_to: int
+    item: Item | None
 
-    def value(self) -> M:
-        """Return what is filled."""
-        return self.schema.model_validate(self.held)
+    @property
+    def held(self) -> dict[str, Any]:
+        """The fields that are filled."""
+        return dict(json.loads(self.item.text)) if self.item else {}
+
+    def value(self) -> M | None:
+        """Return what is filled, or None if that is nothing."""
+        return self.schema.model_validate(self.held) if self.held else None
 
     def filled(self, reply: FillReply) -> dict[str, Any]:
-        """Return the fields as they are with a reply.
-
-        Raises:
-            ValidationError: They do not fit the schema.
-        """
+        """Return the fields as a reply changes them; a `ValidationError` says that they do not fit the schema."""
         merged = {**self.held, **reply.value}
         given = {name: value for name, value in merged.items() if value is not None}
-        made = self.schema.model_validate(given)
-        return made.model_dump(mode="json", exclude_unset=True)
+        return self.schema.model_validate(given).model_dump(mode="json", exclude_unset=True)
 
     def problem(self, reply: FillReply) -> str | None:
-        """Return why a reply does not fit the schema."""
+        """Return why a reply does not fit the schema; None: it fits."""
         try:
             self.filled(reply)
         except ValidationError as error:
@@ -173,31 +179,23 @@ async def _read(runtime: Runtime, namespace: Namespace, schema: type[M]) -> _For
     found = await resolve(runtime.store.find_records(namespace, RecordQuery(note=identity)))
     made = sorted((d for d in found.values() if isinstance(d, Decision)), key=lambda d: d.attempt)
     items = [item for one in made if one.shows for item in one.items if _stands(item, schema)]
-    item = next((item for item in reversed(items) if item.is_on), None)
     return _Form(
-        id=identity,
-        schema=schema,
-        held=json.loads(item.text) if item else {},
-        sources=item.sources if item else (),
-        expires_at=_expiry(item) if item else None,
-        read_to=max((item.data["read_to"] for item in items), default=-1),
+        schema,
+        identity,
         attempt=made[-1].attempt + 1 if made else 0,
+        read_to=max((item.data["read_to"] for item in items), default=-1),
+        item=next((item for item in reversed(items) if item.is_on), None),
     )
 
 
 def _stands(item: Item, schema: type[BaseModel]) -> bool:
     """Return whether what was filled has not expired, and fits the schema, which may be another one by now."""
-    expires_at = _expiry(item)
     try:
         schema.model_validate_json(item.text)
     except ValidationError:
         return False
-    return expires_at is None or expires_at > now()
-
-
-def _expiry(item: Item) -> datetime | None:
-    time = item.data.get("expires_at")
-    return datetime.fromisoformat(time) if time else None
+    ends = item.data.get("expires_at")
+    return ends is None or datetime.fromisoformat(ends) > now()
 
 
 def _name(schema: type[BaseModel]) -> str:
@@ -206,53 +204,48 @@ def _name(schema: type[BaseModel]) -> str:
 
 async def _unread(runtime: Runtime, namespace: Namespace, form: _Form[M]) -> list[Note]:
     """Return the next statements that a form was not filled from yet, oldest first."""
-    where = (
-        Condition("kind", "$eq", "statement"),
-        Condition("origin", "$eq", "conversation"),
-        Condition("seq", "$gt", form.read_to),
-    )
-    pages = note_pages(runtime.store, namespace, where, size=PAGE, expired=False)
+    where = {"kind": "statement", "origin": "conversation", "seq": {"$gt": form.read_to}}
+    pages = note_pages(runtime.store, namespace, parse(where), size=PAGE, expired=False)
     return await anext(pages, [])
 
 
 async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> None:
     """Have notes read by one call, and write what they change in a form, and how far was read."""
-    alias = aliases(notes, "n")
+    alias, schema, before = aliases(notes, "n"), form.schema, form.held
     reply = await ask(
         call,
-        "profile" if form.schema is Profile else "fill",
+        "profile" if schema is Profile else "fill",
         FillReply,
         template="fill",
         shown=notes,
-        inputs={"notes": [raw(note, alias[note.id]) for note in notes], "value": dict(form.held)},
+        inputs={"notes": [raw(note, alias[note.id]) for note in notes], "value": before},
         values={
-            "schema": json.dumps(form.schema.model_json_schema(), ensure_ascii=False),
-            "value": json.dumps(form.held, ensure_ascii=False),
+            "schema": json.dumps(schema.model_json_schema(), ensure_ascii=False),
+            "value": json.dumps(before, ensure_ascii=False),
             "notes": turns(notes, alias),
         },
         problem_with=form.problem,
     )
+    model = call.runtime.model_name
     if problem := form.problem(reply):
-        name = call.runtime.model_name
-        raise ModelReplyError(f"{name} filled {form.schema.__name__} wrongly: {problem}")
-    held, named = form.filled(reply), set(map(bare, reply.of))
-    sources, ends = set(form.sources), [form.expires_at]
+        raise ModelReplyError(f"{model} filled {schema.__name__} wrongly: {problem}")
+    held, data = form.filled(reply), {"form": _name(schema), "read_to": notes[-1].seq}
     text = json.dumps(held, ensure_ascii=False)
-    if held != form.held:
+    sources, ends = set[Source](), list[str]()
+    if form.item:
+        sources |= {*form.item.sources}
+        ends += filter(None, [form.item.data.get("expires_at")])
+    if held != before:
+        named = {*map(bare, reply.of)}
         shows = [note for note in notes if alias[note.id] in named] or notes
-        seen = SourceFinder().show(notes, contexts=False)
-        made_of = set(seen.sources_of([text], shows))
+        made_of = {*SourceFinder().show(notes, contexts=False).sources_of([text], shows)}
         sources |= made_of
-        ends += [note.expires_at for note in notes if Source(note.id, note.rev) in made_of]
-    expires_at = min((end for end in ends if end), default=None)
+        times = [note.expires_at for note in notes if Source(note.id, note.rev) in made_of]
+        ends += [time.isoformat() for time in times if time]
+    if ends:
+        data["expires_at"] = min(ends, key=datetime.fromisoformat)
     item = Item(
-        kind="form",
-        to=form.id,
-        by=call.runtime.model_name,
-        text=text,
-        sources=tuple(sorted(sources)),
-        data={"form": _name(form.schema), "read_to": notes[-1].seq}
-        | ({"expires_at": expires_at.isoformat()} if expires_at else {}),
+        kind="form", to=form.id, by=model, text=text, sources=tuple(sorted(sources)), data=data
     )
     decision = Decision(
         id=slot_id(form.id, "form", 0, form.attempt),
@@ -267,5 +260,5 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
         at=now(),
         items=(item,),
     )
-    async with writing(call.runtime, call.namespace, call.runtime.model_name) as writer:
+    async with writing(call.runtime, call.namespace, model) as writer:
         await commit(call, writer, [decision])

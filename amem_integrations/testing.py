@@ -1,10 +1,10 @@
-"""Stand-ins for a chat model and an embedder: deterministic, free, and without any download.
+"""What a test of yours needs: stand-ins for a chat model and an embedder, deterministic, free, and without any download.
 
 They answer from `ModelRequest.inputs`, never from the wording of a prompt, so a test that uses them
 keeps passing when a prompt is improved.
 
 - `ScriptedModel` answers what a test tells it to, failures included.
-- `RecordedModel` (in `recorded`) answers from annotations a language model wrote down once.
+- `RecordedModel` answers from annotations a language model wrote down once.
 - `CopyingModel` quotes all that it is shown: for tests that a text which was deleted is found nowhere.
 - `HashEmbedder` turns texts into vectors by their words.
 """
@@ -13,18 +13,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
-from ..ports import Completion, ModelRequest
-from ..stored_note import Vector
+from .errors import ConfigurationError
+from .ports import Completion, ModelRequest
+from .prompts.replies import (
+    ConstructReply,
+    EvolveReply,
+    LinkReply,
+    NoteAttributes,
+    NoteEvolution,
+    ProposedLink,
+    ProposedUpdate,
+    ReviseReply,
+)
+from .stored_note import Vector
+
+__all__ = ["CopyingModel", "HashEmbedder", "RecordedModel", "ScriptError", "ScriptedModel"]
 
 Answer = str | Mapping[str, Any] | BaseModel | Completion | BaseException
 Answering = Callable[[ModelRequest], Answer]
@@ -32,6 +47,8 @@ Script = Answering | Mapping[str, Answer | Answering | Sequence[Answer | Answeri
 CONTEXT_WORDS = 50  # the gate lets no entry of more than 60 words pass
 REASON_CHARS = 190
 Shown = Mapping[str, Any]
+Pair = tuple[str, str]
+Annotations = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 
 _WORDS = re.compile(r"\w+")
 
@@ -176,7 +193,7 @@ class CopyingModel:
         notes = request.inputs["notes"]
         shown = (request.inputs.get(name, ()) for name in ("before", "candidates"))
         quoted = " ".join(_texts([*chain(*shown), *notes]))
-        answer = _attributes if request.task == "construct" else _updates
+        answer = _copied_attributes if request.task == "construct" else _copied_updates
         return as_completion(request, {"notes": [answer(note, quoted) for note in notes]})
 
 
@@ -187,7 +204,7 @@ def _texts(shown: Iterable[Shown]) -> Iterable[str]:
         yield from filter(None, texts)
 
 
-def _attributes(note: Shown, quoted: str) -> dict[str, Any]:
+def _copied_attributes(note: Shown, quoted: str) -> dict[str, Any]:
     words = quoted.split()
     return {
         "id": note["alias"],
@@ -197,7 +214,7 @@ def _attributes(note: Shown, quoted: str) -> dict[str, Any]:
     }
 
 
-def _updates(note: Shown, quoted: str) -> dict[str, Any]:
+def _copied_updates(note: Shown, quoted: str) -> dict[str, Any]:
     words = list(dict.fromkeys(quoted.split()))
     short, text = " ".join(words[:CONTEXT_WORDS]), " ".join(words)
     targets = [candidate["alias"] for candidate in note["candidates"]]
@@ -211,3 +228,142 @@ def _updates(note: Shown, quoted: str) -> dict[str, Any]:
             {"to": to, "context": short, "keywords": words[:8], "tags": []} for to in targets[:2]
         ],
     }
+
+
+class RecordedModel:
+    """A chat model that repeats what a language model once wrote about each note.
+
+    `annotations` is a file of JSON lines, or the records themselves. A record is `{"id", "keywords",
+    "context", "tags", "links": [{"to", "why"}], "updates": [{"to", "context", "tags"}]}`, where `id`
+    is the `key` of a note and `to` that of an earlier one. Notes whose words alone show that they are filler are
+    named as such. A link or update is proposed only if its
+    target is among the candidates shown for that note, so the counts below give the recall of the
+    candidate search. Each counts a pair (note, target) once, however often it is asked about.
+
+    Attributes:
+        name: What the notes record as their model.
+        unknown: Keys that were asked about and are not in the annotations; replies leave them out.
+    """
+
+    def __init__(self, annotations: Annotations, *, name: str = "recorded") -> None:
+        self.name = name
+        self.unknown: set[str | None] = set()
+        self._records = {record["id"]: record for record in _load(annotations)}
+        self._annotated: dict[str, set[Pair]] = {"links": set(), "updates": set()}
+        self._offered: dict[str, set[Pair]] = {"links": set(), "updates": set()}
+        self._answers: dict[str, Callable[[Shown], BaseModel]] = {
+            "construct": self._construct,
+            "evolve": self._evolve,
+            "link": self._link,
+            "revise": self._revise,
+        }
+
+    @property
+    def annotated_links(self) -> int:
+        """How many links the annotations hold for the notes asked about."""
+        return len(self._annotated["links"])
+
+    @property
+    def offered_links(self) -> int:
+        """How many of those had their target among the candidates."""
+        return len(self._offered["links"])
+
+    @property
+    def annotated_updates(self) -> int:
+        """How many updates the annotations hold for the notes asked about."""
+        return len(self._annotated["updates"])
+
+    @property
+    def offered_updates(self) -> int:
+        """How many of those had their target among the candidates (in `revise`: as neighbour)."""
+        return len(self._offered["updates"])
+
+    def generate(self, request: ModelRequest) -> Completion:
+        """Return the recorded answer as JSON.
+
+        Raises:
+            ConfigurationError: The annotations cannot answer this task.
+        """
+        if request.task not in self._answers:
+            raise ConfigurationError(
+                f"a RecordedModel cannot answer {request.task!r}, only {', '.join(self._answers)}"
+            )
+        return as_completion(request, self._answers[request.task](request.inputs))
+
+    def _construct(self, inputs: Shown) -> BaseModel:
+        filler = [note["alias"] for note in inputs["notes"] if note.get("kind") == "filler"]
+        notes = [
+            NoteAttributes(id=note["alias"], **_attributes(record))
+            for note in inputs["notes"]
+            if (record := self._record(note)) and note["alias"] not in filler
+        ]
+        return ConstructReply(notes=notes, filler=filler)
+
+    def _evolve(self, inputs: Shown) -> BaseModel:
+        keys = _keys(inputs)
+        notes = []
+        for note in inputs["notes"]:
+            found = self._among(note, "updates", _shown(note, keys))
+            updates = [ProposedUpdate(to=alias, **_attributes(update)) for alias, update in found]
+            links = self._links(note, keys)
+            if links or updates:
+                notes.append(NoteEvolution(id=note["alias"], links=links, updates=updates))
+        return EvolveReply(notes=notes)
+
+    def _link(self, inputs: Shown) -> BaseModel:
+        note = inputs["notes"][0]
+        self._among(note, "updates", {})  # known from here on, offered one at a time by `revise`
+        return LinkReply(links=self._links(note, _keys(inputs)))
+
+    def _revise(self, inputs: Shown) -> BaseModel:
+        neighbour = inputs["neighbour"]
+        for _, update in self._among(inputs["note"], "updates", {neighbour["key"]: ""}):
+            return ReviseReply(change=True, **_attributes(update))
+        return ReviseReply(change=False)
+
+    def _links(self, note: Shown, keys: Mapping[str, str | None]) -> list[ProposedLink]:
+        return [
+            ProposedLink(to=alias, reason=link["why"], strength=1.0)
+            for alias, link in self._among(note, "links", _shown(note, keys))
+        ]
+
+    def _record(self, note: Shown) -> Shown | None:
+        key = note["key"]
+        if key not in self._records:
+            self.unknown.add(key)
+        return self._records.get(key)
+
+    def _among(
+        self, note: Shown, kind: str, shown: Mapping[str | None, str]
+    ) -> list[tuple[str, Shown]]:
+        """Return the note's recorded links or updates to what was shown, with aliases; count them."""
+        record = self._record(note) or {}
+        found = []
+        for item in record.get(kind, ()):
+            pair = (record["id"], item["to"])
+            self._annotated[kind].add(pair)
+            if item["to"] in shown:
+                self._offered[kind].add(pair)
+                found.append((shown[item["to"]], item))
+        return found
+
+
+def _attributes(item: Shown) -> dict[str, Any]:
+    given = {"context": item["context"], "tags": item["tags"]}
+    return {**given, "keywords": item.get("keywords", [])}
+
+
+def _keys(inputs: Shown) -> dict[str, str | None]:
+    """Return alias → key of everything in the request: a batch-mate can be a candidate too."""
+    return {item["alias"]: item["key"] for item in (*inputs["candidates"], *inputs["notes"])}
+
+
+def _shown(note: Shown, keys: Mapping[str, str | None]) -> dict[str | None, str]:
+    return {keys[candidate["alias"]]: candidate["alias"] for candidate in note["candidates"]}
+
+
+def _load(annotations: Annotations) -> Iterable[Shown]:
+    if not isinstance(annotations, str | os.PathLike):
+        return annotations
+    lines = Path(annotations).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.strip()]

@@ -1,0 +1,298 @@
+"""Overview: what is in a memory, how well it is, what it works with, and what chat models have cost."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from math import ceil
+from typing import TYPE_CHECKING, Any, cast
+
+from ..budget import Budget, LedgerEntry
+from ..current_facts import CurrentFacts, named
+from ..decisions import Call
+from ..errors import ConfigurationError, MissingExtraError
+from ..fetch import get, note_pages
+from ..filters import WITHOUT_VECTOR, check_count
+from ..ids import first_seq, now, time_of
+from ..journal.projection import differing
+from ..notes import Namespace, Note, check_namespace
+from ..ports import RecordQuery
+from ..runtime import COSTS, Runtime, resolve
+from ..thresholds import KnowsItsEmbedder, gate, relevance_floor
+from .review import proposals
+from .writer import writer_of
+
+if TYPE_CHECKING:
+    import networkx as nx  # type: ignore[import-untyped,unused-ignore]
+
+PACKAGES = ("amem-integrations", "qdrant-client", "qdrant-edge-py")
+
+
+async def namespaces(runtime: Runtime) -> list[Namespace]:
+    """Return the namespaces that hold notes, sorted."""
+    return await resolve(runtime.store.namespaces())
+
+
+async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return counts over one namespace, or (None) over all.
+
+    Keys:
+
+    - `namespaces`, `notes`, `states` (by state), `threads`, `links` (each pair once), `evolved` (notes with
+      context from a later note), `without_links`
+    - `degree`: how many links notes have, as `min`, `median`, `p90`, `max` and `histogram` (the number of notes
+      with no link, with one, and so on)
+    - `superseded`: notes whose place another takes now; `superseded_share`: of all notes
+    - `duplicates`: notes that say, but for case, punctuation and spacing, what an earlier one of their
+      namespace says; what says the same in other words is not counted
+    - `proposals`: those that wait for an answer, by the model that made them
+    - `rejected_replies`: answers that could not be used, by model, since this memory was opened
+    - `usage`: what models were asked since this memory was opened: by task (`construct`, `evolve`, …), in `total`, and in
+      `models` by the name that notes and history know a model by: `calls`, `input_tokens`, `output_tokens`,
+      `rejected_replies`, `dropped` (links and updates that named no note shown), `refused` (requests that the endpoint
+      does not take, too long ones for example), `unavailable` (calls that got no answer)
+    - `cost`: what chat models have cost on all days, as `usage` has it by day: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
+    - `stopped`: sentences that say which namespaces have reached a limit of today
+    """
+    spaces = await namespaces(runtime) if namespace is None else [check_namespace(namespace)]
+    health, costs, stopped = Health(), Counter[str](), list[str]()
+    for space in spaces:
+        spent = await spent_by(runtime, space)
+        costs.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
+        if runtime.budget is not None:
+            runtime.budget.take_over(space, spent)
+            stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
+        await examine(runtime, space, health)
+    asked = runtime.usage.snapshot()
+    rejected = {name: counts.get("rejected_replies", 0) for name, counts in asked["models"].items()}
+    return {
+        "namespaces": len(spaces),
+        **health.values(),
+        "rejected_replies": {model: count for model, count in rejected.items() if count},
+        "usage": asked,
+        "cost": _cost(costs, health.states.total()),
+        "stopped": stopped,
+    }
+
+
+def _cost(counts: Mapping[str, int], notes: int) -> dict[str, float]:
+    tokens = counts["input_tokens"] + counts["output_tokens"]
+    return {
+        **{name: counts[name] for name in COSTS},
+        "tokens_per_note": round(tokens / notes, 1) if notes else 0,
+    }
+
+
+async def info(runtime: Runtime) -> dict[str, Any]:
+    """Return what this memory was made with and works with; worth adding to the report of a fault.
+
+    Keys: `embedder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
+    is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them. `min_relevance`
+    and `min_gate_similarity` are those in force: of the settings, or of the embedder, as they were measured before or are
+    found now and kept with the memory, by one call of it. While the embedder does not answer, `min_relevance` is None, as
+    whatever is found is shown, and `min_gate_similarity` .5; both are None if there is no embedder to ask and no setting.
+    """
+    least: float | None
+    try:
+        floor, least = await relevance_floor(runtime), await gate(runtime)
+    except ConfigurationError:  # `amem doctor` loads none
+        floor, least = runtime.config.min_relevance, runtime.config.min_gate_similarity
+    made: dict[str, Any] = dict(cast("KnowsItsEmbedder", runtime.store).made_with)
+    made.pop("cosines", None)
+    return {
+        "embedder": made.pop("embedder", "") or runtime.embedder.name,
+        "dimensions": made.pop("dimensions", runtime.embedder.dimensions),
+        "model": runtime.model_name,
+        "min_relevance": floor,
+        "min_gate_similarity": least,
+        "versions": {package: _version(package) for package in PACKAGES},
+        **made,
+    }
+
+
+async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
+    """Return the notes as nodes and the links as edges, from the newer note to the older.
+
+    A node carries `content`, `speaker`, `thread`, `at`, `state`, `keywords` and `tags`; an edge
+    `relation`, `reason` and `strength`.
+
+    Raises:
+        MissingExtraError: networkx is not installed.
+    """
+    try:
+        import networkx as nx  # noqa: PLC0415 - of an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("networkx", "cli") from error
+    graph = nx.DiGraph()
+    names = ("content", "speaker", "thread", "at", "state", "keywords", "tags")
+    space = check_namespace(namespace)
+    pages = note_pages(runtime.store, space, expired=False)
+    notes = [note async for page in pages for note in page]
+    for note in notes:
+        graph.add_node(note.id, **{name: getattr(note, name) for name in names})
+    for note in notes:
+        for target, link in note.links.items():
+            if link.direction == "out" and target in graph:
+                values = {"relation": link.relation, "reason": link.reason}
+                graph.add_edge(note.id, target, **values, strength=link.strength)
+    return graph
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "from a checkout"
+
+
+@dataclass(slots=True)
+class Health:
+    """What was counted so far, over any number of namespaces."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    degrees: Counter[int] = field(default_factory=Counter)  # notes by their number of links
+    proposals: Counter[str] = field(default_factory=Counter)  # open ones, by their models
+    threads: set[tuple[Namespace, str]] = field(default_factory=set)
+
+    def add(self, note: Note) -> None:
+        """Count a note."""
+        self.states[note.state] += 1
+        self.degrees[len(note.links)] += 1
+        self.counts["links"] += sum(link.direction == "out" for link in note.links.values())
+        self.counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
+        if note.thread is not None:
+            self.threads.add((note.namespace, note.thread))
+
+    def values(self) -> dict[str, Any]:
+        """Return the figures as JSON values."""
+        notes = self.states.total()
+        superseded = self.counts["superseded"]
+        return {
+            "notes": notes,
+            "states": dict(self.states),
+            "threads": len(self.threads),
+            "links": self.counts["links"],
+            "evolved": self.counts["evolved"],
+            "without_links": self.degrees[0],
+            "degree": _distribution(self.degrees),
+            "superseded": superseded,
+            "superseded_share": round(superseded / notes, 4) if notes else 0.0,
+            "duplicates": self.counts["duplicates"],
+            "proposals": dict(self.proposals),
+        }
+
+
+async def examine(runtime: Runtime, namespace: Namespace, health: Health) -> None:
+    """Count what is in a namespace."""
+    seen: set[str] = set()
+    outdated: dict[str, Note] = {}
+    async for page in note_pages(runtime.store, namespace):
+        for note in page:
+            health.add(note)
+            words = _normalised(note.content)
+            health.counts["duplicates"] += words in seen
+            seen.add(words)
+            if note.supersessions:
+                outdated[note.id] = note
+    health.counts["superseded"] += await _superseded(runtime, namespace, outdated)
+    waiting = await proposals(runtime, namespace=namespace)
+    health.proposals.update(made.by for made in waiting)
+
+
+async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str, Note]) -> int:
+    """Return how many of the notes that hold supersessions are not current now."""
+    others = sorted(named(outdated.values()) - outdated.keys())
+    later = await get(runtime.store, namespace, others)
+    moment = now()
+    current = CurrentFacts({**outdated, **{note.id: note for note in later}}, moment, now=moment)
+    return sum(bool(current.successors(note)) for note in outdated.values())
+
+
+def _normalised(text: str) -> str:
+    """Return the words of a text: without case, punctuation and spacing."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    kept = (c if unicodedata.category(c)[0] in "LNMS" else " " for c in folded)
+    return " ".join("".join(kept).split()) or folded
+
+
+def _distribution(degrees: Counter[int]) -> dict[str, Any]:
+    """Return how the values that were counted are distributed."""
+    values = sorted(degrees.elements()) or [0]
+    shares = {"min": 0.0, "median": 0.5, "p90": 0.9, "max": 1.0}
+    least = {name: max(1, ceil(share * len(values))) for name, share in shares.items()}
+    return {
+        **{name: values[place - 1] for name, place in least.items()},
+        "histogram": [degrees[value] for value in range(max(degrees, default=-1) + 1)],
+    }
+
+
+async def unsound(runtime: Runtime) -> tuple[list[str], list[str]]:
+    """Return the ids of the notes without vectors, and of those whose views are not what was decided about them."""
+    bare, differ = list[str](), list[str]()
+    for space in await namespaces(runtime):
+        writer = writer_of(runtime, space)
+        async for page in note_pages(runtime.store, space):
+            differ += await differing(writer, [note.id for note in page])
+        async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,)):
+            bare += [note.id for note in page]
+    return bare, differ
+
+
+async def usage(
+    runtime: Runtime, *, namespace: Sequence[str] | None = None, days: int | None = None
+) -> list[LedgerEntry]:
+    """Return what chat models have cost, by day (UTC), namespace, task and model; the oldest day first.
+
+    It is kept in the store, so it holds the calls of all processes, and what was spent on notes that were deleted
+    since. A call counts for the day on which its operation began, and is written together with what the operation
+    brought: the calls of a plan with its `commit`. What this memory asked since it was opened is in `stats`.
+
+    Args:
+        namespace: Whose memory; None takes all.
+        days: How many days back, of which today is the first; None goes back to the start.
+
+    Raises:
+        InvalidInputError: `days` is no whole number of at least 1.
+    """
+    since = None
+    if days is not None:
+        check_count("days", days)
+        since = now().date() - timedelta(days=min(days, now().toordinal()) - 1)
+    given = None if namespace is None else check_namespace(namespace)
+    spaces = [given] if given else await resolve(runtime.store.namespaces(recorded=True))
+    entries = [entry for space in spaces for entry in await spent_by(runtime, space, since)]
+    return sorted(entries, key=lambda entry: (entry.day, entry.namespace, entry.model, entry.task))
+
+
+async def spent_by(
+    runtime: Runtime, namespace: Namespace, since: date | None = None
+) -> list[LedgerEntry]:
+    """Return what one namespace has spent, from a day on."""
+    after = 0
+    if since is not None:
+        after = first_seq(datetime.combine(since, time(), UTC))
+    found = await resolve(
+        runtime.store.find_records(namespace, RecordQuery(calls_only=True, since=after))
+    )
+    sums: defaultdict[tuple[date, str, str], Counter[str]] = defaultdict(Counter)
+    for call in found.values():
+        if isinstance(call, Call):
+            for one in call.data.get("model_calls", ()):
+                amounts = {name: one.get(name, 0) for name in ("input_tokens", "output_tokens")}
+                sums[time_of(call.seq).date(), one["task"], call.by].update(calls=1, **amounts)
+    return [
+        LedgerEntry(day=day, namespace=namespace, task=task, model=model, **counts)
+        for (day, task, model), counts in sums.items()
+    ]
+
+
+async def read_budget(runtime: Runtime, budget: Budget, namespace: Namespace) -> str | None:
+    """Let the budget know what the ledger says of today, by one query; return why it allows no more, if so."""
+    if budget.refuse(namespace) is None:
+        budget.take_over(namespace, await spent_by(runtime, namespace, now().date()))
+    return budget.refuse(namespace)
