@@ -7,7 +7,6 @@ from io import TextIOWrapper
 
 from ..errors import MissingExtraError
 
-_EXTRA = ("typer", "rich")
 INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
 
 
@@ -21,7 +20,7 @@ def main() -> None:
 
         app()
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
+        if error.name not in ("typer", "rich"):
             raise
         sys.exit(f"amem: {MissingExtraError(error.name, 'cli')}")
     except KeyboardInterrupt:

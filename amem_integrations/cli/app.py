@@ -1,121 +1,437 @@
-"""The program `amem`: its commands, each imported only when it is called."""
+"""The program `amem`: what its commands share, which is options, the memory they open, what they print, and their end."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from functools import cached_property
 from importlib import import_module
-from typing import Any
+from inspect import Parameter, Signature, getdoc, signature
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
+from rich import progress as bars
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
+import amem_integrations as amem  # its names are imported when they are used: help needs no engine
+
+from ..ids import parse_time
+from ..notes import Namespace, Note, check_namespace
 from . import INTERRUPTED
 
-# By name: the module whose `app` has the command, and its line in `amem --help`. A module whose `app` has no
-# command of that name is a group of commands itself.
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "add": (".add_commands", "Remember something."),
-    "import": (".import_command", "Import many notes from a file."),
-    "evolve": (".add_commands", "Finish what is unfinished."),
-    "worker": (".worker_command", "Evolve what is pending, for as long as it runs."),
-    "search": (".search_commands", "Find notes by meaning, by words and over links."),
-    "show": (".search_commands", "Show a note, or list the last ones."),
-    "stats": (".stats", "Count notes, links and states, and what needs a look."),
-    "update": (".change_commands", "Correct the text of a note, or when it expires."),
-    "supersede": (
-        ".change_commands",
-        "Say that a later note takes the place of an earlier one.",
-    ),
-    "delete": (
-        ".change_commands",
-        "Remove a note for good, with what was made of it.",
-    ),
-    "clear": (".change_commands", "Remove all notes of a namespace for good, with their history."),
-    "history": (".change_commands", "Show what was changed, as diffs, oldest first."),
-    "undo": (".change_commands", "Take changes back, or all that a model did."),
-    "proposals": (".change_commands", "Show what waits for a decision."),
-    "approve": (".change_commands", "Write what was proposed."),
-    "reject": (".change_commands", "Take proposals off the list."),
-    "graph": (".graph_page", "Draw the notes and their links."),
-    "export": (
-        ".maintenance_commands",
-        "Write a namespace, or all, to a file, with links and history.",
-    ),
-    "reindex": (
-        ".maintenance_commands",
-        "Embed all notes again, with the same embedder or another.",
-    ),
-    "sweep": (".maintenance_commands", "Delete the notes that have expired."),
-    "optimize": (".maintenance_commands", "Build the index for very many notes."),
-    "compact": (
-        ".maintenance_commands",
-        "Write a folder anew, without the bytes of what was deleted.",
-    ),
-    "doctor": (".doctor", "Check the memory, and say what is wrong."),
-}
+if TYPE_CHECKING:
+    from ..opening import Location
+
+FAILED = 1
+PAGE = 256  # notes read at once
+SHORT_ID = 8  # characters of an id that are shown; commands accept them in its place
+NARROWEST = 40  # columns; with none, which an environment may claim, nothing would be printed
+
+Function = Callable[..., None]
+Show = Callable[[str, int, int], None]
+Line = str | Text | Table | tuple[str | Text, ...]
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.
 _UsageError: Any = typer.BadParameter.__base__
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-class LazyGroup(TyperGroup):
-    """A group that imports a command when it is called, and reports wrong usage in one line."""
+class Commands(TyperGroup):
+    """All commands, and how each ends: an error is one line on standard error, without a traceback."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - a click.Context
-        """Return the names of the commands, in the order of the help."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - of click
-        """Return a command, or None if there is none of that name."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(COMMANDS[cmd_name][0], __package__)
-        group = typer.main.get_group(module.app)
-        return group.commands.get(cmd_name, group)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - of click
-        """Write the commands into the help without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:  # noqa: ANN401
-        """Run the command line; without `standalone_mode` errors are left to the caller."""
-        extra.setdefault("prog_name", "amem")  # also as `python -m amem_integrations.cli`
-        call: Any = super().main
-        if not standalone_mode:
-            return call(*args, standalone_mode=False, **extra)
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:  # noqa: ANN401
+        """Run a command, and exit with its status."""
+        status, message = FAILED, ""
+        given = list(sys.argv[1:] if args is None else args)
         try:
-            status = call(*args, standalone_mode=False, **extra)
+            with self.make_context("amem", given, obj=extra.get("obj")) as context:
+                self.invoke(context)
+            status = 0
+        except typer.Exit as done:
+            status = done.exit_code
         except _UsageError as error:
-            _print_usage_error(error)
-            sys.exit(error.exit_code)
-        except typer.Abort:  # Ctrl-C while a command is imported
-            typer.echo("amem: stopped", err=True)
-            sys.exit(INTERRUPTED)
-        sys.exit(status if isinstance(status, int) else 0)
-
-
-def _print_usage_error(error: Any) -> None:  # noqa: ANN401 - see _UsageError
-    message = error.format_message()
-    if message.lstrip().startswith("Usage:"):  # called without arguments: the whole help
-        typer.echo(message, err=True)
-        return
-    command = error.ctx.command_path if error.ctx else "amem"
-    typer.echo(f"amem: {' '.join(message.split())} (see {command} --help)", err=True)
+            status, message = error.exit_code, error.format_message()
+            if not message.lstrip().startswith("Usage:"):  # without a command it is the whole help
+                name = error.ctx.command_path if error.ctx else "amem"
+                message = f"amem: {' '.join(message.split())} (see {name} --help)"
+        except BrokenPipeError:  # the reader has stopped, as in `amem export - | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            message = f"amem: {one_line(message)}"
+        except amem.AmemError as error:
+            message = f"amem: {' '.join(clean(str(error)).split())}"
+        except KeyboardInterrupt:
+            status, message = INTERRUPTED, "amem: stopped"
+        if message:
+            typer.echo(message, err=True)
+        sys.exit(status)
 
 
 app = typer.Typer(
-    name="amem",
-    cls=LazyGroup,
+    cls=Commands,
     help="Long-term memory for LLM agents that organises itself.",
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # help and errors as plain lines, for terminals and logs alike
+    rich_markup_mode=None,  # help as plain lines, for terminals and logs alike
 )
 
 
-@app.callback()
-def _root() -> None:
-    """Make a group of an app that has no commands of its own."""
+def make_embedder(name: str | None, base_url: str | None) -> amem.Embedder:
+    """Return the embedder that `--embedder` names; without a name all-MiniLM-L6-v2."""
+    from ..opening import embedder_named  # noqa: PLC0415 - imports numpy
+
+    return embedder_named(name, base_url)
+
+
+def make_model(name: str | None, base_url: str | None) -> amem.ChatModel | None:
+    """Return the chat model that `--model` names; None, which means rules, without a name."""
+    return amem.OpenAIChatModel(name, base_url=base_url) if name else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Makes the embedder and the chat model of a command; a program that runs commands can pass its own."""
+
+    embedder: Callable[[str | None, str | None], amem.Embedder] = make_embedder
+    model: Callable[[str | None, str | None], amem.ChatModel | None] = make_model
+
+
+def _env(variable: str, *names: str, **how: Any) -> Any:  # noqa: ANN401 - of Typer
+    """Return an option that an environment variable can give."""
+    return typer.Option(*names, envvar=variable, **how)
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class Session:
+    """One run of a command: the options that commands share, and the memory that they name.
+
+    An option that a command lacks has its default. A command that has the option `embedder` writes.
+
+    Attributes:
+        location: A folder, or the URL of a Qdrant server.
+        collection: Name of the memory, if several are in one place.
+        api_key: API key of the Qdrant server, if it needs one.
+        as_json: Print JSON.
+        namespace: The owner of the notes: labels with "/" between them, such as team/ann, or a JSON list.
+        embedder: A model by name or folder, openai:NAME, fastembed:NAME, or python:MODULE:NAME for one of your own. By
+            default the one the memory was made with; for a new memory all-MiniLM-L6-v2.
+        base_url: URL of an OpenAI-compatible endpoint: Ollama, vLLM, …
+        model: A chat model, such as gpt-4o-mini, with OPENAI_API_KEY; without one notes are made by rules.
+        review: Let what is proposed for earlier notes wait for `amem approve`.
+    """
+
+    location: Annotated[str, _env("AMEM_MEMORY", "--memory", "-m", metavar="LOCATION")] = "./memory"
+    collection: str = "amem"
+    api_key: Annotated[str | None, _env("QDRANT_API_KEY")] = None
+    as_json: Annotated[bool, typer.Option("--json")] = False
+    namespace: Annotated[str | None, _env("AMEM_NAMESPACE", "--namespace", "-n")] = None
+    embedder: Annotated[str | None, _env("AMEM_EMBEDDER", metavar="NAME")] = None
+    base_url: Annotated[str | None, _env("OPENAI_BASE_URL")] = None
+    model: Annotated[str | None, _env("AMEM_MODEL")] = None
+    review: Annotated[bool, _env("AMEM_REVIEW", "--review")] = False
+
+    ports: Ports = field(default=Ports(), init=False)
+    writes: bool = field(default=False, init=False)
+    creates: bool = field(default=False, init=False)
+
+    @cached_property
+    def memory(self) -> amem.AgenticMemory:
+        """The memory, opened when it is first used, and closed at the end of the command."""
+        return self._open.enter_context(self.write() if self.writes else self.read())
+
+    @cached_property
+    def _open(self) -> ExitStack:
+        return ExitStack()
+
+    def close(self) -> None:
+        """Close the memory, if it is open."""
+        self._open.close()
+
+    @cached_property
+    def any_space(self) -> Namespace | None:
+        """The namespace, if one was given."""
+        return None if self.namespace is None else parse_namespace(self.namespace)
+
+    @property
+    def space(self) -> Namespace:
+        """The namespace.
+
+        Raises:
+            NamespaceError: None was given.
+        """
+        if self.any_space is None:
+            raise amem.NamespaceError(
+                "no namespace was given; use --namespace or set AMEM_NAMESPACE (`amem stats` lists the "
+                "namespaces of a memory)"
+            )
+        return self.any_space
+
+    @property
+    def place(self) -> Location:
+        """Where the memory is.
+
+        Raises:
+            ConfigurationError: Nothing would be kept there, or it is no place.
+        """
+        from ..opening import MEMORY, Location  # noqa: PLC0415
+
+        if self.location in ("", MEMORY):
+            raise amem.ConfigurationError(
+                f"--memory {self.location!r} keeps nothing; give a folder, or the URL of a Qdrant server"
+            )
+        place = Location.of(self.location, self.collection)
+        return replace(place, options={"api_key": self.api_key} if place.is_served else {})
+
+    def read(self) -> amem.AgenticMemory:
+        """Return an existing memory, without its embedder; or raise a `StoreError`."""
+        return amem.AgenticMemory._as_made(self.place)  # noqa: SLF001
+
+    def write(self) -> amem.AgenticMemory:
+        """Return a memory with its embedder and, if one was named, a chat model.
+
+        Raises:
+            StoreError: There is no memory, and the command makes none; or it cannot be opened.
+        """
+        place = self.place
+        known = place.made_with(required=not self.creates)
+        return amem.AgenticMemory.open(
+            place.path,
+            embedder=self.ports.embedder(self.embedder or known, self.base_url),
+            model=self.ports.model(self.model, self.base_url),
+            config=amem.MemoryConfig(review=self.review),
+            collection=place.collection,
+            **place.options,
+        )
+
+    def find(self, name: str) -> Note:
+        """Return the note that an id, the start of one, or a key stands for.
+
+        Raises:
+            NoteNotFoundError: There is none.
+            InvalidInputError: Several ids start with it.
+        """
+        for where in ({"id": name}, {"key": name}):
+            if found := self.memory.get_all(namespace=self.space, where=where, limit=1):
+                return found[0]
+        some = self.all_notes(self.space) if re.fullmatch(r"[0-9a-f-]{4,35}", name) else ()
+        if not (ids := [note.id for note in some if note.id.startswith(name)]):
+            raise amem.NoteNotFoundError(
+                f"no note has the id or key {name!r} in namespace {format_namespace(self.space)}; "
+                "`amem show` lists the last ones"
+            )
+        return self.memory.get(only(name, ids), namespace=self.space)
+
+    def notes(self, ids: Iterable[str]) -> dict[str, Note]:
+        """Return those of the notes that exist, by id."""
+        wanted, found = list(dict.fromkeys(ids)), list[Note]()
+        for start in range(0, len(wanted), PAGE):
+            where = {"id": {"$in": wanted[start : start + PAGE]}}
+            found += self.memory.get_all(namespace=self.space, where=where, limit=PAGE)
+        return {note.id: note for note in found}
+
+    def all_notes(self, namespace: Namespace) -> Iterator[Note]:
+        """Yield all notes of a namespace, oldest first."""
+        after = -1
+        while page := self.memory.get_all(
+            namespace=namespace, where={"seq": {"$gt": after}}, limit=PAGE
+        ):
+            yield from page
+            after = page[-1].seq
+
+    def show(self, values: object, lines: Iterable[Line]) -> None:
+        """Print the result of a command: its values as JSON, if that is asked for, else lines of text."""
+        if self.as_json:
+            print_json(values)
+            return
+        out = Console(highlight=False, markup=False, emoji=False)
+        out.width = max(out.width, NARROWEST)
+        for line in lines:
+            parts = line if isinstance(line, tuple) else (line,)
+            texts = [one_line(part) if isinstance(part, str) else part for part in parts]
+            out.print(*texts, soft_wrap=not isinstance(line, Table))
+
+
+COMMON = ("location", "collection", "api_key", "as_json")
+NAMESPACE = ("namespace",)
+EMBEDDER = ("embedder", "base_url")
+MODEL = (*EMBEDDER, "model", "review")
+
+
+def command(
+    name: str, *groups: Sequence[str], creates: bool = False
+) -> Callable[[Function], Function]:
+    """Return a decorator that makes a command of a function whose first parameter is a `Session`.
+
+    The command has the function's own parameters, and the options of `Session` that are in the groups. Its help is the
+    docstring, of which `Args` describes the parameters; a time is given as text. With `creates` a memory is made if
+    there is none.
+    """
+    shared = [each for group in (*groups, COMMON) for each in group]
+    common = signature(Session, eval_str=True).parameters
+
+    def decorate(function: Function) -> Function:
+        def run(context: typer.Context, **values: Any) -> None:  # noqa: ANN401 - by signature
+            times = {each: parse_time(values[each]) for each in dated if values[each] is not None}
+            session = Session(**{each: values.pop(each) for each in shared})
+            session.ports, session.creates = context.obj or Ports(), creates
+            session.writes = "embedder" in shared
+            with closing(session):
+                function(session, **values | times)
+
+        _, *own = signature(function, eval_str=True).parameters.values()
+        dated = [one.name for one in own if one.annotation == datetime | None]
+        told = {**_described(Session, "Attributes"), **_described(function, "Args")}
+        context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        declared = [_declared(one, told) for one in (*own, *(common[each] for each in shared))]
+        # Typer reads the options from the signature.
+        run.__signature__ = Signature([context, *declared])  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in (context, *declared)}
+        app.command(name, help=str(getdoc(function)).partition("\nArgs:")[0])(run)
+        return function
+
+    return decorate
+
+
+def _described(documented: object, section: str) -> dict[str, str]:
+    """Return what a section of a docstring says of each name."""
+    listed = str(getdoc(documented)).partition(f"\n{section}:\n")[2]
+    return dict(re.findall(r"^    (\w+): (.+(?:\n     .+)*)", listed, flags=re.MULTILINE))
+
+
+def _declared(one: Parameter, told: Mapping[str, str]) -> Parameter:
+    """Return a parameter as Typer reads it: with a default it is an option, or what its annotation says."""
+    kind: Any = str | None if one.annotation == datetime | None else one.annotation
+    if hasattr(kind, "__metadata__"):
+        kind, how = kind.__origin__, copy(kind.__metadata__[0])
+    elif one.default is Parameter.empty:
+        how = typer.Argument(metavar=one.name.upper())
+    else:
+        how = typer.Option(*([f"--{one.name.replace('_', '-')}"] if kind is bool else []))
+    how.help = " ".join(told[one.name].split())
+    return one.replace(kind=Parameter.KEYWORD_ONLY, annotation=Annotated[kind, how])
+
+
+def parse_namespace(text: str) -> Namespace:
+    """Return the namespace that a text stands for: labels with `/` between them, or a JSON list.
+
+    `team/ann` is `("team", "ann")`. A label that holds a slash or starts with a bracket is written
+    in JSON, as in `["a/b", "c"]`.
+
+    Raises:
+        NamespaceError: There is no label, or an empty one.
+    """
+    if not text.startswith("["):
+        return check_namespace(text.split("/"))
+    try:
+        return check_namespace(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise amem.NamespaceError(
+            f"namespace {text!r} must be labels such as team/ann, or a JSON list of labels: {error}"
+        ) from error
+
+
+def format_namespace(namespace: Sequence[str]) -> str:
+    """Return the text that `parse_namespace` takes for this namespace."""
+    if namespace[0].startswith("[") or any("/" in label for label in namespace):
+        return json.dumps(list(namespace), ensure_ascii=False)
+    return "/".join(namespace)
+
+
+def only(name: str, ids: Sequence[str]) -> str:
+    """Return the one id that a name stands for, or raise an `InvalidInputError` if there are several."""
+    if len(ids) > 1:
+        some = ", ".join(sorted(ids)[:5])
+        raise amem.InvalidInputError(f"{name!r} starts {len(ids)} ids: {some}; give more of the id")
+    return ids[0]
+
+
+def clean(text: str) -> str:
+    """Return text without characters that move the cursor, change colours or reverse the direction.
+
+    Notes are data: they must not steer the terminal.
+    """
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str) -> str:
+    """Return clean text on one line."""
+    return clean(" ".join(text.splitlines()))
+
+
+def short_id(note_id: str) -> Text:
+    """Return the start of an id, styled."""
+    return Text(note_id[:SHORT_ID], style="cyan")
+
+
+def dim(text: str) -> Text:
+    """Return what explains a line above, on one line, styled."""
+    return Text(one_line(text), style="dim")
+
+
+def headline(note: Note) -> str:
+    """Return date, speaker and content of a note on one line."""
+    speaker = f"{note.speaker}: " if note.speaker else ""
+    return one_line(f"{note.when:%Y-%m-%d}  {speaker}{note.content}")
+
+
+def table(*headers: str) -> Table:
+    """Return an empty table in the style of all commands."""
+    return Table(*headers, box=box.SIMPLE, pad_edge=False)
+
+
+@contextmanager
+def progress() -> Iterator[Show]:
+    """Show a bar with the time left for each stage, on standard error and only on a terminal; yield what moves it."""
+    errors, stages = Console(stderr=True), dict[str, bars.TaskID]()
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    with bars.Progress(
+        *columns, bars.TimeRemainingColumn(), console=errors, disable=not errors.is_terminal
+    ) as shown:
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in stages:
+                stages[stage] = shown.add_task(stage, total=total)
+            shown.update(stages[stage], completed=done, total=total)
+
+        yield show
+
+
+def print_json(values: object) -> None:
+    """Print values as JSON; what would control the terminal, or it may have no character for, is an escape."""
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - takes as long as Typer
+
+    is_ascii = "utf" not in str(sys.stdout.encoding).lower()
+    text = json.dumps(to_jsonable_python(values), indent=2, ensure_ascii=is_ascii)
+    typer.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def values_of(record: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
+    """Return the fields of a note, hit or change by name."""
+    return {one.name: getattr(record, one.name) for one in fields(record)}
+
+
+def note_values(note: Note) -> dict[str, Any]:
+    """Return a note as values for JSON, with what follows from its entries and supersessions."""
+    made = ("keywords", "tags", "attributes_source", "superseded_by", "superseded_since")
+    return values_of(note) | {name: getattr(note, name) for name in made}
+
+
+for module in (
+    "notes",
+    "changes",
+    "upkeep",
+    "graph_page",
+):  # the commands, in the order of the help
+    import_module(f".{module}", __package__)

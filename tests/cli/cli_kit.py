@@ -8,8 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from amem_integrations.cli.app import app
-from amem_integrations.cli.options import Ports, make_model
+from amem_integrations.cli.app import Ports, app, make_model
 from amem_integrations.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amem_integrations import AgenticMemory
-from amem_integrations.cli.options import format_namespace, parse_namespace
+from amem_integrations.cli.app import format_namespace, parse_namespace
 from amem_integrations.errors import ModelUnavailableError, NamespaceError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -181,7 +181,7 @@ def test_a_malformed_namespace_is_an_error(text):
         (("show", "-k", "9" * 20), "below"),
         (("show", "--namespace", "[" * 50_000), "JSON list of labels"),
         (("show", "nothing"), "no note has the id or key 'nothing'"),
-        (("show", "11111111-1111-1111-1111-111111111111"), "there is no note"),
+        (("show", "11111111-1111-1111-1111-111111111111"), "no note has the id or key '1111"),
         (("import", "missing.jsonl"), "missing.jsonl: No such file"),
         (("stats", "--memory", ":memory:"), "keeps nothing"),
         (("stats", "--memory", "localhost:6333"), "without a scheme"),

@@ -11,17 +11,10 @@ import typer
 from cli_kit import ROOT
 
 from amem_integrations import cli
-from amem_integrations.cli.app import COMMANDS, app
+from amem_integrations.cli.app import app
 
+COMMANDS = typer.main.get_command(app).commands
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_shows_the_first_sentence_of_each(amem, name):
-    group = typer.main.get_command(app)
-    text = group.get_command(None, name).help
-    assert text.partition("\n\n")[0].replace("\n", " ") == COMMANDS[name][1]
-    assert f"  {name} " in amem("--help").stdout
 
 
 def test_help_imports_no_engine_and_no_embedder():
@@ -40,21 +33,22 @@ def test_help_imports_no_engine_and_no_embedder():
         capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert all(line in done.stdout for _, line in COMMANDS.values())
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_and_a_place_in_the_docs(amem, name):
-    help_ = amem(name, "--help").stdout
-    assert help_.startswith("Usage: amem ")
-    assert re.search(rf"`{name}`", PAGE)
+def test_every_command_has_help_json_and_a_place_in_the_docs(amem):
+    for name in COMMANDS:
+        help_ = " ".join(amem(name, "--help").stdout.split())
+        assert help_.startswith("Usage: amem ")
+        for option in ("--json", "--memory", "--collection", "--api-key"):
+            assert option in help_
+        assert f"`{name}`" in PAGE
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_speaks_json_and_says_which_memory(amem, name):
-    help_ = amem(name, "--help").stdout
-    for option in ("--json", "--memory", "--collection", "--api-key"):
-        assert option in help_
+def test_the_help_of_an_option_is_the_docstring_s(amem):
+    text = " ".join(amem("add", "--help").stdout.split())
+    assert "When it happened: 2026-05-08 or 2026-05-08T18:30Z." in text
+    assert "By default the one the memory was made with" in text
 
 
 def test_without_anything_the_help_is_shown(amem):

@@ -17,8 +17,7 @@ ROOT = Path(__file__).parents[2]
 SLOW = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from amem_integrations.cli.app import app
-from amem_integrations.cli.options import Ports
+from amem_integrations.cli.app import Ports, app
 from amem_integrations.testing import HashEmbedder
 
 class Slow(HashEmbedder):

@@ -220,7 +220,7 @@ def test_a_memory_moves_to_a_server_and_back(wedding, tmp_path):
         wedding.json("add", "Said to the server.", *there)
         assert wedding.json("doctor", *there)["ok"]
         assert wedding.json("history", "first", *there)[0] == history[0]
-        assert "--collection" in wedding.fails("reindex", "--embedder", "other", *there)
+        assert "another collection" in wedding.fails("reindex", "--embedder", "other", *there)
         wedding("export", tmp_path / "back.jsonl", *there, namespace=None)
     wedding.folder = tmp_path / "back"
     wedding("import", tmp_path / "back.jsonl", namespace=None)

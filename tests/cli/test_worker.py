@@ -23,8 +23,7 @@ ANN = ("ann",)
 PROGRAM = """
 import sys, time
 from support import models
-from amem_integrations.cli.app import app
-from amem_integrations.cli.options import Ports
+from amem_integrations.cli.app import Ports, app
 from amem_integrations.testing import HashEmbedder
 
 class Slow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from codecs import BOM_UTF8
+from typing import get_args
 from zipfile import ZipFile
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from importing_kit import imported_twice, open_memory, write
 
 from amem_integrations import InvalidInputError
-from amem_integrations.cli import import_command
+from amem_integrations.cli import notes
 from amem_integrations.importers import FORMATS, Source, import_from
 
 ANN = ("ann",)
@@ -168,5 +169,5 @@ def test_progress_and_a_stop_in_the_middle_go_on_without_repeating(tmp_path):
 
 
 def test_the_command_knows_every_format():
-    known = import_command.Name.__args__
+    known = get_args(notes.Format.__origin__)
     assert set(known) == {"auto", "export", *FORMATS}

@@ -8,7 +8,7 @@ import pytest
 from support import models
 
 from amem_integrations import InvalidInputError
-from amem_integrations.cli.diff import diff
+from amem_integrations.cli.changes import diff
 from amem_integrations.ids import now
 
 ANN, BOB = ("ann",), ("bob",)
