@@ -34,7 +34,7 @@ from ..runtime import Runtime, resolve
 from .add import store
 from .embed import embed_missing
 from .evolve import evolve
-from .fill import profile
+from .forms import profile
 from .recall import RECALLED, marked, recall
 
 log = logging.getLogger("amem_integrations")
