@@ -16,51 +16,19 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 # Read here, since an event loop may be running later.
 _WORDS = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
-Kind = Literal["statement", "question", "filler", "form"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-# A filled form: a model wrote it of notes, which it names as its `sources`; no shape of a text tells it.
-FORM: Kind = "form"
+Kind = Literal["statement", "question", "filler"]
 
-CALENDAR = frozenset(
-    [
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "mondays",
-        "tuesdays",
-        "wednesdays",
-        "thursdays",
-        "fridays",
-        "saturdays",
-        "sundays",
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ]
-)
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
+_MONTHS = "january february march april may june july august september october november december"
+CALENDAR = frozenset([*_DAYS.split(), *(f"{day}s" for day in _DAYS.split()), *_MONTHS.split()])
 MOST_CHARS = 2000  # a longer text says something
 MOST_FILLER = 300
 BARE_WORDS = 3
-LEAST_CLAUSE = (
-    3  # words of a clause that can state something; shorter ones call somebody, or point somewhere
-)
+LEAST_CLAUSE = 3  # words that can state something; fewer call somebody, or point somewhere
 
 LEAST_LETTERS = 3  # of a telling word
 STEM = 5  # letters that inflections of a word share, about

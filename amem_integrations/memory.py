@@ -162,7 +162,7 @@ class AgenticMemory:
         memory._location = place
         for space in memory._resumed:
             run(
-                flows.embed.embed_missing(
+                flows.writing.embed_missing(
                     memory._runtime, namespace=space, despite=WITHOUT_EMBEDDER
                 )
             )
@@ -241,7 +241,7 @@ class AgenticMemory:
         current = self._embedder
         wanted = embedder or current
         if (wanted.name, wanted.dimensions) == (current.name, current.dimensions):
-            return run(flows.embed.embed_anew(self._runtime, reporter(progress)))
+            return run(flows.writing.embed_anew(self._runtime, reporter(progress)))
         if self._location is None or not self._location.is_folder:
             raise ConfigurationError(
                 "only a memory that was opened in a folder takes another embedder in place; export() this one, and "
@@ -403,7 +403,7 @@ class AgenticMemory:
             pause=asyncio.sleep,
         )
         clock.start_above(run(resolve(store.last_seq())))
-        self._resumed = run(flows.resume.resume_all(self._runtime))
+        self._resumed = run(flows.writing.resume_all(self._runtime))
 
     def _evolve_pending(self, namespace: Namespace | None) -> None:
         run(flows.work.work(self._runtime, namespace=namespace, once=True))

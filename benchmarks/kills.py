@@ -39,7 +39,7 @@ from amem_integrations import (
     NoteNotFoundError,
     RevisionConflictError,
 )
-from amem_integrations.flows.writer import writer_of
+from amem_integrations.flows.writing import writer_of
 from amem_integrations.journal.projection import differing
 from amem_integrations.runtime import resolve
 from amem_integrations.runtime import run as run_flow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..flows.add import add_by_words
-from ..flows.embed import embed_missing
+from ..flows.writing import embed_missing
 from ..memory import AgenticMemory
 from ..runtime import Runtime, both_methods
 

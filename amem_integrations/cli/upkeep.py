@@ -208,7 +208,7 @@ def _findings(checks: Sequence[Check], *, failed: bool) -> Iterator[Line]:
 def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
     """Yield the result of each check; an error that stops all others is the last one."""
     from ..flows.overview import unsound  # noqa: PLC0415 - imports numpy
-    from ..flows.resume import make_views_anew  # noqa: PLC0415
+    from ..flows.writing import make_views_anew  # noqa: PLC0415
     from ..runtime import run  # noqa: PLC0415
 
     try:

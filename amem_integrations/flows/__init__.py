@@ -5,22 +5,21 @@ from __future__ import annotations
 from . import (
     add,
     edit,
-    embed,
     evolve,
     forms,
     history,
     overview,
     read,
     recall,
-    resume,
     review,
     search,
     transfer,
     turn,
     work,
+    writing,
 )  # fmt: skip
 
 __all__ = [
-    "add", "edit", "embed", "evolve", "forms", "history", "overview", "read", "recall", "resume", "review", "search",
-    "transfer", "turn", "work",
+    "add", "edit", "evolve", "forms", "history", "overview", "read", "recall", "review", "search",
+    "transfer", "turn", "work", "writing",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from ..runtime import Runtime
 from ..stored_note import StoredNote
 from .edit import WORDING, check_superseded, supersede_with
 from .evolve import evolve_notes
-from .resume import writing
+from .writing import writing
 
 
 async def add(

@@ -41,7 +41,7 @@ from ..notes import (
 from ..plans import MAX_REASON_CHARS, Forgotten
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote
-from .resume import writing
+from .writing import writing
 
 TOMBSTONES_STAY = timedelta(days=1)
 # What is said is who said what when: what was made of the text says so too, and goes with another of these.

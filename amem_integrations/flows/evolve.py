@@ -32,10 +32,9 @@ from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan, PlannedNote
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
-from .embed import embed_all_missing
 from .forms import write_profile
 from .overview import read_budget
-from .resume import writing
+from .writing import embed_all_missing, writing
 
 log = logging.getLogger("amem_integrations")
 

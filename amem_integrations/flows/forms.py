@@ -29,7 +29,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..ports import RecordQuery
 from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, resolve
-from .resume import writing
+from .writing import writing
 
 log = logging.getLogger("amem_integrations")
 

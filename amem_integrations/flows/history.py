@@ -33,7 +33,7 @@ from ..plans import UndoReport
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote
-from .resume import writing
+from .writing import writing
 
 BATCH = 64  # decisions that are written by one request
 APPROVED = "a reviewer approved it"

@@ -24,7 +24,7 @@ from ..ports import RecordQuery
 from ..runtime import COSTS, Runtime, resolve
 from ..thresholds import KnowsItsEmbedder, gate, relevance_floor
 from .review import proposals
-from .writer import writer_of
+from .writing import writer_of
 
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]

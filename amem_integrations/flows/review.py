@@ -16,7 +16,7 @@ from ..ports import RecordQuery
 from ..runtime import Runtime, resolve
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
 from .history import VOID, FoundEdit, FoundItem, find_changes
-from .resume import writing
+from .writing import writing
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:

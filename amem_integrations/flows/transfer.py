@@ -24,7 +24,7 @@ from ..ports import RecordQuery
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote
-from .resume import writing
+from .writing import writing
 
 PAGE = 64  # notes, or calls, that are read and written at once
 

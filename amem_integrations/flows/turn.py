@@ -32,10 +32,10 @@ from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, che
 from ..plans import EvolutionReport
 from ..runtime import Runtime, resolve
 from .add import store
-from .embed import embed_missing
 from .evolve import evolve
 from .forms import profile
 from .recall import RECALLED, marked, recall
+from .writing import embed_missing
 
 log = logging.getLogger("amem_integrations")
 

@@ -24,7 +24,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
 from ..runtime import RULES, Runtime, resolve
 from .evolve import PAGE, UNFINISHED, evolve_notes
-from .resume import writing
+from .writing import writing
 
 log = logging.getLogger("amem_integrations")
 

@@ -13,4 +13,3 @@ TEMPLATES = {
     for file in files(__package__).iterdir()
     if file.name.endswith(".md")
 }
-PROMPT_TEXTS = tuple(TEMPLATES.values())  # what every model is shown, whatever the notes

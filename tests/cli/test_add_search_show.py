@@ -143,68 +143,71 @@ def test_a_terminal_that_claims_no_columns_shows_all_the_same(amem, monkeypatch)
     assert "Oslo" in amem("show", "k").stdout
 
 
-@pytest.mark.parametrize(
-    ("text", "namespace"),
-    [
-        ("ann", ("ann",)),
-        ("team/ann", ("team", "ann")),
-        ('["a/b", "c"]', ("a/b", "c")),
-        ('["[x"]', ("[x",)),
-        ("a b/ü", ("a b", "ü")),
-    ],
-)
-def test_a_namespace_is_written_in_one_way_and_read_back(text, namespace):
-    assert parse_namespace(text) == namespace
-    assert format_namespace(namespace) == text
+NAMESPACES = [
+    ("ann", ("ann",)),
+    ("team/ann", ("team", "ann")),
+    ('["a/b", "c"]', ("a/b", "c")),
+    ('["[x"]', ("[x",)),
+    ("a b/ü", ("a b", "ü")),
+]
 
 
-@pytest.mark.parametrize("text", ["", "/", "a//b", "a/", "[", "[]", '["a", 1]', '[""]'])
-def test_a_malformed_namespace_is_an_error(text):
-    with pytest.raises(NamespaceError):
-        parse_namespace(text)
+def test_a_namespace_is_written_in_one_way_and_read_back():
+    for text, namespace in NAMESPACES:
+        assert parse_namespace(text) == namespace
+        assert format_namespace(namespace) == text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("add", " "), "empty"),
-        (("add", "x", "--at", "yesterday"), "'yesterday' is not a time"),
-        (("add", "x", "--at", "0001-01-01T00:00+14:00"), "outside the calendar"),
-        (("add", "x", "--metadata", "novalue"), "NAME=VALUE"),
-        (("search", "x", "--where", "{"), "not JSON"),
-        (("search", "x", "--where", "[]"), "JSON object"),
-        (("search", "x", "--where", '{"colour": 1}'), "unknown field 'colour'"),
-        (("search", "x", "--where", "[" * 50_000), "not JSON"),
-        (("search", "x", "-k", "0"), "at least 1"),
-        (("search", "x", "-k", "9" * 20), "below"),
-        (("show", "-k", "0"), "at least 1"),
-        (("show", "-k", "9" * 20), "below"),
-        (("show", "--namespace", "[" * 50_000), "JSON list of labels"),
-        (("show", "nothing"), "no note has the id or key 'nothing'"),
-        (("show", "11111111-1111-1111-1111-111111111111"), "no note has the id or key '1111"),
-        (("import", "missing.jsonl"), "missing.jsonl: No such file"),
-        (("stats", "--memory", ":memory:"), "keeps nothing"),
-        (("stats", "--memory", "localhost:6333"), "without a scheme"),
-        (("stats", "--memory", "http://127.0.0.1:99999"), "is no URL"),
-        (("stats", "--memory", "http://[::1"), "is no URL"),
-    ],
-)
-def test_an_error_is_one_line_and_a_status(talk, arguments, said):
-    assert said in talk.fails(*arguments)
+MALFORMED = ["", "/", "a//b", "a/", "[", "[]", '["a", 1]', '[""]']
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("nonsense",), "No such command"),
-        (("add",), "Missing argument"),
-        (("add", "x", "--nonsense"), "No such option"),
-        (("search", "x", "-k", "many"), "Invalid value for '-k'"),
-    ],
-)
-def test_a_wrong_call_is_one_line_and_a_status_too(amem, arguments, said):
-    assert said in amem.fails(*arguments, status=2)
-    assert "amem" in amem(*arguments).stderr
+def test_a_malformed_namespace_is_an_error():
+    for text in MALFORMED:
+        with pytest.raises(NamespaceError):
+            parse_namespace(text)
+
+
+ERRORS = [
+    (("add", " "), "empty"),
+    (("add", "x", "--at", "yesterday"), "'yesterday' is not a time"),
+    (("add", "x", "--at", "0001-01-01T00:00+14:00"), "outside the calendar"),
+    (("add", "x", "--metadata", "novalue"), "NAME=VALUE"),
+    (("search", "x", "--where", "{"), "not JSON"),
+    (("search", "x", "--where", "[]"), "JSON object"),
+    (("search", "x", "--where", '{"colour": 1}'), "unknown field 'colour'"),
+    (("search", "x", "--where", "[" * 50_000), "not JSON"),
+    (("search", "x", "-k", "0"), "at least 1"),
+    (("search", "x", "-k", "9" * 20), "below"),
+    (("show", "-k", "0"), "at least 1"),
+    (("show", "-k", "9" * 20), "below"),
+    (("show", "--namespace", "[" * 50_000), "JSON list of labels"),
+    (("show", "nothing"), "no note has the id or key 'nothing'"),
+    (("show", "11111111-1111-1111-1111-111111111111"), "no note has the id or key '1111"),
+    (("import", "missing.jsonl"), "missing.jsonl: No such file"),
+    (("stats", "--memory", ":memory:"), "keeps nothing"),
+    (("stats", "--memory", "localhost:6333"), "without a scheme"),
+    (("stats", "--memory", "http://127.0.0.1:99999"), "is no URL"),
+    (("stats", "--memory", "http://[::1"), "is no URL"),
+]
+
+
+def test_an_error_is_one_line_and_a_status(talk):
+    for arguments, said in ERRORS:
+        assert said in talk.fails(*arguments)
+
+
+WRONG_CALLS = [
+    (("nonsense",), "No such command"),
+    (("add",), "Missing argument"),
+    (("add", "x", "--nonsense"), "No such option"),
+    (("search", "x", "-k", "many"), "Invalid value for '-k'"),
+]
+
+
+def test_a_wrong_call_is_one_line_and_a_status_too(amem):
+    for arguments, said in WRONG_CALLS:
+        assert said in amem.fails(*arguments, status=2)
+        assert "amem" in amem(*arguments).stderr
 
 
 def test_without_a_namespace_nothing_is_read_or_written(talk):
@@ -212,10 +215,13 @@ def test_without_a_namespace_nothing_is_read_or_written(talk):
         assert "--namespace" in talk.fails(*arguments, namespace=None)
 
 
-@pytest.mark.parametrize("arguments", [("stats",), ("show",), ("search", "x"), ("evolve",)])
-def test_a_memory_that_is_not_there_is_not_made_by_looking(amem, arguments):
-    assert "there is no memory in" in amem.fails(*arguments)
-    assert not amem.folder.exists()
+READING = [("stats",), ("show",), ("search", "x"), ("evolve",)]
+
+
+def test_a_memory_that_is_not_there_is_not_made_by_looking(amem):
+    for arguments in READING:
+        assert "there is no memory in" in amem.fails(*arguments)
+        assert not amem.folder.exists()
 
 
 def test_a_folder_that_is_in_use_is_said_to_be(talk):

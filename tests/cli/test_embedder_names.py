@@ -25,20 +25,24 @@ def test_an_endpoint_and_words_only_have_names():
     assert isinstance(embedder_named("hash", None), HashEmbedder)
 
 
-@pytest.mark.parametrize(("name", "dimensions"), [("ready", 8), ("make", 16)])
-def test_an_embedder_of_the_users_own_code_is_named_by_module_and_name(
-    tmp_path, monkeypatch, name, dimensions
-):
-    (tmp_path / "my_embedders.py").write_text(OWN)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_embedders", raising=False)
-    assert embedder_named(f"python:my_embedders:{name}", None).dimensions == dimensions
+NAMED = [("ready", 8), ("make", 16)]
 
 
-@pytest.mark.parametrize("name", ["no_such_module:x", "math:no_such_name", "math"])
-def test_what_is_not_there_is_named(name):
-    with pytest.raises(ConfigurationError, match=f"--embedder python:{name}"):
-        embedder_named(f"python:{name}", None)
+def test_an_embedder_of_the_users_own_code_is_named_by_module_and_name(tmp_path, monkeypatch):
+    for name, dimensions in NAMED:
+        (tmp_path / "my_embedders.py").write_text(OWN)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "my_embedders", raising=False)
+        assert embedder_named(f"python:my_embedders:{name}", None).dimensions == dimensions
+
+
+MISSING = ["no_such_module:x", "math:no_such_name", "math"]
+
+
+def test_what_is_not_there_is_named():
+    for name in MISSING:
+        with pytest.raises(ConfigurationError, match=f"--embedder python:{name}"):
+            embedder_named(f"python:{name}", None)
 
 
 def test_without_fastembed_its_extra_is_named(monkeypatch):

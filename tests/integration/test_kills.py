@@ -11,7 +11,7 @@ import pytest
 from support.processes import run_python
 
 from amem_integrations import AgenticMemory, MemoryConfig
-from amem_integrations.flows.writer import writer_of
+from amem_integrations.flows.writing import writer_of
 from amem_integrations.journal.projection import differing
 from amem_integrations.ports import NoteQuery, RecordQuery
 from amem_integrations.runtime import Runtime, sync_method

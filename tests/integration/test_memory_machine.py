@@ -23,7 +23,7 @@ from amem_integrations import (
     Note,
     RevisionConflictError,
 )
-from amem_integrations.flows.writer import writer_of
+from amem_integrations.flows.writing import writer_of
 from amem_integrations.journal.projection import differing
 from amem_integrations.runtime import run
 from amem_integrations.testing import HashEmbedder, ScriptedModel

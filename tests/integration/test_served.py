@@ -10,7 +10,7 @@ from support.models import model, update_first
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import AgenticMemory, MemoryConfig, StoreUnavailableError
-from amem_integrations.flows.writer import writer_of
+from amem_integrations.flows.writing import writer_of
 from amem_integrations.journal.projection import differing
 from amem_integrations.ports import NoteQuery, RecordQuery
 from amem_integrations.runtime import Runtime, sync_method

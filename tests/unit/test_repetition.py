@@ -41,22 +41,22 @@ def test_the_pairs_are_many_different_and_half_of_them_say_the_same():
     assert not any(pair.one == pair.other and pair.kind != "equal" for pair in PAIRS)
 
 
-@pytest.mark.parametrize("pair", [p for p in PAIRS if p.kind in BY_WORDS], ids=str)
-def test_what_differs_in_a_fact_is_told_apart_by_words_alone(pair):
-    assert text_difference(pair.one, pair.other) is not None
-    assert text_difference(pair.other, pair.one) is not None
+def test_what_differs_in_a_fact_is_told_apart_by_words_alone():
+    for pair in [p for p in PAIRS if p.kind in BY_WORDS]:
+        assert text_difference(pair.one, pair.other) is not None, pair
+        assert text_difference(pair.other, pair.one) is not None, pair
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
-def test_it_makes_no_difference_which_text_comes_first(pair):
-    one, other = pair.one, pair.other
-    assert (text_difference(one, other) is None) == (text_difference(other, one) is None)
-    assert is_equal(one, other) == is_equal(other, one)
+def test_it_makes_no_difference_which_text_comes_first():
+    for pair in PAIRS:
+        one, other = pair.one, pair.other
+        assert (text_difference(one, other) is None) == (text_difference(other, one) is None)
+        assert is_equal(one, other) == is_equal(other, one)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=str)
-def test_a_text_says_what_it_says(pair):
-    assert text_difference(pair.one, pair.one) is None
+def test_a_text_says_what_it_says():
+    for pair in PAIRS:
+        assert text_difference(pair.one, pair.one) is None, pair
 
 
 FACTS = [
@@ -77,22 +77,22 @@ FACTS = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), FACTS)
-def test_a_number_name_negation_or_tense_makes_another_fact(one, other):
-    assert text_difference(one, other) is not None
+def test_a_number_name_negation_or_tense_makes_another_fact():
+    for one, other in FACTS:
+        assert text_difference(one, other) is not None, (one, other)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("On Fridays I swim in the lake.", "I swim in the lake on Fridays."),
-        ("I have 2 cats.", "I have two cats."),
-        ("I bought a sofa.", "I purchased a couch."),
-        ("I cannot swim!", "I can't swim."),
-    ],
-)
-def test_another_wording_alone_is_no_difference(one, other):
-    assert text_difference(one, other) is None
+WORDINGS = [
+    ("On Fridays I swim in the lake.", "I swim in the lake on Fridays."),
+    ("I have 2 cats.", "I have two cats."),
+    ("I bought a sofa.", "I purchased a couch."),
+    ("I cannot swim!", "I can't swim."),
+]
+
+
+def test_another_wording_alone_is_no_difference():
+    for one, other in WORDINGS:
+        assert text_difference(one, other) is None, (one, other)
 
 
 def test_a_threshold_lets_no_pair_pass_that_differs():

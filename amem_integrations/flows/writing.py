@@ -1,0 +1,187 @@
+"""Writing: the journal's writer over the ports of a memory, and what was left unfinished is finished.
+
+What a killed process, a power cut or a failed write left is finished before anything else is written; notes that were
+stored while the embedder was down get their vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, runtime_checkable
+from uuid import uuid4
+
+from ..embedding import WITHOUT_EMBEDDER, embed_by, vectors_by, with_vectors
+from ..errors import AmemError, ModelUnavailableError
+from ..fetch import note_pages
+from ..filters import WITHOUT_VECTOR
+from ..ids import clock, now
+from ..journal.erasure import resume, resume_after_power_cut
+from ..journal.projection import project
+from ..journal.writer import Writer
+from ..notes import USER, Namespace, check_namespace
+from ..progress import Meter, Progress
+from ..runtime import Runtime, resolve
+from ..stored_note import StoredNote
+
+Errors = tuple[type[AmemError], ...]
+
+PAGE = 64  # notes embedded at once
+
+
+def writer_of(
+    runtime: Runtime,
+    namespace: Namespace,
+    by: str = USER,
+    *,
+    despite: Errors = (ModelUnavailableError,),
+) -> Writer:
+    """Return what writes the notes and decisions of a namespace.
+
+    Where the embedder fails by one of `despite`, notes are written with the vectors that they have.
+    """
+    return Writer(
+        store=runtime.store,
+        namespace=namespace,
+        new_token=lambda: uuid4().hex,
+        new_seq=clock.tick,
+        now=now,
+        embed=partial(with_vectors, runtime, despite=despite),
+        by=by,
+        most_links=runtime.config.max_links,
+    )
+
+
+@asynccontextmanager
+async def writing(
+    runtime: Runtime,
+    namespace: Namespace,
+    by: str = USER,
+    *,
+    despite: Errors = (ModelUnavailableError,),
+) -> AsyncIterator[Writer]:
+    """Yield the journal's writer for a namespace, once what a failed write has left there is finished.
+
+    A write that fails within is remembered, so that the next one finishes it first. While the embedder fails by one of
+    `despite`, what is written has no new vectors.
+    """
+    if namespace in runtime.unfinished:
+        await resume(writer_of(runtime, namespace, despite=WITHOUT_EMBEDDER))
+        runtime.unfinished.discard(namespace)
+    try:
+        yield writer_of(runtime, namespace, by, despite=despite)
+    except BaseException:
+        runtime.unfinished.add(namespace)
+        raise
+
+
+@runtime_checkable
+class CanLosePower(Protocol):
+    """A store in the folder of a machine, which knows whether the machine was cut from power while the folder was open."""
+
+    @property
+    def power_was_cut(self) -> bool:
+        """Whether what was written last may be lost, to different ends in the two collections."""
+        ...
+
+    def recovered(self) -> None:
+        """Note that the memory was put right."""
+        ...
+
+
+async def resume_all(runtime: Runtime) -> list[Namespace]:
+    """Finish what earlier processes left, in all namespaces; while the embedder fails, views keep the vectors they have.
+
+    Return the namespaces in which something was left; in some of them there may be notes without vectors.
+    """
+    store = runtime.store
+    if isinstance(store, CanLosePower) and store.power_was_cut:
+        spaces = await make_views_anew(runtime, despite=WITHOUT_EMBEDDER)
+        store.recovered()
+        return spaces
+    spaces = await resolve(store.unfinished())
+    for space in spaces:
+        await resume(writer_of(runtime, space, despite=WITHOUT_EMBEDDER))
+    return spaces
+
+
+async def make_views_anew(
+    runtime: Runtime, *, despite: Errors = (ModelUnavailableError,)
+) -> list[Namespace]:
+    """Look at the sources of all decisions again, and make all views and their vectors anew; return the namespaces."""
+    spaces = await resolve(runtime.store.namespaces(recorded=True))
+    for space in spaces:
+        await resume_after_power_cut(writer_of(runtime, space, despite=despite))
+    return spaces
+
+
+async def embed_missing(
+    runtime: Runtime,
+    *,
+    namespace: Sequence[str],
+    despite: Errors = (ModelUnavailableError,),
+) -> bool:
+    """Make vectors for the notes of a namespace that have none; return whether all of them have one now.
+
+    While the embedder fails by one of `despite`, the notes stay as they are, and are found by their words.
+
+    Raises:
+        ConfigurationError: The embedder cannot be used, such as with a wrong key.
+        StoreError: The store refused.
+    """
+    space, is_done = check_namespace(namespace), True
+    async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,), size=PAGE):
+        ids = [note.id for note in page]
+        async with writing(runtime, space, despite=despite) as writer:
+            await project(writer, ids)
+        stored = await resolve(runtime.store.notes(space, ids))
+        lacking = [one for one in stored.values() if not (one.is_deleted or one.embedded)]
+        is_done &= not lacking
+        if len(lacking) == len(page):
+            break  # the embedder is down
+    if not is_done:
+        runtime.vectors.lacking = True
+    return is_done
+
+
+async def embed_all_missing(
+    runtime: Runtime,
+    namespace: Sequence[str] | None = None,
+    despite: Errors = (ModelUnavailableError,),
+) -> None:
+    """Make vectors for all notes that have none, of one namespace or (None) of all; what fails is tried again."""
+    if namespace is not None:
+        await embed_missing(runtime, namespace=namespace, despite=despite)
+        return
+    runtime.vectors.lacking = False
+    try:
+        for space in await resolve(runtime.store.namespaces((WITHOUT_VECTOR,))):
+            await embed_missing(runtime, namespace=space, despite=despite)
+    except AmemError:
+        runtime.vectors.lacking = True
+        raise
+
+
+async def embed_anew(runtime: Runtime, progress: Progress | None) -> int:
+    """Embed all notes of all namespaces again, in place; return how many there are.
+
+    Raises:
+        ModelUnavailableError: The embedder failed; do it again to go on.
+        StoreError: The store refused.
+    """
+    store, embedder = runtime.store, runtime.embedder
+    spaces = await resolve(store.namespaces())
+    meter = Meter(progress, sum([await resolve(store.count(space)) for space in spaces]))
+
+    async def embedded(notes: Sequence[StoredNote]) -> list[StoredNote]:
+        bare = [replace(one, vectors=None, embedded="") for one in notes]
+        return await vectors_by(embedder, bare, partial(embed_by, embedder))
+
+    for space in spaces:
+        async for page in note_pages(store, space, size=PAGE):
+            async with writing(runtime, space) as writer:
+                await project(replace(writer, embed=embedded), [note.id for note in page])
+            meter.add(len(page))
+    return meter.done
