@@ -370,6 +370,15 @@ def one_line(text: str) -> str:
     return clean(" ".join(text.splitlines()))
 
 
+def text_of(value: object) -> str:
+    """Return a value as text: words with commas between them, a number with two decimals, else JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return f"{value:.2f}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
 def short_id(note_id: str) -> Text:
     """Return the start of an id, styled."""
     return Text(note_id[:SHORT_ID], style="cyan")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -310,28 +309,22 @@ def diff(change: Change) -> list[str]:
         case _:
             lines = [line for name in after for line in _field(name, before.get(name), after[name])]
     said, why = "failed" if change.state == "failed" else "not written", change.after.get("why")
-    return lines + ([f" {said}: {_text(why)}"] if why else [])
+    return lines + ([f" {said}: {app.text_of(why)}"] if why else [])
 
 
 def _field(name: str, before: object, after: object) -> list[str]:
     """Return a diff of two values; of a value that is new, one line."""
     if before is None:
-        return [f"+{name}: {_text(after)}"] if after not in (None, "", [], {}) else []
-    old, new = (([] if side is None else _text(side).splitlines()) for side in (before, after))
+        return [f"+{name}: {app.text_of(after)}"] if after not in (None, "", [], {}) else []
+    old, new = (
+        ([] if side is None else app.text_of(side).splitlines()) for side in (before, after)
+    )
     # Lines with "?" only mark characters of the lines above; in the others a space follows the sign.
     lines = [f"{one[0]}{one[2:]}" for one in difflib.ndiff(old, new) if one[0] != "?"]
     return [f" {name}:", *lines]
 
 
 def _link(sign: str, link: Mapping[str, Any]) -> str:
-    said = ": ".join(_text(link[name]) for name in ("relation", "reason") if link.get(name))
-    strength = f" ({_text(link['strength'])})" if "strength" in link else ""
+    said = ": ".join(app.text_of(link[name]) for name in ("relation", "reason") if link.get(name))
+    strength = f" ({app.text_of(link['strength'])})" if "strength" in link else ""
     return f"{sign}link {str(link.get('to', ''))[:SHORT_ID]} {said}{strength}"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return ", ".join(value)
-    return f"{value:.2f}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

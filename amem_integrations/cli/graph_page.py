@@ -5,7 +5,6 @@ Notes are data: on the page their text never becomes code or markup.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -35,28 +34,19 @@ def graph(
     Args:
         out: Where to write the page, a .html file.
     """
+    from ..flows.transfer import whole_file  # noqa: PLC0415 - imports numpy
+
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"{str(out)!r} must end in .html or .htm")
     spaces = [amem.any_space] if amem.any_space else amem.memory.namespaces()
     notes = [note for each in spaces for note in amem.all_notes(each)]
     changes = [change for each in spaces for change in amem.memory.history(None, namespace=each)]
     title = f"Memory of {format_namespace(amem.any_space)}" if amem.any_space else "Memory"
-    _write_whole(out, render(notes, changes, title=title))
+    with whole_file(out) as file:
+        file.write(render(notes, changes, title=title))
     links = sum(link.direction == "out" for note in notes for link in note.links.values())
     values = {"file": str(out), "notes": len(notes), "links": links}
     amem.show(values, [f"{out}: {len(notes)} notes, {links} links"])
-
-
-def _write_whole(out: Path, text: str) -> None:
-    """Write a draft and move it into place, so that the old file stays until the new one is complete."""
-    draft = out.with_name(f".{os.getpid()}-{out.name}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(out)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(out)) from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> str:

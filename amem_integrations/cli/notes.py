@@ -347,19 +347,15 @@ def _table(notes: Sequence[Note]) -> Line:
 def _note(note: Note, others: dict[str, Note]) -> Iterator[Line]:
     """Yield the lines that show a note: its text and fields, contexts, what supersedes it, and links."""
     yield Text(app.clean(note.content), style="bold")
-    until = f"{note.holds_until:%Y-%m-%d %H:%M %Z}" if note.holds_until else None
+    words = ("speaker", "kind", "origin", "thread", "key", "state", "failure", "keywords", "tags")
     shown = {
         "id": note.id,
         "namespace": format_namespace(note.namespace),
         "when": f"{note.when:%Y-%m-%d %H:%M %Z}",
-        **{name: getattr(note, name) for name in ("speaker", "kind", "origin", "thread", "key")},
-        "until": until,
-        "state": f"{note.state}: {note.failure}" if note.failure else note.state,
-        "keywords": ", ".join(note.keywords),
-        "tags": ", ".join(note.tags),
-        "metadata": json.dumps(dict(note.metadata), ensure_ascii=False) if note.metadata else None,
+        "until": f"{note.holds_until:%Y-%m-%d %H:%M %Z}" if note.holds_until else None,
+        **{name: getattr(note, name) for name in (*words, "metadata")},
     }
-    yield from (f"{name:>12}  {value}" for name, value in shown.items() if value)
+    yield from (f"{name:>12}  {app.text_of(value)}" for name, value in shown.items() if value)
     for entry in note.contexts:
         own = entry.cause == note.id
         yield f"{'context' if own else 'evolved':>12}  {entry.text}"

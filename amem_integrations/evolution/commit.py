@@ -22,8 +22,7 @@ from ..plans import (
 )
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words
 from .ask import OpenCall
-from .gate import REJECTED
-from .relink import strength_after
+from .gate import REJECTED, strength_after
 from .sources import SourceFinder
 
 log = logging.getLogger("amem_integrations")

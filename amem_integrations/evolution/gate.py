@@ -1,14 +1,36 @@
-"""Gate: what of a plan may be written. What fails becomes a proposal, not a write; a reviewer decides."""
+"""Gate: what of a model's proposals may be written. What fails waits as a proposal, and a reviewer decides.
+
+An entry for an earlier note is judged by its text and vector; a new strength of a link, and what takes the place of an
+earlier note, by who linked and who said it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..config import MemoryConfig
+from ..current_facts import is_later
 from ..errors import InvalidInputError
-from ..plans import HELD, Planned, PlannedLink, PlannedNote, PlannedUpdate
+from ..journal.writer import Writer
+from ..notes import RELATIONS, USER, Note, Relation
+from ..plans import (
+    HELD,
+    LINK_CHANGES,
+    MAX_REASON_CHARS,
+    LinkChange,
+    Planned,
+    PlannedLink,
+    PlannedNote,
+    PlannedRelink,
+    PlannedSupersession,
+    PlannedUpdate,
+)
+from ..ports import RecordQuery
+from ..prompts.replies import ProposedRelink, ProposedSupersession
 from ..stored_note import Vector
+from .show import Offer
 
 MAX_WORDS = 60
 MAX_CHARS = 1000  # in scripts without spaces
@@ -18,6 +40,37 @@ MAX_CHARS = 1000  # in scripts without spaces
 Answers = Mapping[str, bool | Mapping[str, Any]]
 EDITABLE = {"context", "keywords", "tags"}
 REJECTED = "rejected by a reviewer"
+BY_A_PERSON = "a person approved this link or brought it back, so a person has to agree"
+NOT_BY_USER = "what the {source} said takes the place of what a user said only if a person agrees"
+
+# What models also write for the three changes.
+_CHANGES: Mapping[str, LinkChange] = {
+    "stronger": "strengthen",
+    "strengthened": "strengthen",
+    "weaker": "weaken",
+    "weakened": "weaken",
+    "removed": "remove",
+    "delete": "remove",
+    "drop": "remove",
+    "unlink": "remove",
+    **{name: name for name in LINK_CHANGES},
+}
+# What models also write for the four relations.
+_RELATIONS: Mapping[str, Relation] = {
+    "update": "updates",
+    "updated": "updates",
+    "replaces": "updates",
+    "supersedes": "updates",
+    "correct": "corrects",
+    "corrected": "corrects",
+    "correction": "corrects",
+    "retract": "retracts",
+    "retracted": "retracts",
+    "cancels": "retracts",
+    "contradict": "contradicts",
+    "contradicted": "contradicts",
+    **{relation: relation for relation in RELATIONS},
+}
 
 
 def judge(
@@ -101,3 +154,92 @@ def _edits(answer: object) -> dict[str, Any]:
             raise InvalidInputError(f"{name}={value!r} in an answer must be a list of texts")
         edits[name] = tuple(value)
     return edits
+
+
+def planned_relinks(
+    note: Note, offer: Offer, proposed: Iterable[ProposedRelink]
+) -> list[PlannedRelink | None]:
+    """Return what is planned for each proposal of a model.
+
+    None: it names a note that was not shown for this one, a link that is not there, or no known change.
+    """
+    planned = []
+    for item in proposed:
+        ends = [offer.end(note, alias) for alias in item.between]
+        one, other = ends if len(ends) == 2 else (None, None)  # noqa: PLR2004 - a link has two ends
+        planned.append(_planned_relink(one, other, item) if one and other else None)
+    return planned
+
+
+def _planned_relink(one: Note, other: Note, proposed: ProposedRelink) -> PlannedRelink | None:
+    kind = _CHANGES.get(proposed.change.strip().strip(".").lower())
+    link = one.links.get(other.id)
+    if kind is None or link is None:
+        return None
+    source, target = (one, other) if link.direction == "out" else (other, one)
+    return PlannedRelink(
+        id="",
+        source=source.id,
+        target=target.id,
+        change=kind,
+        reason=" ".join(proposed.reason.split())[:MAX_REASON_CHARS],
+        before=link.strength,
+    )
+
+
+async def with_relinks_judged(writer: Writer, plan: PlannedNote) -> PlannedNote:
+    """Return the plan, in which a change says why a person has to agree: to part what a person has linked."""
+    parted = {one.source for one in plan.relinks if one.change != "strengthen"}
+    if not parted:
+        return plan
+    # The notes' own decisions made the links; they come whatever `newest` says.
+    query = RecordQuery(about=frozenset(parted), newest=1)
+    kept = {
+        (decision.note, item.to)
+        for decision in (await writer.decisions(query)).values()
+        for item in decision.items
+        if item.kind == "link" and (item.by == USER or any(f.by == USER for f in item.log))
+    }
+    judged = (
+        replace(one, rejected=BY_A_PERSON)
+        if one.change != "strengthen" and (one.source, one.target) in kept
+        else one
+        for one in plan.relinks
+    )
+    return replace(plan, relinks=tuple(judged))
+
+
+def strength_after(relink: PlannedRelink) -> float:
+    """Return the strength that a link has then: half of it, half as far from the greatest, or none if the link goes."""
+    if relink.change == "remove":
+        return 0.0
+    return relink.before / 2 if relink.change == "weaken" else (1 + relink.before) / 2
+
+
+def planned_supersession(
+    newer: Note, older: Note, proposed: ProposedSupersession, config: MemoryConfig
+) -> PlannedSupersession | None:
+    """Return what is planned for a proposal of a model, None if it makes no sense, or is about a part of the older note.
+
+    Only a later note supersedes. Whether what was said by an assistant or a tool may take the place of a user's words
+    is for the settings to say; without it, a person has to agree.
+    """
+    relation = _RELATIONS.get(proposed.relation.strip().strip(".").lower())
+    if relation is None or proposed.still or not is_later(newer, older):
+        return None
+    return PlannedSupersession(
+        id="",
+        target=older.id,
+        relation=relation,
+        reason=" ".join(proposed.reason.split())[:MAX_REASON_CHARS],
+        rejected=objection_to(newer, older, config),
+    )
+
+
+def objection_to(newer: Note, older: Note, config: MemoryConfig) -> str | None:
+    """Return why a supersession has to wait for a person."""
+    if config.assistant_supersedes or newer.source in ("user", "import"):
+        return None
+    if older.source in ("assistant", "tool"):
+        return None
+    return NOT_BY_USER.format(source=newer.source)

@@ -45,12 +45,17 @@ from ..thresholds import gate
 from .ask import OpenCall, RefusedError, ask, fits, render, room
 from .candidates import find_candidates
 from .construct import Batch
-from .gate import hold, judge
+from .gate import (
+    hold,
+    judge,
+    objection_to,
+    planned_relinks,
+    planned_supersession,
+    with_relinks_judged,
+)
 from .paper_calls import ask_each
-from .relink import planned_relinks, with_relinks_judged
 from .show import Offer, Shown, bare, lines, linked, replies
 from .sources import SourceFinder
-from .supersede import objection_to, planned
 
 T = TypeVar("T", bound=Targeted)
 
@@ -253,7 +258,9 @@ def _planned(
     said, config = evolution or NoteEvolution(id=""), runtime.config
     named = [*said.links, *said.updates, *said.supersedes]
     replaced = _by_target(said.supersedes, note, offer)
-    outdated = (planned(note, offer.notes[i], item, config) for i, item in replaced.items())
+    outdated = (
+        planned_supersession(note, offer.notes[i], item, config) for i, item in replaced.items()
+    )
     relinked = planned_relinks(note, offer, said.relinks)
     plan = PlannedNote(
         id=note.id,

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ..decisions import Decision
+from ..decisions import Decision, Switch
 from ..errors import ConfigurationError, ModelUnavailableError
+from ..journal.history import toggle_all
 from ..journal.writer import Writer
 from ..notes import Attempts, Note
 from ..plans import EvolutionReport
-from ..runtime import Runtime
+from ..ports import RecordQuery
+from ..runtime import RULES, Runtime
 from .ask import OpenCall, open_calls
 from .candidates import first_vectors, turns_before
 from .commit import commit, failures, link_decisions
 from .construct import TURNS_BEFORE, Batch, Description, describe, entries
 from .propose import Proposal, propose
 from .sources import SourceFinder
-from .upgrade import switch_rules_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,3 +151,18 @@ async def batch_of(runtime: Runtime, writer: Writer, notes: Sequence[Note]) -> B
     count = max(TURNS_BEFORE, runtime.config.recent)
     before = await turns_before(runtime, writer.namespace, notes[0], count)
     return Batch(notes=notes, before=before)
+
+
+async def switch_rules_off(writer: Writer, ids: Collection[str]) -> dict[str, Note]:
+    """Switch off all that rules decided for these notes, what waited for a person too; return the notes as they are then."""
+    query = RecordQuery(about=frozenset(ids), newest=1)  # and the notes' own decisions
+    own = {key: one for key, one in (await writer.decisions(query)).items() if one.note in ids}
+    places: dict[tuple[str, int], Switch] = {
+        (key, item.number): "off"
+        for key, one in own.items()
+        for item in one.items
+        if item.by == RULES and item.switch in ("on", "waiting")
+    }
+    await toggle_all(writer, places, {key: own[key] for key, _ in places})
+    found = await writer.notes(ids)
+    return {key: one.note for key, one in found.items() if one.note is not None}

@@ -14,7 +14,7 @@ from ..current_facts import is_later
 from ..decisions import Call, Decision, Item, Source
 from ..embedding import WITHOUT_EMBEDDER
 from ..errors import InvalidInputError
-from ..evolution.supersede import objection_to
+from ..evolution.gate import objection_to
 from ..fetch import existing, not_found
 from ..filters import Condition
 from ..ids import now

@@ -14,13 +14,12 @@ from ..current_facts import CurrentFacts, named
 from ..decisions import Source
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..excerpts import best_passages, in_order_of_passages
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..follow_up import Asked, asked, mixed
 from ..ids import now
 from ..journal.known_at import notes_as_known
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
-from ..passages import size_of, spans
+from ..passages import best_passages, in_order_of_passages, size_of, spans
 from ..ports import Bring, Query, Ranked
 from ..relevance import repeated, said_once
 from ..runtime import Runtime, resolve

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
+from typing import TextIO
 
 from .. import export_format
 from ..decisions import Call, Decision, Item, Source, form_id, slot_id
@@ -52,29 +54,38 @@ async def export(
         if namespace is None
         else [check_namespace(namespace)]
     )
-    draft = Path(f"{path}.tmp")
     alive: set[str] = set()
+    with whole_file(path) as file:
+
+        def write(line: export_format.Line) -> None:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+        for space in spaces:
+            write(export_format.header(space))
+            async with writing(runtime, space) as writer:
+                async for page in note_pages(runtime.store, space):
+                    stored = await writer.notes([note.id for note in page])
+                    for one in sorted(stored.values(), key=_seq_of):
+                        if not one.is_deleted:
+                            alive.add(one.id)
+                            write(export_format.line_of(one))
+                for record in await _records(writer, alive, with_costs=namespace is None):
+                    write(export_format.line_of(record))
+    return len(alive)
+
+
+@contextmanager
+def whole_file(path: str | PathLike[str]) -> Iterator[TextIO]:
+    """Open a file that is there whole in the end, or stays as it was; an error names the file, not the draft beside it."""
+    draft = Path(f"{path}.tmp")
     try:
         with draft.open("w", encoding="utf-8") as file:
-
-            def write(line: export_format.Line) -> None:
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-            for space in spaces:
-                write(export_format.header(space))
-                async with writing(runtime, space) as writer:
-                    async for page in note_pages(runtime.store, space):
-                        stored = await writer.notes([note.id for note in page])
-                        for one in sorted(stored.values(), key=_seq_of):
-                            if not one.is_deleted:
-                                alive.add(one.id)
-                                write(export_format.line_of(one))
-                    for record in await _records(writer, alive, with_costs=namespace is None):
-                        write(export_format.line_of(record))
+            yield file
         draft.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
         draft.unlink(missing_ok=True)
-    return len(alive)
 
 
 def _seq_of(stored: StoredNote) -> int:

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from support.notes import make_note
 
 from amem_integrations import ScoredNote, render_notes
-from amem_integrations.excerpts import (
+from amem_integrations.notes import Passage
+from amem_integrations.passages import (
     MOST_CHARS,
     best_passages,
     excerpt,
     in_order_of_passages,
+    spans,
 )
-from amem_integrations.notes import Passage
-from amem_integrations.passages import spans
 from amem_integrations.relevance import relevant
 
 PARAGRAPHS = [f"In chapter {n} nothing of note is said by anybody at all.\n\n" for n in range(40)]
