@@ -177,7 +177,7 @@ def test_a_form_is_nothing_that_was_said(open_memory):
     memory.fill(Preferences, namespace=ANN)
     (said,) = memory.get_all(namespace=ANN)
     assert said.content == "I am a vegan"
-    for where in (None, {"kind": "form"}, {"key": "schema:Preferences"}):
+    for where in (None, {"key": "schema:Preferences"}):
         hits = memory.search('{"diet": "vegan"}', namespace=ANN, where=where)
         assert [hit.note.id for hit in hits] == ([said.id] if where is None else [])
     assert "diet" not in memory.context("vegan diet", namespace=ANN)

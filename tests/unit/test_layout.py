@@ -20,8 +20,8 @@ ADAPTERS = [ROOT / "langchain_amem", ROOT / "llamaindex_amem"]
 def names_used_twice() -> Iterator[str]:
     named = defaultdict(list)
     for path in CORE.rglob("*.py"):
-        # `journal` is going to take the place of the files that have the names of its own.
-        if path.stem not in ("__init__", "__main__") and path.parent.name != "journal":
+        # The journal's files, and those of the commands, are named by what they are about in their folder.
+        if path.stem not in ("__init__", "__main__") and path.parent.name not in ("journal", "cli"):
             named[path.stem].append(str(path.relative_to(ROOT)))
     for name, paths in sorted(named.items()):
         if len(paths) > 1:
