@@ -42,6 +42,8 @@ ADDRESSES: Mapping[str, str | None] = {
     "sglang": "http://localhost:30000/v1",
 }
 
+PROMPTS = Path(__file__).with_name("prompts.md")
+
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 
 
@@ -129,7 +131,7 @@ class JudgeReply(BaseModel):
 @cache
 def prompt_text(task: str) -> str:
     """Return the prompt of a task, before anything is filled in."""
-    text = Path(__file__).with_name("prompts.md").read_text(encoding="utf-8")
+    text = PROMPTS.read_text(encoding="utf-8")
     sections = re.split(r"^# (\w+)\n", text, flags=re.MULTILINE)[1:]
     return dict(zip(sections[::2], sections[1::2], strict=True))[task].strip() + "\n"
 

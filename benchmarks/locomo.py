@@ -19,6 +19,7 @@ from amem_integrations.notes import Note
 from amem_integrations.ports import Embedder
 
 from . import data, note_map, plots
+from .answering import PROMPTS
 from .cache import write_json
 from .command import measure, names, numbers, parser_of, prices, run, served
 from .provenance import file_digest
@@ -114,6 +115,7 @@ def _locomo(given: Namespace) -> None:
         "budgets": list(settings.budgets),
         "systems": [*settings.chosen, *rivals],
         "turns": given.turns,
+        "prompts_of_rivals": file_digest(PROMPTS) if rivals else None,
         "conversations": ids,
         "annotations": {name: file_digest(one.file) for name, one in written.items()},
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -38,6 +39,8 @@ class Piped:
         file, _, name = system.rpartition(":")
         if not Path(file).is_file():
             raise InvalidInputError(f"system={system!r} must be path/to/file.py:Class")
+        if (runs := shutil.which(python)) is None:
+            raise InvalidInputError(f"python={python!r} must be a Python that can be run")
         self._lock, self._folder = threading.Lock(), TemporaryDirectory(prefix="amem-rival-")
         self._server = _endpoint(workshop, served)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -50,7 +53,7 @@ class Piped:
         }
         child = Path(__file__).with_name("piped_child.py")
         self._process = subprocess.Popen(  # noqa: S603 - what the user named
-            [python, str(child), str(Path(file).resolve()), name],
+            [Path(runs).absolute(), child, Path(file).absolute(), name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
             cwd=self._folder.name, env={**os.environ, **told},
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """What defines each rival: what it looks up, forgets, files, or rewrites, with scripted replies."""
 
 import json
+import os
 import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -192,7 +193,7 @@ def test_all_systems_answer_in_one_table_with_what_they_cost_and_nothing_is_paid
     openai_server, tmp_path, capsys
 ):
     openai_server.answer = lambda _: json.dumps(ANYTHING)
-    given = ["--systems", f"full,{','.join(RIVALS)}", "--system", SHOUTING, "--python", sys.executable]  # fmt: skip
+    given = ["--systems", f"full,{','.join(RIVALS)}", "--system", SHOUTING, "--python", os.path.relpath(sys.executable)]  # fmt: skip
     given += ["--answer", "--turns", "6", "--rule-notes", "--conversations", "conv-1"]
     given += ["--model", "m", "--base-url", openai_server.base_url, "--embedder", "hash"]
 
@@ -239,6 +240,8 @@ def test_a_memory_whose_process_dies_or_has_no_file_is_an_error():
             memory.recall("die")
     with pytest.raises(InvalidInputError, match="path/to/file"):
         Piped(shop, system="nowhere.py:X", **more)
+    with pytest.raises(InvalidInputError, match="a Python that can be run"):
+        Piped(shop, system=SHOUTING, python="no/python", served=more["served"])
 
 
 def test_ranks_are_those_of_the_paper_and_an_order_is_claimed_only_where_it_is_sure():
