@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -53,7 +53,7 @@ class _Turn(BaseModel):
     has_answer: bool = False
 
 
-class _Asked(BaseModel):
+class _Instance(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
     question_id: str
@@ -67,21 +67,30 @@ class _Asked(BaseModel):
     answer_session_ids: list[str] = []
 
 
-_FILE = TypeAdapter(Annotated[list[_Asked], Field(min_length=1)])
+_FILE = TypeAdapter(Annotated[list[_Instance], Field(min_length=1)])
 
 
-def load(path: Path) -> dict[str, list[Conversation]]:
-    """Return the questions of a file by type (`abstention` is one), each with its history; a wrong form is an `InvalidInputError`."""
+class Asked(NamedTuple):
+    """A question with its history, and the ids of the sessions that have the answer; none of them for an abstention."""
+
+    history: Conversation
+    sessions: frozenset[str]
+
+
+def load(path: Path) -> dict[str, list[Asked]]:
+    """Return the questions of a file by type (`abstention` is one); a file of another form is an `InvalidInputError`."""
     with checked(f"{str(path)!r} is not in the form of LongMemEval"):
         every = _FILE.validate_json(path.read_bytes())
-    found: dict[str, list[Conversation]] = {}
+    found: dict[str, list[Asked]] = {}
     for one in every:
         kind = ABSTENTION if one.question_id.endswith("_abs") else one.question_type
-        found.setdefault(kind, []).append(_conversation(one, RULES.get(kind, "")))
+        sessions = frozenset(() if kind == ABSTENTION else one.answer_session_ids)
+        asked = Asked(_conversation(one, RULES.get(kind, "")), sessions)
+        found.setdefault(kind, []).append(asked)
     return found
 
 
-def _conversation(one: _Asked, rule: str) -> Conversation:
+def _conversation(one: _Instance, rule: str) -> Conversation:
     if not len(one.haystack_sessions) == len(one.haystack_dates) == len(one.haystack_session_ids):
         raise InvalidInputError(
             f"question {one.question_id!r} has sessions without a date or an id"
@@ -121,16 +130,21 @@ def parse_date(text: str) -> datetime:
         ) from error
 
 
-def figures(results: Sequence[Result], ks: Sequence[int], embedder: Embedder) -> Report:
+def figures(
+    results: Mapping[str, Result], asked: Sequence[Asked], ks: Sequence[int], embedder: Embedder
+) -> Report:
     """Return recall of evidence by turn and by session, and answers by F1 and by a judge, each with its interval."""
-    outcomes = [one for result in results for one in result.outcomes if one.question.evidence]
-    pairs = [(one.found[MAIN], one.question.evidence) for one in outcomes]
-    ends = [(_sessions(ids), _sessions(due)) for ids, due in pairs]
-    found: Report = {"questions": len(results), "with_evidence": len(pairs)}
+    some = [results[one.history.id] for one in asked]
+    pairs = [
+        (result.outcomes[0].found[MAIN], result.outcomes[0].question.evidence, one.sessions)
+        for result, one in zip(some, asked, strict=True)
+    ]
+    found: Report = {"questions": len(some)}
     for k in ks:
-        for name, some in ("turns", pairs), ("sessions", ends):
-            found[f"{name}@{k}"] = estimate([report.recall(*one, k) for one in some])
-    for given in report.scored(results, embedder).values():
+        turns = [report.recall(ids, due, k) if due else None for ids, due, _ in pairs]
+        sessions = [report.recall(_sessions(ids), due, k) if due else None for ids, _, due in pairs]
+        found |= {f"turns@{k}": estimate(turns), f"sessions@{k}": estimate(sessions)}
+    for given in report.scored(some, embedder).values():
         for name in ("judge", "f1"):
             found[name] = estimate([one.scores.get(f"official@{name}") for one in given])
     return found
@@ -144,8 +158,8 @@ def _sessions(ids: Iterable[str]) -> list[str]:
 def tables(made: Values) -> Iterator[Table]:
     """Yield the tables of `longmemeval.json`."""
     yield Table(
-        f"{made['caution']} Share of the evidence among the first k turns, and of its sessions among the first k sessions of "
-        "these hits; answers by a judge, who is told what counts for the type, and by F1; 95 % bootstrap intervals",
+        f"{made['caution']} Share of the turns with the answer among the first k turns, and of its sessions among the first k "
+        "sessions of the hits; answers by a judge, who is told what counts for the type, and by F1; 95 % bootstrap intervals",
         [{"type": kind, **one} for kind, one in made["by_type"].items()],
     )
     yield from report.cost_tables(made)
@@ -171,13 +185,15 @@ def _longmemeval(given: Namespace) -> None:
         build_concurrency=given.build_concurrency,
     )
     asked = [one for some in by_type.values() for one in some]
-    results, described, embedder = measure(given, settings, asked, {"questions": given.questions})
-    kinds = {one.id: kind for kind, some in by_type.items() for one in some}
-    groups = {kind: [one for one in results if kinds[one.conversation] == kind] for kind in by_type}
+    about = {"questions": given.questions}
+    histories = [one.history for one in asked]
+    results, described, embedder = measure(given, settings, histories, about)
+    by_id = {one.conversation: one for one in results}
     made = {
         "caution": CAUTION,
         "by_type": {
-            kind: figures(some, ks, embedder) for kind, some in {"all": results, **groups}.items()
+            kind: figures(by_id, some, ks, embedder)
+            for kind, some in {"all": asked, **by_type}.items()
         },
         "builds": report.builds(results),
         "costs": report.costs(results, prices_of),
