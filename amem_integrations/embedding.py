@@ -11,17 +11,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from typing import TypeVar
 
 import numpy as np
 
-from .errors import AmemError, ConfigurationError, ModelReplyError, ModelUnavailableError
+from .errors import (
+    AmemError,
+    ConfigurationError,
+    ModelReplyError,
+    ModelUnavailableError,
+    model_error,
+)
 from .passages import size_of, spans
-from .ports import Embedder
+from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
 from .stored_note import StoredNote, Vector
 from .texts import embedding_texts
 
 log = logging.getLogger("amem_integrations")
+
+T = TypeVar("T")
 
 # Norms that differ from 1 by less than this are the rounding of float32.
 ROUNDING = 1e-4
@@ -57,7 +66,7 @@ async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector | No
     if not texts:
         return []
     try:
-        rows = await resolve(embedder.embed_documents(list(texts)))
+        rows = await _encoded(embedder, embedder.embed_documents, list(texts))
     except ModelReplyError as error:  # one of the texts: the others have their vectors
         if len(texts) > 1:
             middle = len(texts) // 2
@@ -65,10 +74,6 @@ async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector | No
             return [*first, *await embed_by(embedder, texts[middle:])]
         log.warning("embedder %s refused a text: %s", embedder.name, error)
         return [None]
-    except AmemError:
-        raise
-    except Exception as error:
-        raise _unavailable(embedder, error) from error
     return _checked(embedder, rows, len(texts))
 
 
@@ -151,14 +156,10 @@ async def embed_query(runtime: Runtime, text: str) -> Vector | None:
     if (known := runtime.vectors.get("query", text)) is not None:
         return known
     try:
-        vector = await resolve(runtime.embedder.embed_query(text))
+        vector = await _encoded(runtime.embedder, runtime.embedder.embed_query, text)
     except ModelReplyError as error:
         log.warning("embedder %s refused a query: %s", runtime.embedder.name, error)
         return None
-    except AmemError:
-        raise
-    except Exception as error:
-        raise _unavailable(runtime.embedder, error) from error
     (row,) = _checked(runtime.embedder, [vector], 1)
     if row is not None:
         runtime.vectors.put("query", text, row)
@@ -188,7 +189,13 @@ def _checked(embedder: Embedder, rows: object, count: int) -> list[Vector | None
     ]
 
 
-def _unavailable(embedder: Embedder, error: Exception) -> ModelUnavailableError:
-    return ModelUnavailableError(
-        f"the embedder {embedder.name} raised {error!r}; check it, or try again later"
-    )
+async def _encoded(
+    embedder: Embedder, method: Callable[[T], MaybeAwaitable[object]], given: T
+) -> object:
+    """Return what a method of an embedder gives, which is anybody's code."""
+    try:
+        return await resolve(method(given))
+    except AmemError:
+        raise
+    except Exception as error:
+        raise model_error(f"the embedder {embedder.name}", error) from error

@@ -94,6 +94,34 @@ def needed(module: str, extra: str) -> Any:  # noqa: ANN401 - the module of an e
         raise MissingExtraError(package, extra) from error
 
 
+FORBIDDEN, UNKNOWN, REFUSED = {401, 403}, {404, 405}, {400, 413, 415, 422}
+
+
+def status_of(error: BaseException | None) -> int | None:
+    """Return the HTTP status of an error of any vendor's package, or of what caused it, if one of them has one."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        for place, name in ((error, "status_code"), (error, "code"), (response, "status_code")):
+            status = getattr(place, name, None)
+            if isinstance(status, int) and 400 <= status < 600:  # noqa: PLR2004 - errors of HTTP
+                return status
+        error = error.__cause__
+    return None
+
+
+def model_error(what: str, error: Exception) -> AmemError:
+    """Return what an error of anybody's model or embedder means: a mistake, a request that it refuses, or no answer."""
+    status = status_of(error)
+    if status in FORBIDDEN:  # the message of a server may hold parts of the key
+        return ConfigurationError(f"{what} refused access (HTTP {status}); check the API key")
+    detail = " ".join(repr(error).split())[:300]
+    if status in UNKNOWN:
+        return ConfigurationError(f"{what} was not found ({detail}); check its name and address")
+    if status in REFUSED:
+        return ModelReplyError(f"{what} refused the request ({detail})")
+    return ModelUnavailableError(f"{what} raised {detail}; check it, or try again later")
+
+
 class StoreError(AmemError):
     """The note store refused an operation or is damaged."""
 

@@ -101,9 +101,7 @@ async def session(memory: AgenticMemory, session_id: str, message: str, *steps: 
     tools = AMemToolSpec(memory, (USER,)).to_tool_list()
     agent = FunctionAgent(llm=scripted(*steps), tools=tools)
     # To be passed to every run: a workflow's context does not carry a memory from run to run.
-    chat_memory = AMemMemory.from_defaults(
-        memory=memory, user_id=USER, session_id=session_id, evolve="background"
-    )
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id=USER, session_id=session_id)
     print(f"\n--- {session_id}\nann: {message}")
     answer = await agent.run(message, memory=chat_memory)
     for used in answer.tool_calls:
@@ -112,7 +110,9 @@ async def session(memory: AgenticMemory, session_id: str, message: str, *steps: 
             f"  agent calls {used.tool_name}: {next((s for s in lines if s[0] == '-'), lines[0])}"
         )
     print(f"agent: {answer}")
-    await chat_memory.block.aflush()
+    await (
+        memory.aflush()
+    )  # the background worker links and evolves notes; wait for it, to show them
 
 
 async def run(memory: AgenticMemory) -> None:

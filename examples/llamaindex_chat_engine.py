@@ -97,6 +97,7 @@ def main() -> None:
         chat(memory, "ann", "friday", ["Where does my sister work?", "What am I allergic to?"])
         chat(memory, "bob", "friday", ["Where does my sister work?"])
 
+        memory.flush()  # the background worker links and evolves notes; wait for it, to show them
         print("\n--- what ann's memory holds")
         for note in memory.get_all(namespace=("ann",), where={"source": "user"}):
             print(

@@ -10,25 +10,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
 from amem_integrations import MissingExtraError
-from amem_integrations.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from .documents import AMemIngest
-    from .events import (
-        AMemEvolutionEvent,
-        AMemFailureEvent,
-        AMemRecallEvent,
-        AMemToolEvent,
-        AMemWriteEvent,
-    )
-    from .memory import AMemMemory
-    from .memory_block import AMemMemoryBlock
-    from .models import LlamaIndexChatModel, LlamaIndexEmbedder, open_memory
-    from .retriever import AMemRetriever
-    from .tools import AMemToolSpec
 
 try:
     import llama_index.core  # noqa: F401 - to see whether it is there
@@ -38,36 +22,4 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("llama-index-core", "llamaindex") from error
 
-__all__ = [
-    "AMemEvolutionEvent",
-    "AMemFailureEvent",
-    "AMemIngest",
-    "AMemMemory",
-    "AMemMemoryBlock",
-    "AMemRecallEvent",
-    "AMemRetriever",
-    "AMemToolEvent",
-    "AMemToolSpec",
-    "AMemWriteEvent",
-    "LlamaIndexChatModel",
-    "LlamaIndexEmbedder",
-    "open_memory",
-]
-
-_MODULES = {
-    "AMemEvolutionEvent": "events",
-    "AMemFailureEvent": "events",
-    "AMemIngest": "documents",
-    "AMemMemory": "memory",
-    "AMemMemoryBlock": "memory_block",
-    "AMemRecallEvent": "events",
-    "AMemRetriever": "retriever",
-    "AMemToolEvent": "events",
-    "AMemToolSpec": "tools",
-    "AMemWriteEvent": "events",
-    "LlamaIndexChatModel": "models",
-    "LlamaIndexEmbedder": "models",
-    "open_memory": "models",
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

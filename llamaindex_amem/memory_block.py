@@ -3,67 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any, NoReturn, Self, SupportsIndex, Unpack, get_type_hints
+from datetime import datetime
+from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
 
 from llama_index.core.async_utils import asyncio_run
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
-from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock, Memory
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import QueryBundle
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
+from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, ValidationError
 
 from amem_integrations import AgenticMemory, ConfigurationError
 from amem_integrations.adapting import (
     RECALLED,
     WINDOW,
-    Call,
     OnError,
-    RecallKeywords,
-    RecallOptions,
-    awaited,
-    check_counts,
-    check_flags,
-    check_namespace,
-    directly,
-    in_thread,
+    Recalled,
+    Remembered,
 )
-from amem_integrations.conversation import Message, count_spoken
+from amem_integrations.conversation import Message
 
-from .events import Failures
-from .messages import SPOKEN, ShouldStore, to_message
-from .recall import Recall, check_options
-from .remember import Batch, Evolve, Writer
+from .conversation import (
+    SEARCH,
+    SPOKEN,
+    Space,
+    Where,
+    Whose,
+    check_plain,
+    checked,
+    searched,
+    settled,
+    to_message,
+    to_messages,
+    whose,
+)
+from .events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent, Failures, dispatcher
+from .retriever import to_node
 
-# LlamaIndex runs a block on whatever loop is at hand: the caller's, or one made for a single synchronous call
-# and closed after it. A client bound to a loop does not survive the latter, so an asynchronous method of a
-# model or a store is awaited only where the loop is known to be the caller's.
-_call: ContextVar[Call] = ContextVar("llamaindex_amem_call", default=in_thread)
+K = TypeVar("K")
+V = TypeVar("V")
 
-
-@contextmanager
-def synchronously() -> Iterator[None]:
-    """Within this, the caller is synchronous: nothing else waits for the loop it runs on."""
-    token = _call.set(directly)
-    try:
-        yield
-    finally:
-        _call.reset(token)
-
-
-@contextmanager
-def on_callers_loop() -> Iterator[None]:
-    """Within this, the running loop is the caller's own, unless the caller is synchronous."""
-    token = _call.set(directly if _call.get() is directly else awaited)
-    try:
-        yield
-    finally:
-        _call.reset(token)
+RECALL = (*SEARCH, "max_tokens", "window")
+KEPT = 32  # texts that were recalled, and may be shortened: more than there are sessions that share a block at one time
 
 
 class Uncopied:
@@ -85,24 +70,6 @@ class Uncopied:
         )
 
 
-RECALL = get_type_hints(RecallKeywords)
-FLAGS = {"accept_short_term_memory"}
-
-
-class BlockOptions(RecallKeywords, total=False):
-    """The optional fields of `AMemMemoryBlock`, as keyword arguments."""
-
-    name: str
-    description: str | None
-    priority: int
-    accept_short_term_memory: bool
-    roles: tuple[MessageRole, ...]
-    should_store: ShouldStore | None
-    evolve: Evolve
-    on_error: OnError
-    tokenizer_fn: Callable[[str], Sequence[Any]]
-
-
 class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     """Remembers what falls out of short-term memory, and recalls notes for the last question.
 
@@ -110,14 +77,16 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     session: call `flush_from(memory)` then. `AMemMemory` needs neither.
     https://developers.llamaindex.ai/python/framework/module_guides/deploying/agents/memory/
 
-    A message is known by session, role and `additional_kwargs["id"]`, else by its position among the messages
-    of the session. `flush_from` reads the position from the history of the `Memory`. An overflow does not tell
-    it: a batch that is stored already, word for word, is a repeated delivery; any other follows what this
-    block has been given of the session, or, after a restart, what is stored of it.
+    A message is known by session, role and `additional_kwargs["id"]`, else by its text and the number of its
+    occurrence: what overflows is the next one after those that are stored.
+
+    `namespace`, the namespaces of `also`, `where` and `metadata` may be functions without arguments, which are called
+    at each recall and each write, on the thread and in the context of the caller.
 
     Attributes:
         memory: Where notes are kept.
         namespace: Whose notes, such as `("user-42",)`.
+        also: Further namespaces that are read, by the names that mark their notes: `{"team": ("acme",)}`.
         name: Tag around the notes in the prompt.
         priority: 0 is never shortened; of the others, `Memory` shortens the lowest number first.
         k: How many notes to consider; of these as many are shown as fit.
@@ -127,13 +96,14 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         links: Whether links are followed.
         as_of: What was true then is recalled.
         window: How many messages before a question make clear what it is about; 0 looks at the question alone.
+        node_postprocessors: What the framework has to filter and reorder nodes; what they leave is shown.
+        remember: Whether what is said is stored; False only recalls.
+        evolve: Whether the memory's background worker links and evolves notes at the end of a turn; False leaves that to
+            `AgenticMemory.evolve` and `amem worker`. The notes are found at once either way.
         roles: Whose messages are remembered.
         should_store: Called with each message; False leaves it out.
-        evolve: `"inline"` links and evolves notes at the end of a turn, `"background"` does so in a
-            thread, `"worker"` leaves it to `amem worker`, `"off"` to calls of `AgenticMemory.evolve`. The
-            notes are found at once either way.
-        on_error: `"log"` goes on without the memory while the store or a model does not answer;
-            `"raise"` raises.
+        metadata: Your own, for each note, to filter on.
+        on_error: `"log"` goes on without the memory whatever fails; `"raise"` raises.
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
@@ -151,54 +121,57 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         'I moved to Oslo.'
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
     memory: AgenticMemory = Field(exclude=True, repr=False)
-    namespace: tuple[str, ...]
+    namespace: Whose
+    also: Mapping[str, Whose] | None = None
     name: str = "long_term_memory"
     description: str | None = "Notes from earlier conversations."
-    priority: int = 1
+    priority: int = Field(default=1, ge=0, strict=True)
     k: int = RECALLED
     max_tokens: int = 1000
-    where: Mapping[str, Any] | None = None
+    where: Where = None
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
     window: int = WINDOW
+    node_postprocessors: list[BaseNodePostprocessor] = Field(default_factory=list, exclude=True)
+    accept_short_term_memory: StrictBool = True
+    remember: StrictBool = True
+    evolve: StrictBool = True
     roles: tuple[MessageRole, ...] = SPOKEN
-    should_store: ShouldStore | None = Field(default=None, exclude=True)
-    evolve: Evolve = "inline"
+    should_store: Callable[[ChatMessage], bool] | None = Field(default=None, exclude=True)
+    metadata: Where = None
     on_error: OnError = "log"
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
         default_factory=get_tokenizer, exclude=True
     )
     _failures: Failures = PrivateAttr()
-    _recall: Recall = PrivateAttr()
-    _writer: Writer = PrivateAttr()
+    _shown: dict[str, Recalled] = PrivateAttr(default_factory=dict)  # by the text
+    _spaces: dict[str | None, set[Space]] = PrivateAttr(default_factory=dict)  # by session
+    _known: dict[str | None, list[Message]] = PrivateAttr(default_factory=dict)  # by session
 
     def __init__(
         self,
         memory: AgenticMemory,
-        namespace: Sequence[str],
-        **options: Unpack[BlockOptions],
+        namespace: Whose,
+        **options: Any,  # noqa: ANN401 - see the attributes
     ) -> None:
-        # Checked here, since pydantic would make errors of its own of ours, and ignore unknown options.
-        check_options(options, type(self).model_fields)
-        space = check_namespace(namespace)
-        _check_hook(options.get("should_store"))
-        given: dict[str, Any] = {**options}
-        check_flags(**{name: given[name] for name in FLAGS & given.keys()})
-        check_counts(least=0, priority=given.get("priority", 1))
-        defaults = {name: type(self).model_fields[name].default for name in RECALL}
-        recall = RecallOptions(**{name: given.get(name, defaults[name]) for name in RECALL})
+        # Checked here, since pydantic would make errors of its own of ours.
+        recall = {name: options[name] for name in RECALL if name in options}
+        checked(memory, namespace, recall, RECALL)
+        check_plain(**options)
         failures = Failures(options.get("on_error", "log"))
-        super().__init__(**{**given, "memory": memory, "namespace": space})
+        try:
+            super().__init__(**{**options, "memory": memory, "namespace": namespace})
+        except ValidationError as error:
+            raise ConfigurationError(str(error)) from error
         self._failures = failures
-        self._recall = Recall(memory, space, failures, recall)
-        roles = [role.value for role in self.roles]
-        self._writer = Writer(memory, space, failures, roles=roles, evolve=self.evolve)
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often `recall`, `write` and `evolve` failed so far."""
+        """How often `recall` and `write` failed so far."""
         return self._failures.snapshot()
 
     async def _aget(
@@ -207,103 +180,156 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         session_id: str | None = None,
         **block_kwargs: Any,  # noqa: ANN401, ARG002 - whatever the caller of `Memory.get` passes on
     ) -> str:
-        return await self._recall.text(_call.get(), messages or [], session_id)
+        # A thread serves every loop, also one that the framework makes for a single synchronous call.
+        return await asyncio.to_thread(self._recall, to_messages(messages or []), session_id)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         thread = next((m.additional_kwargs.get("session_id") for m in messages), None)
-        # An overflow happens after an answer as well as before one.
-        await self.store_messages(messages, thread=thread, answered=True)
+        await self.aremember(messages, thread)
 
-    async def store_messages(
+    @dispatcher.span
+    def _recall(self, messages: Sequence[Message], thread: str | None) -> str:
+        asked = next(
+            (one.text for one in reversed(messages) if one.party == "user" and one.text), ""
+        )
+        found = Recalled()
+        if not asked or self._failures.resting("recall"):
+            return ""
+        with self._failures.tolerated("recall", callback=True) as reasons:
+            options = searched({name: getattr(self, name) for name in RECALL})
+            space = self._space(thread)
+        if reasons:
+            return ""
+        with self._failures.tolerated("recall"):
+            found = self.memory.recall_turn(messages, namespace=space, **options)
+        with self._failures.tolerated("recall", callback=True):
+            found = self._postprocessed(found, asked)
+        self._failures.failed("recall", found.error)
+        _keep(self._shown, found.text, found)
+        ids = [hit.note.id for hit in found.hits]
+        dispatcher.event(AMemRecallEvent(question=asked, note_ids=ids))
+        return found.text
+
+    def _postprocessed(self, found: Recalled, asked: str) -> Recalled:
+        if not self.node_postprocessors:
+            return found
+        nodes = [to_node(hit) for hit in found.hits]
+        hits = {node.node_id: hit for node, hit in zip(nodes, found.hits, strict=True)}
+        for processor in self.node_postprocessors:
+            nodes = processor.postprocess_nodes(nodes, query_bundle=QueryBundle(asked))
+        kept = [hits[node.node_id] for node in nodes]
+        return replace(found, hits=kept, text=found.render(kept, self.max_tokens))
+
+    async def aremember(
         self,
         messages: Sequence[ChatMessage],
-        *,
         thread: str | None,
-        offset: int | None = None,
+        *,
+        new: bool = True,
         just_said: bool = True,
-        turn_ended: bool = True,
-        answered: bool = False,
     ) -> None:
-        """Store what was said at once; link and evolve it when the turn has ended.
+        """Store what was said, and have it evolve once the assistant has answered; nothing, with `remember=False`.
 
         Args:
             messages: In the order they were said.
             thread: The conversation.
-            offset: How many messages user and assistant had said in it before; None finds out by what is
-                stored of it.
-            just_said: Whether the time is now of messages that carry none.
-            turn_ended: Whether both sides have spoken.
-            answered: Whether the chat model has answered, so that nothing may be raised.
-
-        Raises:
-            ConfigurationError: The key of the embedder is wrong, for instance; not if `answered`.
+            new: Whether they follow what is stored of the conversation; False: they are the conversation from its
+                start, of which what is stored is not stored again.
+            just_said: Whether the time is now of messages that carry none; False: it is not known.
         """
-        if not messages:
+        if self.remember and messages:
+            # All of it is read before anything is awaited: other blocks share, and change, the messages.
+            said = [self._read(message) for message in messages]
+            if new and thread in self._known:  # since `flush_from`
+                gone = self._known[thread]
+                self._known[thread] = [*gone, *(replace(one, stored=False) for one in said)]
+                said, new = [*gone, *said], False
+            await asyncio.to_thread(self._remember, said, thread, new, just_said)
+
+    @dispatcher.span
+    def _remember(
+        self,
+        said: Sequence[Message],
+        thread: str | None,
+        new: bool,
+        just_said: bool,
+    ) -> None:
+        answered, done = any(one.party == "assistant" and one.spoken for one in said), Remembered()
+        with self._failures.tolerated("write", callback=True) as reasons:
+            space = self._space(thread, asked=any(one.party == "user" for one in said))
+            metadata = settled(self.metadata)
+        if reasons:
             return
-        # All of it is read before anything is awaited: other blocks share, and change, the messages.
-        batch = Batch(
-            messages=tuple(map(self._read, messages)),
-            thread=thread,
-            offset=offset,
-            now=datetime.now(UTC) if just_said else None,
-        )
-        call = _call.get()
-        if any(message.role == MessageRole.USER for message in messages):
-            self._recall.new_turn()
-        stored = await self._writer.write(call, batch, answered=answered)
-        if stored and turn_ended:
-            await self._writer.end_turn(call)
+        with self._failures.tolerated("write"):
+            if not new:  # what waits since an outage is among these
+                self.memory.remember_turn([], namespace=space, complete=False)
+            done = self.memory.remember_turn(
+                said,
+                namespace=space,
+                thread=thread,
+                roles=[role.value for role in self.roles],
+                metadata=metadata,
+                new=new,
+                just_said=just_said,
+                complete=answered,
+            )
+            dispatcher.event(AMemWriteEvent(note_ids=[note.id for note in done.notes]))
+            if answered and self.evolve:
+                self.memory.evolve_later(space)
+                dispatcher.event(AMemEvolutionEvent(namespace=list(space)))
+        self._failures.failed("write", done.error)
+
+    def _space(self, thread: str | None, *, asked: bool = True) -> Space:
+        """Return whose memory it is now.
+
+        Engines write a streamed answer in a thread that has no context of the caller, so a function may not know there
+        whose turn it is: the answer is for whoever asked in this session, if that was one and the same all along.
+        """
+        seen = self._spaces.setdefault(thread, set())
+        try:
+            space = whose(self.namespace)
+        except Exception:
+            if asked or len(seen) != 1:
+                raise
+            return next(iter(seen))
+        _keep(self._spaces, thread, seen | {space})
+        return space
 
     def _read(self, message: ChatMessage) -> Message:
-        read, hook = to_message(message), self.should_store
-        if hook is None or not read.spoken or read.party not in self.roles:
-            return read
-        return replace(read, stored=bool(hook(message)))
+        """Return a message; one that is not to be stored only counts."""
+        stored = False
+        with self._failures.tolerated("should_store", callback=True):
+            stored = self.should_store is None or bool(self.should_store(message))
+        return to_message(message, stored=stored)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the text without its weakest notes, or None if no note fits."""
-        count = lambda text: len(self.tokenizer_fn(text))  # noqa: E731 - it is passed on
-        return self._recall.shorter(content, tokens_to_truncate, count) if content else None
+        found = self._shown.get(content or "", Recalled())
+        limit = len(self.tokenizer_fn(content or "")) - tokens_to_truncate
+        for kept in range(len(found.hits) - 1, 0, -1):
+            less = found.render(found.hits[:kept], self.max_tokens)
+            if len(self.tokenizer_fn(less)) <= limit:
+                return less
+        return None
 
     async def aflush_from(self, memory: Memory) -> None:
         """Remember what is still in short-term memory: call it at the end of a session.
 
         Doing it again, or going on with the session, makes no second notes.
         """
-        active = await memory.aget_all(status=MessageStatus.ACTIVE)
         archived = await memory.aget_all(status=MessageStatus.ARCHIVED)
-        offset = count_spoken(map(to_message, archived))
-        await self.store_messages(active, thread=memory.session_id, offset=offset)
-        await self.aflush()
+        active = await memory.aget_all(status=MessageStatus.ACTIVE)
+        await self.aremember([*archived, *active], memory.session_id, new=False)
+        _keep(self._known, memory.session_id, [to_message(one, stored=False) for one in archived])
 
     def flush_from(self, memory: Memory) -> None:
         """Synchronous twin of `aflush_from`."""
-        with synchronously():
-            asyncio_run(self.aflush_from(memory))
-
-    def flush(self, timeout: float | None = None) -> None:
-        """Return when the background has caught up.
-
-        Raises:
-            TimeoutError: It took longer than `timeout` seconds.
-            AmemError: Evolution failed, with `on_error="raise"`.
-        """
-        background = self._writer.background
-        if background is not None and not background.flush(timeout):
-            raise TimeoutError(f"notes are still being evolved after {timeout} seconds")
-
-    async def aflush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in `flush`
-        """Asynchronous twin of `flush`."""
-        await asyncio.to_thread(self.flush, timeout)
-
-    def close(self) -> None:
-        """Stop evolving, within a second; what the background leaves is picked up at the next start."""
-        self._writer.close()
+        asyncio_run(self.aflush_from(memory))
 
 
-def _check_hook(should_store: object) -> None:
-    call = getattr(should_store, "__call__", None)  # noqa: B004 - an object may have an async one
-    if inspect.iscoroutinefunction(should_store) or inspect.iscoroutinefunction(call):
-        raise ConfigurationError(
-            f"should_store={should_store!r} is a coroutine function; give a plain one that returns a bool"
-        )
+def _keep(values: dict[K, V], key: K, value: V) -> None:
+    """Put a value in, and of more than `KEPT` the oldest out."""
+    values.pop(key, None)
+    values[key] = value
+    while len(values) > KEPT:
+        values.pop(next(iter(values)), None)

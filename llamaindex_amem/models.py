@@ -1,10 +1,14 @@
-"""LlamaIndex's models for the memory: `LlamaIndexChatModel`, `LlamaIndexEmbedder`, and `open_memory` with both."""
+"""LlamaIndex's models for the memory: `LlamaIndexChatModel`, `LlamaIndexEmbedder`, and `open_memory` with both.
+
+The memory calls the synchronous methods of both, in asynchronous calls in a thread: no loop waits for a model, and none of
+the model's clients is bound to a loop that is closed one day. What goes wrong in a model the core translates.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from os import PathLike
 from typing import Any, Literal, get_args
 
@@ -12,6 +16,7 @@ import numpy as np
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole, ToolCallBlock
+from llama_index.core.callbacks.token_counting import get_tokens_from_response
 from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.program.function_program import get_function_tool
@@ -19,24 +24,13 @@ from numpy.typing import NDArray
 
 from amem_integrations import (
     AgenticMemory,
-    AmemError,
     ChatModel,
     Completion,
     ConfigurationError,
     Embedder,
-    ModelReplyError,
     ModelRequest,
-    ModelUnavailableError,
 )
-from amem_integrations.adapting import (
-    Call,
-    Prefixes,
-    Truncation,
-    both,
-    check_counts,
-    directly,
-    in_thread,
-)
+from amem_integrations.adapting import Prefixes, Truncation, check_counts, status_of
 
 from .events import log
 
@@ -44,39 +38,24 @@ Structured = Literal["auto", "schema", "words"]
 
 # A server says by these that it does not take a request in this form, rather than that it is down.
 REFUSALS = {400, 404, 415, 422, 501}
-WRONG = {401: "check the API key", 403: "check the API key", 404: "check its name and its address"}
-LATER = {408, 409, 425, 429}
-OF_THE_SERVER = 500
-
-# What integrations call the tokens of prompt and answer.
-ASKED = ("prompt_tokens", "input_tokens", "prompt_token_count")
-ANSWERED = ("completion_tokens", "output_tokens", "candidates_token_count")
 
 
 class LlamaIndexChatModel:
     """A LlamaIndex LLM for the memory to think with.
 
-    In asynchronous calls the LLM's own asynchronous methods are awaited on the caller's loop.
     https://developers.llamaindex.ai/python/framework/module_guides/models/llms/
     """
 
     def __init__(
-        self,
-        llm: LLM | None = None,
-        *,
-        structured: Structured = "auto",
-        in_thread: bool = False,
-        name: str | None = None,
+        self, llm: LLM | None = None, *, structured: Structured = "auto", name: str | None = None
     ) -> None:
         """Wrap a model; nothing is sent yet.
 
         Args:
-            llm: The model; None takes `Settings.llm`, whatever that is at the time of each call.
+            llm: Any LLM; None takes `Settings.llm`, whatever that is at the time of each call.
             structured: `"auto"` asks by schema (a function that the model has to call) where the model
                 calls functions, and in words from then on if that is refused; `"schema"` and `"words"`
                 settle it.
-            in_thread: Call the synchronous methods in a thread instead of the asynchronous ones. For
-                models whose asynchronous methods block the loop, as those of a plain `CustomLLM` do.
             name: What the notes record as their model; by default the model's own name.
 
         Raises:
@@ -86,8 +65,7 @@ class LlamaIndexChatModel:
             raise ConfigurationError(f"llm={llm!r} is no LlamaIndex LLM")
         if structured not in get_args(Structured):
             raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
-        self._llm, self._structured = llm, structured
-        self._in_thread, self._name = in_thread, name
+        self._llm, self._structured, self._name = llm, structured, name
         # The model that was last asked in words. Another one in `Settings` may know schemas.
         self._wordy: LLM | None = None
 
@@ -98,49 +76,31 @@ class LlamaIndexChatModel:
             return self._name or "Settings.llm"
         return self._llm.metadata.model_name or self._llm.class_name()
 
-    @property
-    def llm(self) -> LLM:
-        """The model in use.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
-        return self._llm or _of_settings("llm", "language model", "LlamaIndexChatModel")
-
-    async def _generate(self, call: Call, request: ModelRequest) -> Completion:
+    def generate(self, request: ModelRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
-            ModelUnavailableError: The model did not answer.
-            ModelReplyError: It does not accept this request (too long, filtered, …).
-            ConfigurationError: There is no model, its key or name is wrong, or it calls no functions
-                with `structured="schema"`.
+            ConfigurationError: The model calls no functions, with `structured="schema"`.
         """
-        llm = self.llm
-        call = in_thread if self._in_thread and call is not directly else call
-        with translated(self.name):
-            # Not through a prompt template: braces in what a user said are not placeholders.
-            messages = [
-                ChatMessage(role=llm.metadata.system_role, content=request.system),
-                ChatMessage(role=MessageRole.USER, content=request.prompt),
-            ]
-            if (caller := self._by_schema(llm)) is not None:
-                tools = [get_function_tool(request.reply)]
-                options: dict[str, Any] = {"chat_history": messages, "tool_required": True}
-                try:
-                    return _completion(await call(caller.chat_with_tools, tools, **options), caller)
-                except Exception as error:
-                    refused = isinstance(error, NotImplementedError) or _status(error) in REFUSALS
-                    if self._structured == "schema" or not refused:
-                        raise
-                    log.info(
-                        "%s takes no tools, from now on it is asked in words: %r", self.name, error
-                    )
-            answer = await call(llm.chat, messages)
-            self._wordy = llm
-            return _completion(answer)
-
-    generate, agenerate = both(_generate)
+        llm = self._llm or Settings.llm
+        # Not through a prompt template: braces in what a user said are not placeholders.
+        messages = [
+            ChatMessage(role=llm.metadata.system_role, content=request.system),
+            ChatMessage(role=MessageRole.USER, content=request.prompt),
+        ]
+        if (caller := self._by_schema(llm)) is not None:
+            tools = [get_function_tool(request.reply)]
+            try:
+                answer = caller.chat_with_tools(tools, chat_history=messages, tool_required=True)
+                return _completion(answer, caller)
+            except Exception as error:
+                refused = isinstance(error, NotImplementedError) or status_of(error) in REFUSALS
+                if self._structured == "schema" or not refused:
+                    raise
+                log.info("%s takes no tools, it is asked in words now: %r", self.name, error)
+        answer = llm.chat(messages)
+        self._wordy = llm
+        return _completion(answer)
 
     def _by_schema(self, llm: LLM) -> FunctionCallingLLM | None:
         """Return the model if it is to be asked by schema."""
@@ -149,9 +109,7 @@ class LlamaIndexChatModel:
         if isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model:
             return llm
         if self._structured == "schema":
-            raise ConfigurationError(
-                f"{self.name!r} calls no functions, so it cannot be asked by schema; use structured='auto'"
-            )
+            raise ConfigurationError(f"{self.name!r} calls no functions; use structured='auto'")
         return None
 
 
@@ -170,7 +128,6 @@ class LlamaIndexEmbedder:
         query_prefix: str = "",
         document_prefix: str = "",
         max_tokens: int | None = None,
-        in_thread: bool = False,
     ) -> None:
         """Wrap an embedding model; nothing is sent yet.
 
@@ -182,31 +139,25 @@ class LlamaIndexEmbedder:
             query_prefix: What stands before a query, if the model wants that and its class does not give it, as
                 those with a `query_instruction` do.
             document_prefix: The same for a document.
-            max_tokens: How much of a text the model reads, if that is known: longer content is split accordingly, and
+            max_tokens: How much of a text the model reads, if that is known: longer content has passages, and
                 texts that are too long by an estimate are counted in `truncated`.
-            in_thread: Call the synchronous methods in a thread, for models whose asynchronous ones block.
 
         Raises:
             ConfigurationError: It is no LlamaIndex embedding model, or an option has a value it cannot have.
         """
         if not isinstance(model, BaseEmbedding | None):
             raise ConfigurationError(f"model={model!r} is no LlamaIndex embedding model")
+        check_counts(dimensions=dimensions or 1, max_tokens=max_tokens or 1)
         self._model, self._name, self._dimensions = model, name, dimensions
-        self._in_thread, self.max_tokens = in_thread, max_tokens
-        sizes = {"dimensions": dimensions, "max_tokens": max_tokens}
-        check_counts(**{name: size for name, size in sizes.items() if size is not None})
+        self.max_tokens = max_tokens
         self._prefixes = Prefixes(query_prefix, document_prefix)
         self._truncation = Truncation(name or type(self).__name__, max_tokens)
 
     @property
     def model(self) -> BaseEmbedding:
-        """The model in use.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
+        """The model in use."""
         if self._model is None:
-            self._model = _of_settings("embed_model", "embedder", "LlamaIndexEmbedder")
+            self._model = Settings.embed_model
         return self._model
 
     @property
@@ -222,47 +173,25 @@ class LlamaIndexEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector.
-
-        Raises:
-            ConfigurationError: There is no model, or its key is wrong.
-            ModelUnavailableError: It did not answer.
-        """
+        """Length of a vector."""
         if self._dimensions is None:
-            with translated(self.name, refused=ModelUnavailableError):
-                self._dimensions = len(self.model.get_text_embedding("length"))
+            self._dimensions = len(self.model.get_text_embedding("length"))
         return self._dimensions
 
-    async def _embed_documents(self, call: Call, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a float32 array [len(texts), dimensions] of unit-length rows.
-
-        Raises:
-            ConfigurationError: There is no model, or its key or name is wrong.
-            ModelUnavailableError: It did not answer, or refused the texts.
-        """
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
         given = [self._prefixes.document + text for text in texts]
         self._truncation.estimate(given)
-        with translated(self.name, refused=ModelUnavailableError):
-            rows = await self._form(call)(self.model.get_text_embedding_batch, given)
-        return _unit(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
+        rows = self.model.get_text_embedding_batch(given)
+        return _unit(
+            np.asarray(rows, np.float32).reshape(len(rows), -1 if rows else self.dimensions)
+        )
 
-    async def _embed_query(self, call: Call, text: str) -> NDArray[np.float32]:
-        """Return a float32 array [dimensions] of unit length; errors as for documents."""
-        given = self._prefixes.query + text
-        with translated(self.name, refused=ModelUnavailableError):
-            return _unit(await self._form(call)(self.model.get_query_embedding, given))
-
-    embed_documents, aembed_documents = both(_embed_documents)
-    embed_query, aembed_query = both(_embed_query)
-
-    def _form(self, call: Call) -> Call:
-        return in_thread if self._in_thread and call is not directly else call
-
-
-def _unit(values: Sequence[Any]) -> NDArray[np.float32]:
-    vectors = np.asarray(values, dtype=np.float32)
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return a float32 array [dimensions] of unit length."""
+        return _unit(
+            np.asarray(self.model.get_query_embedding(self._prefixes.query + text), np.float32)
+        )
 
 
 def open_memory(
@@ -289,7 +218,7 @@ def open_memory(
     return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
 
 
-def _completion(response: ChatResponse, caller: FunctionCallingLLM | None = None) -> Completion:
+def _completion(answer: ChatResponse, caller: FunctionCallingLLM | None = None) -> Completion:
     """Return what was answered, and what it cost where the integration says so; the core estimates it otherwise.
 
     With a `caller`, which was to call a function, the arguments are the answer, as the model wrote them where that is
@@ -297,69 +226,19 @@ def _completion(response: ChatResponse, caller: FunctionCallingLLM | None = None
     """
     given: list[Any] = []
     if caller is not None:
-        blocks = [block for block in response.message.blocks if isinstance(block, ToolCallBlock)]
+        blocks = [block for block in answer.message.blocks if isinstance(block, ToolCallBlock)]
         # Integrations of an older date have no such blocks.
-        calls = blocks or caller.get_tool_calls_from_response(response, error_on_no_tool_call=False)
+        calls = blocks or caller.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
         given = [call.tool_kwargs for call in calls if call.tool_kwargs not in ({}, "{}", "")]
     texts = [text if isinstance(text, str) else json.dumps(text, default=str) for text in given]
-    return Completion(
-        text=(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else "")
-        or response.message.content
-        or "",
-        input_tokens=_reported(response, ASKED),
-        output_tokens=_reported(response, ANSWERED),
-    )
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    asked = answered = 0
+    with suppress(TypeError, ValueError, AttributeError):  # `raw` is anything
+        asked, answered = get_tokens_from_response(answer)
+    said = text if texts else answer.message.content or ""
+    return Completion(text=said, input_tokens=asked, output_tokens=answered)
 
 
-def _reported(response: ChatResponse, names: Sequence[str]) -> int:
-    """Return how many tokens the integration speaks of, or 0."""
-    usage = (_part(response.raw, "usage"), _part(response.raw, "usage_metadata"))
-    places = (response.additional_kwargs, *usage)
-    counts = (_part(place, name) for place in places for name in names)
-    return next((count for count in counts if isinstance(count, int) and count > 0), 0)
-
-
-def _part(whole: object, name: str) -> Any:  # noqa: ANN401 - each vendor has classes of its own
-    return whole.get(name) if isinstance(whole, Mapping) else getattr(whole, name, None)
-
-
-@contextmanager
-def translated(name: str, refused: type[AmemError] = ModelReplyError) -> Iterator[None]:
-    """Raise what goes wrong in the model `name` as an `AmemError`, a refused request as `refused`."""
-    try:
-        yield
-    except AmemError:
-        raise
-    except Exception as error:
-        raise _translated(error, name, refused) from error
-
-
-def _translated(error: Exception, name: str, refused: type[AmemError]) -> AmemError:
-    status = _status(error)
-    if status in WRONG:  # the message of the server may hold parts of the key
-        return ConfigurationError(f"{name!r} refused access (HTTP {status}); {WRONG[status]}")
-    detail = " ".join(repr(error).split())[:300]
-    if status is None or status in LATER or status >= OF_THE_SERVER:
-        return ModelUnavailableError(f"{name!r} did not answer ({detail}); try again later")
-    return refused(f"{name!r} refused the request ({detail})")
-
-
-def _status(error: BaseException | None) -> int | None:
-    """Return the HTTP status of an error, or of what caused it, if one of them has one."""
-    while error is not None:
-        response = getattr(error, "response", None)
-        places = ("status_code", error), ("code", error), ("status_code", response)
-        for name, place in places:
-            if isinstance(status := getattr(place, name, None), int):
-                return status
-        error = error.__cause__
-    return None
-
-
-def _of_settings(name: str, what: str, wrapper: str) -> Any:  # noqa: ANN401 - a model
-    try:
-        return getattr(Settings, name)
-    except (ImportError, ValueError) as error:
-        raise ConfigurationError(
-            f"there is no {what}: set `Settings.{name}`, or give `{wrapper}(…)` a model"
-        ) from error
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)

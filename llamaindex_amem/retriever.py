@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Unpack, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
@@ -18,34 +18,29 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
-from llama_index.core.vector_stores import (
-    FilterCondition,
-    FilterOperator,
-    MetadataFilter,
-    MetadataFilters,
-)
+from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilters
 
-from amem_integrations import AgenticMemory, ConfigurationError, Note, ScoredNote
-from amem_integrations.adapting import (
-    FIELDS,
-    Call,
-    OnError,
-    RecallOptions,
-    SearchKeywords,
-    both,
-    check_namespace,
-    in_thread,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
+from amem_integrations.adapting import FIELDS, HASH, OnError, parse
 
+from .conversation import SEARCH, Whose, checked, searched, whose
 from .events import AMemRecallEvent, Failures, dispatcher
-from .recall import check_options
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
     from llama_index.core.query_engine import RetrieverQueryEngine
+    from llama_index.core.vector_stores import MetadataFilter
 
 # What a language model is shown beside the text of a note; the rest of its metadata is for programs.
 SHOWN = {"speaker", "at", "contexts"}
+PASSAGE = (
+    "passage"  # of the metadata of a node whose text is long: the parts of it that match the query
+)
+RECORD = (
+    "_node"  # of the metadata of a note that was ingested: what else is to be known of the node
+)
+
+PRIVATE = {RECORD, HASH}
 
 OPERATORS = {
     FilterOperator.EQ: "$eq",
@@ -55,26 +50,32 @@ OPERATORS = {
     FilterOperator.LT: "$lt",
     FilterOperator.LTE: "$lte",
     FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
     FilterOperator.CONTAINS: "$eq",  # a field that holds a list meets a condition if one of its items does
     FilterOperator.ANY: "$in",
+    FilterOperator.ALL: "$eq",  # of each value
+    FilterOperator.IS_EMPTY: "$exists",
 }
+LISTS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 RANGES = ("$gt", "$gte", "$lt", "$lte")
 TIMES = ("at", "when", "recorded_at", "until", "expires_at")
-
-Test = tuple[str, str, Any]
 
 
 class AMemRetriever(BaseRetriever):
     """Finds notes, and what they are linked to, without calling a chat model.
 
-    A node is a note: its id is the note's id, its text the note's content word for word, its score the cosine of
-    query and note (None for one without a vector), by which post-processors can cut. Its `ref_doc_id` is
-    `metadata["ref_doc_id"]` of the note, else the document or the conversation. Its `hash`
-    depends on note and text alone, so that fusion retrievers know it in the results of several queries.
+    A node is a note, its text the note's content word for word, its score the cosine of query and note (0 for one without
+    a vector), by which post-processors can cut. Its `hash` depends on note and text alone, so that fusion retrievers know
+    it in the results of several queries.
 
-    Metadata is flat: the note's own, and `fused_score`, by which nodes are ordered, `similarity`, tags, keywords,
-    contexts, links and so on, lists as one text. `via` is `"match"`, or as JSON the links that led to the note.
-    What has a name of ours is found under `metadata.<name>`.
+    A node that `AMemIngest` stored comes back as it was: its id, its metadata and what of these a model is shown, the
+    documents it belongs to (`ref_doc_id`) and stands between. Of a long one the parts that match stand beside it, in
+    `metadata["passage"]`: `MetadataReplacementPostProcessor("passage")` shows these in place of the whole text, as
+    `as_query_engine` does unless it is given other post-processors.
+
+    What was said in a conversation has flat metadata: the user's own, and `fused_score`, by which nodes are ordered,
+    `similarity`, tags, keywords, contexts, links and so on, lists as one text. `via` is `"match"`, or as JSON the links
+    that led to the note. What has a name of ours is found under `metadata.<name>`. The `ref_doc_id` is the conversation.
     https://developers.llamaindex.ai/python/framework/module_guides/querying/retriever/
 
     Example:
@@ -90,54 +91,53 @@ class AMemRetriever(BaseRetriever):
     def __init__(
         self,
         memory: AgenticMemory,
-        namespace: Sequence[str],
+        namespace: Whose,
         *,
         similarity_top_k: int | None = None,
         filters: MetadataFilters | None = None,
         on_error: OnError = "log",
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
-        **search: Unpack[SearchKeywords],
+        **search: Any,  # noqa: ANN401 - see below
     ) -> None:
         """Take what `AgenticMemory.search` takes, or what LlamaIndex calls the same.
 
         Args:
             memory: The memory to search.
-            namespace: Whose notes.
-            similarity_top_k: Most notes to return, as `k`.
-            filters: Conditions on fields and metadata of notes, as `where`.
-            on_error: `"log"` returns no notes while the store or the embedder does not answer; `"raise"`
-                raises.
+            namespace: Whose notes: a tuple, or a function without arguments that is called at each search.
+            similarity_top_k: Most notes to return; the same as `k`, by default 10.
+            filters: Conditions on metadata, or on fields of notes (`speaker`, `at`, …): a key that is the name of both
+                is met by either.
+            on_error: `"log"` returns no notes while something fails; `"raise"` raises.
             callback_manager: The framework's.
             verbose: The framework's.
-            search: `k`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
+            search: `k`, `also` (further namespaces, by a name), `where` (conditions as the memory has them, or a function
+                that returns them), `min_similarity`, `links` and `as_of`: see `AgenticMemory.search`.
 
         Raises:
             NamespaceError: The namespace is not a non-empty tuple of strings.
             ConfigurationError: An option has a value that cannot be used, or two say different things.
         """
-        check_options(search, get_type_hints(SearchKeywords))
-        if (
-            similarity_top_k is not None
-            and search.setdefault("k", similarity_top_k) != similarity_top_k
-        ):
+        if similarity_top_k not in (None, search.setdefault("k", similarity_top_k or 10)):
             raise ConfigurationError(
-                f"k={search['k']!r} and {similarity_top_k=} are two numbers for one thing"
+                f"k={search['k']!r} and {similarity_top_k=} say different things"
             )
-        search["where"] = where_of(filters, search.get("where"))
-        self._memory, self._namespace = memory, check_namespace(namespace)
-        self._options = RecallOptions(**search)
-        self._failures = Failures(on_error)
+        self._memory, self._namespace, self._filters = memory, namespace, _where(filters)
+        checked(memory, namespace, {"where": self._filters}, SEARCH)
+        self._search, self._failures = (
+            checked(memory, namespace, search, SEARCH),
+            Failures(on_error),
+        )
         super().__init__(callback_manager=callback_manager, verbose=verbose)
 
     @property
     def similarity_top_k(self) -> int:
         """Most notes to return."""
-        return self._options.k
+        return int(self._search["k"])
 
     @similarity_top_k.setter
     def similarity_top_k(self, value: int) -> None:
-        self._options = replace(self._options, k=value)
+        self._search = checked(self._memory, self._namespace, {**self._search, "k": value}, SEARCH)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -146,29 +146,31 @@ class AMemRetriever(BaseRetriever):
 
     def as_query_engine(self, llm: LLM | None = None, **options: Any) -> RetrieverQueryEngine:  # noqa: ANN401 - the framework's
         """Return a query engine that answers from what is found; it takes what `RetrieverQueryEngine.from_args` does."""
-        from llama_index.core.query_engine import RetrieverQueryEngine  # noqa: PLC0415 - slow to import
+        from llama_index.core.postprocessor import MetadataReplacementPostProcessor  # noqa: PLC0415 - slow to import
+        from llama_index.core.query_engine import RetrieverQueryEngine  # noqa: PLC0415
 
+        options.setdefault("node_postprocessors", [MetadataReplacementPostProcessor(PASSAGE)])
         return RetrieverQueryEngine.from_args(self, llm=llm, **options)
 
-    async def _find(self, call: Call, query: str) -> list[NodeWithScore]:
-        """Return the notes found, as nodes."""
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        query = query_bundle.query_str
         if not query.strip() or self._failures.resting("recall"):
             return []
+        hits: list[ScoredNote] = []
+        with self._failures.tolerated("recall", callback=True) as reasons:
+            options = searched(self._search, self._filters)
+            space = whose(self._namespace)
+        if reasons:
+            return []
         with self._failures.tolerated("recall"):
-            hits = await self._options.search(call, self._memory, query, [self._namespace])
-            ids = [hit.note.id for hit in hits]
-            dispatcher.event(AMemRecallEvent(question=query, note_ids=ids, cached=False))
-            return [to_node(hit) for hit in hits]
-        return []
-
-    _found = both(_find)[0]
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._found(query_bundle.query_str)
+            hits = self._memory.search(query, namespace=space, repeats=False, **options)
+        ids = [hit.note.id for hit in hits]
+        dispatcher.event(AMemRecallEvent(question=query, note_ids=ids))
+        return [to_node(hit) for hit in hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.
-        return await in_thread(self._retrieve, query_bundle)
+        return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
 class NoteNode(TextNode):
@@ -182,115 +184,98 @@ class NoteNode(TextNode):
 
 def to_node(hit: ScoredNote) -> NodeWithScore:
     """Return a note as a node; see `AMemRetriever`."""
-    note, own = hit.note, hit.to_dict()
-    given = own.pop("metadata")
-    own["fused_score"] = own.pop("score")  # the framework has a place of its own for the cosine
-    metadata = {name: _flat(name, value) for name, value in own.items()}
-    metadata |= {
-        f"metadata.{name}" if name in own else name: _flat("", value)
-        for name, value in given.items()
-    }
-    whole = _source_of(note)
-    source = {} if whole is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=whole)}
-    fields: dict[str, Any] = {
-        "id_": note.id,
-        "text": note.content,
-        "metadata": metadata,
-        "relationships": source,
-        "excluded_llm_metadata_keys": [n for n, v in metadata.items() if n not in SHOWN or not v],
-        "excluded_embed_metadata_keys": list(metadata),
-    }
+    note = hit.note
+    given = {name: value for name, value in note.metadata.items() if name not in PRIVATE}
+    fields: dict[str, Any] = {"id_": note.id}
+    if note.origin == "document" or RECORD in note.metadata:
+        metadata = given
+        fields |= note.metadata.get(RECORD, {})
+    else:
+        metadata = _flat(hit, given)
+        hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
+        fields |= {
+            "excluded_llm_metadata_keys": hidden,
+            "excluded_embed_metadata_keys": list(metadata),
+        }
+    node = NoteNode(**{**fields, "text": note.content, "metadata": metadata})
+    if node.source_node is None and note.thread is not None:
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=note.thread)
+    if hit.passages:
+        parts = sorted(hit.passages, key=lambda passage: passage.start)
+        node.metadata[PASSAGE] = "\n…\n".join(passage.text for passage in parts)
+        node.excluded_llm_metadata_keys.append(PASSAGE)
+        node.excluded_embed_metadata_keys.append(PASSAGE)
     # Fusion retrievers compute with scores, so a hit that has no cosine counts as one of 0.
-    return NodeWithScore(node=NoteNode(**fields), score=metadata["similarity"] or 0.0)
+    return NodeWithScore(node=node, score=float(hit.similarity or 0.0))
 
 
-def _source_of(note: Note) -> str | None:
-    """Return what a note is a part of, if that is known."""
-    given = note.metadata.get("ref_doc_id")
-    if isinstance(given, str) and given:
-        return given
-    return note.thread
+def _flat(hit: ScoredNote, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a hit, without lists and objects; vector stores take no other metadata."""
+    own = hit.to_dict()
+    own["fused_score"] = own.pop("score")  # the framework has a place of its own for the cosine
+    own = {name: value for name, value in own.items() if name not in ("metadata", PASSAGE)}
+    own |= {f"metadata.{name}" if name in own else name: value for name, value in given.items()}
+    separators = {"contexts": "\n", "namespace": "/"}
+    for name, value in own.items():
+        if (
+            name != "via"
+            and isinstance(value, list)
+            and all(isinstance(item, str) for item in value)
+        ):
+            own[name] = separators.get(name, ", ").join(value)
+        elif isinstance(value, list | Mapping):
+            own[name] = json.dumps(value)
+    return own
 
 
-def _flat(name: str, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a value that is no list or object; vector stores take no other metadata."""
-    if name != "via" and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        separator = {"contexts": "\n", "namespace": "/"}.get(name, ", ")
-        return separator.join(value)
-    return json.dumps(value) if isinstance(value, list | Mapping) else value
-
-
-# LlamaIndex's `MetadataFilters` as the `where` of the memory
-
-
-def where_of(
-    filters: MetadataFilters | None, where: Mapping[str, Any] | None = None
-) -> dict[str, Any] | None:
-    """Return the conditions of both; a key is a field of notes (`speaker`, `at`, …), else one of their `metadata`.
-
-    Times are given as ISO 8601.
+def _where(filters: MetadataFilters | None) -> dict[str, Any]:
+    """Return LlamaIndex's filters as the `where` of the memory; times are given as ISO 8601.
 
     Raises:
-        ConfigurationError: The memory cannot be asked that: `not`, `or` between different keys, a part of a text,
-            or the same operator twice for one key.
+        ConfigurationError: The memory cannot be asked that: `not`, or a part of a text.
     """
     if filters is None:
-        return None if where is None else dict(where)
-    if not isinstance(filters, MetadataFilters):
-        raise ConfigurationError(f"filters={filters!r} must be MetadataFilters")
-    found: dict[str, Any] = {}
-    for field, operator, value in _tests(filters):
-        tests = found.setdefault(field, {})
-        if tests.get(operator, value) != value:
-            raise _unknown(f"{operator} twice for {field!r}")
-        tests[operator] = value
-    if twice := sorted(found.keys() & (where or {}).keys()):
-        raise _unknown(f"{twice[0]!r} in both filters and where")
-    return {**(where or {}), **found}
+        return {}
+    if not isinstance(filters, MetadataFilters) or filters.condition == FilterCondition.NOT:
+        raise ConfigurationError(
+            f"filters={filters!r} must be MetadataFilters that hold together, or one of which does"
+        )
+    made = [
+        _where(one) if isinstance(one, MetadataFilters) else _test(one) for one in filters.filters
+    ]
+    made = [one for one in made if one]
+    return {"$or" if filters.condition == FilterCondition.OR else "$and": made} if made else {}
 
 
-def _tests(filters: MetadataFilters) -> Iterator[Test]:
-    """Return the conditions, all of which have to hold."""
-    if filters.condition == FilterCondition.NOT:
-        raise _unknown("'not'")
-    if filters.condition == FilterCondition.OR and len(filters.filters) > 1:
-        yield _any_of(filters)
-        return
-    for one in filters.filters:
-        if isinstance(one, MetadataFilters):
-            yield from _tests(one)
-        else:
-            yield _test(one)
+def _test(one: MetadataFilter) -> dict[str, Any]:
+    operator, given = OPERATORS.get(one.operator), one.value
+    values: list[Any] = given if isinstance(given, list) else [given]
+    if operator is None or (len(values) != 1 and one.operator not in LISTS):
+        raise ConfigurationError(
+            f"filters: {one.operator.value!r} of {one.key!r} and {given!r} cannot be asked of the memory; "
+            f"use one of {', '.join(known.value for known in OPERATORS)}"
+        )
+    if operator in RANGES or one.key in TIMES:
+        values = [_time(value) if isinstance(value, str) else value for value in values]
+    tests: list[Any] = [{operator: value} for value in values]
+    if operator in ("$in", "$nin"):
+        tests = [{operator: values}]
+    elif operator == "$exists":
+        tests = [{operator: False}]
+    return {"$and": [_on_either(one.key, test) for test in tests]}
 
 
-def _any_of(filters: MetadataFilters) -> Test:
-    """Return alternatives for one key as one condition."""
-    singles = [one for one in filters.filters if isinstance(one, MetadataFilter)]
-    tests = [_test(one) for one in singles]
-    fields = {field for field, _, _ in tests}
-    if len(tests) < len(filters.filters) or len(fields) > 1:
-        raise _unknown("'or' between different keys")
-    if not all(operator in ("$eq", "$in") for _, operator, _ in tests):
-        raise _unknown("'or' between ranges")
-    values = [value if operator == "$in" else [value] for _, operator, value in tests]
-    return fields.pop(), "$in", [item for some in values for item in some]
-
-
-def _test(one: MetadataFilter) -> Test:
-    field = (
-        one.key if one.key in FIELDS or one.key.startswith("metadata.") else f"metadata.{one.key}"
-    )
-    values = one.value if isinstance(one.value, list) else [one.value]
-    operator = OPERATORS.get(one.operator)
-    if one.operator == FilterOperator.IS_EMPTY:
-        return field, "$eq", None
-    if one.operator in (FilterOperator.NIN, FilterOperator.ALL) and len(values) == 1:
-        operator = "$ne" if one.operator == FilterOperator.NIN else "$eq"
-    if operator is None or (operator != "$in" and len(values) != 1):
-        raise _unknown(f"the operator {one.operator.value!r} for {one.key!r}")
-    timely = operator in RANGES or field in TIMES
-    read = [_time(value) if timely and isinstance(value, str) else value for value in values]
-    return field, operator, read if operator == "$in" else read[0]
+def _on_either(key: str, test: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a test of what the user gave under a name, or of the field of notes that has the name."""
+    given = {f"metadata.{key.removeprefix('metadata.')}": test}
+    try:
+        if key not in FIELDS:
+            return given
+        parse({key: test})
+    except InvalidInputError:  # the field never has such a value
+        return given
+    negative = test.keys() & {"$ne", "$nin", "$exists"}
+    return {"$and" if negative else "$or": [{key: test}, given]}
 
 
 def _time(text: str) -> datetime | str:
@@ -300,10 +285,3 @@ def _time(text: str) -> datetime | str:
     except ValueError:
         return text
     return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _unknown(what: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"filters: {what} cannot be asked of the memory; all conditions hold together, each by one of "
-        "== != > >= < <= in, and where= takes the memory's own"
-    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Unpack, get_type_hints
+from typing import Any
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
@@ -16,30 +16,30 @@ from amem_integrations import (
     InvalidInputError,
     Note,
     NoteNotFoundError,
-    ScoredNote,
+    render_notes,
 )
 from amem_integrations.adapting import (
-    PASSING,
     Call,
-    Evolving,
-    RecallKeywords,
-    RecallOptions,
+    OnError,
     both,
-    check_namespace,
-    evolve_turn,
-    evolves_now,
+    check_counts,
+    check_flags,
+    marked,
+    parse_time,
 )
 
+from .conversation import SEARCH, Space, Whose, checked, searched, whose
 from .events import AMemToolEvent, Failures, dispatcher
-from .recall import check_options
 
 DOWN = "The memory does not answer now. Go on without it."
-INVALID = "Error: this text is empty or too long."
 UNKNOWN = "Error: there is no note with this id. Use recall, and take an id from there."
 NOTHING = "Nothing is known about this."
+PROPOSED = "Note {} stands as before: it is the user's own, so the user has to agree first; it is proposed."
+SUPERSEDED = "It takes the place of note {}."
 
 # The question of the turn is stored already, and may have been asked before: so many notes may be left out.
 QUESTIONS = 10
+MOST = 50  # notes that a model may ask for
 
 
 class AMemToolSpec(BaseToolSpec):
@@ -51,11 +51,16 @@ class AMemToolSpec(BaseToolSpec):
 
     Args:
         memory: Where notes are kept.
-        namespace: Whose notes.
+        namespace: Whose notes: a tuple, or a function without arguments that is called by each tool.
         thread: The conversation that what is remembered belongs to.
-        evolve: Link and evolve what is remembered at once; False leaves that to `AgenticMemory.evolve`,
-            `"worker"` to `amem worker`.
-        recall: `k` (5), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`: see `RecallOptions`.
+        evolve: Whether the background worker links and evolves what is remembered; False leaves that to
+            `AgenticMemory.evolve` and `amem worker`.
+        assistant_supersedes: Whether a note that the agent remembers may take the place of the user's own words at
+            once, as if the user had said so; False proposes that, but where `MemoryConfig.assistant_supersedes` is set.
+        max_tokens: About how many tokens of text `recall` shows.
+        on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
+        search: Of `recall`: `k` (5), `also` (further namespaces, by the names that mark their notes), `where` (or a
+            function that returns it), `min_similarity`, `links`, `as_of`: see `AgenticMemory.search`.
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
@@ -81,20 +86,23 @@ class AMemToolSpec(BaseToolSpec):
     def __init__(
         self,
         memory: AgenticMemory,
-        namespace: Sequence[str],
+        namespace: Whose,
         *,
         thread: str | None = None,
-        evolve: Evolving = True,
-        **recall: Unpack[RecallKeywords],
+        evolve: bool = True,
+        assistant_supersedes: bool = False,
+        max_tokens: int = 1000,
+        on_error: OnError = "log",
+        **search: Any,  # noqa: ANN401 - see above
     ) -> None:
-        check_options(recall, get_type_hints(RecallKeywords))
+        check_flags(evolve=evolve, assistant_supersedes=assistant_supersedes)
+        check_counts(max_tokens=max_tokens)
         if not isinstance(thread, str | None):
             raise ConfigurationError(f"thread={thread!r} must be a text")
-        recall.setdefault("k", 5)
-        self._memory, self._namespace = memory, check_namespace(namespace)
-        self._options = RecallOptions(**recall)
-        self._thread, self._evolve = thread, evolves_now(evolve)
-        self._failures = Failures()
+        self._memory, self._namespace, self._max_tokens = memory, namespace, max_tokens
+        self._search = checked(memory, namespace, {"k": 5, **search}, SEARCH)
+        self._thread, self._evolve, self._supersedes = thread, evolve, assistant_supersedes
+        self._failures = Failures(on_error)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -108,26 +116,59 @@ class AMemToolSpec(BaseToolSpec):
         In supersedes, give the ids (from recall) of notes that are no longer true because of it.
         """
         with self._answering("remember") as answer:
+            space = whose(self._namespace)
+            older = list(dict.fromkeys(map(_id, supersedes or ())))
+            for note_id in older:
+                await call(self._memory.get, note_id, namespace=space)
             note = await call(
                 self._memory.add,
                 content,
-                namespace=self._namespace,
+                namespace=space,
                 thread=self._thread,
                 source="assistant",
-                supersedes=supersedes or (),
-                evolve=self._evolve,
+                supersedes=() if self._supersedes else older,
+                evolve=False,
             )
-            answer.says(f"Remembered as note {note.id}.", [note.id])
+            came = [await self._superseded(call, space, note_id, note) for note_id in older]
+            self._evolve_later(space)
+            answer.text = " ".join([f"Remembered as note {note.id}.", *came])
+            answer.note_ids = [note.id, *older]
         return answer.text
 
+    async def _superseded(self, call: Call, space: Space, older: str, newer: Note) -> str:
+        """Return what came of an earlier note, which the agent says is outdated."""
+        known = (await call(self._memory.get, older, namespace=space)).supersessions
+        if self._supersedes and newer.id not in known:
+            await call(self._memory.supersede, older, newer.id, namespace=space)
+        elif newer.id not in known:
+            return PROPOSED.format(older)
+        return SUPERSEDED.format(older)
+
     @dispatcher.span
-    async def _recall(self, call: Call, query: str) -> str:
-        """Look up in long-term memory what is known about something; each note comes with its id."""
+    async def _recall(
+        self,
+        call: Call,
+        query: str,
+        limit: int | None = None,
+        speaker: str | None = None,
+        since: str | None = None,
+    ) -> str:
+        """Look up in long-term memory what is known about something; each note comes with its id.
+
+        Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
+        """
         with self._answering("recall") as answer:
-            limit, spaces = self._options.k + QUESTIONS, [self._namespace]
-            hits = await self._options.search(call, self._memory, query, spaces, k=limit)
-            found = [hit for hit in hits if not _asks(hit.note, query)][: self._options.k]
-            answer.says(self._listed(found), [hit.note.id for hit in found])
+            k = min(max(1, limit or self._search["k"]), MOST)
+            told = {"speaker": speaker} if speaker else {}
+            when = {"when": {"$gte": parse_time(since)}} if since else {}
+            options = searched({**self._search, "k": k + QUESTIONS}, told, when)
+            space = whose(self._namespace)
+            hits = await call(self._memory.search, query, namespace=space, repeats=False, **options)
+            hits = [hit for hit in hits if not _asks(hit.note, query)][:k]
+            text = render_notes(
+                marked(hits, options["also"]), max_tokens=self._max_tokens, ids=True
+            )
+            answer.text, answer.note_ids = text or NOTHING, [hit.note.id for hit in hits]
         return answer.text
 
     @dispatcher.span
@@ -137,23 +178,19 @@ class AMemToolSpec(BaseToolSpec):
         With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.
         """
         with self._answering("forget") as answer:
-            wanted, space = str(note_id).strip(), self._namespace
+            space, wanted = whose(self._namespace), _id(note_id)
             await call(self._memory.delete, wanted, namespace=space, thorough=thorough)
-            answer.says("Forgotten.", [wanted])
+            answer.text, answer.note_ids = "Forgotten.", [wanted]
         return answer.text
 
     @dispatcher.span
     async def _correct(self, call: Call, note_id: str, content: str) -> str:
         """Replace what one note of long-term memory says. Take the id from recall."""
         with self._answering("correct") as answer:
-            space = self._namespace
-            note = await call(
-                self._memory.update, str(note_id).strip(), namespace=space, content=content
-            )
-            answer.says("Corrected.", [note.id])
-            if self._evolve:
-                with self._failures.tolerated("evolve", answered=True):
-                    await evolve_turn(call, self._memory, space, [note.id], left_overs=0)
+            space = whose(self._namespace)
+            note = await call(self._memory.update, _id(note_id), namespace=space, content=content)
+            self._evolve_later(space)
+            answer.text, answer.note_ids = "Corrected.", [note.id]
         return answer.text
 
     remember, aremember = both(_remember)
@@ -161,42 +198,39 @@ class AMemToolSpec(BaseToolSpec):
     forget, aforget = both(_forget)
     correct, acorrect = both(_correct)
 
+    def _evolve_later(self, space: Space) -> None:
+        if self._evolve:
+            self._memory.evolve_later(space)
+
     @contextmanager
     def _answering(self, tool: str) -> Iterator[Answer]:
         """Yield the answer to be; when the work fails, it says what there is to say about that."""
-        answer = Answer()
-        try:
-            yield answer
-        except NoteNotFoundError:
-            answer.says(UNKNOWN)
-        except InvalidInputError:
-            answer.says(INVALID)
-        except PASSING as error:
-            self._failures.note(tool, error)
-            answer.says(DOWN)
+        answer = Answer(DOWN)
+        with self._failures.tolerated(tool, callback=True):
+            try:
+                yield answer
+            except NoteNotFoundError:
+                answer.text = UNKNOWN
+            except InvalidInputError as error:
+                answer.text = f"Error: {error}"
         dispatcher.event(AMemToolEvent(tool=tool, note_ids=answer.note_ids, answer=answer.text))
-
-    def _listed(self, hits: Sequence[ScoredNote]) -> str:
-        return self._options.render(hits, ids=True) or NOTHING
 
 
 @dataclass(slots=True)
 class Answer:
     """What a tool tells the model, and the notes it is about."""
 
-    text: str = ""
+    text: str
     note_ids: list[str] = field(default_factory=list)
 
-    def says(self, text: str, note_ids: Sequence[str] = ()) -> None:
-        """Set both."""
-        self.text, self.note_ids = text, list(note_ids)
+
+def _id(given: object) -> str:
+    """Return an id as a model copied it, with what may stand around it in a note."""
+    return str(given).strip(" \n\t[]()`'\"").removeprefix("id ")
 
 
 def _asks(note: Note, query: str) -> bool:
     """Return whether a note is the question itself, or one of the user's that is still to be answered."""
-    waiting = note.source == "user" and note.state == "pending"
-    return _words(note.content) == _words(query) or (waiting and note.content.endswith("?"))
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold()) or [text]
+    words, asked = (re.findall(r"\w+", text.casefold()) for text in (note.content, query))
+    waiting = note.source == "user" and note.state == "pending" and note.content.endswith("?")
+    return waiting or words == asked

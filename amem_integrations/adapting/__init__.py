@@ -4,7 +4,7 @@
 - `Failures`: go on without a memory that does not answer, and say so. `Waiting`: what is stored once it does.
 - `evolve_turn`, `Evolving`: when notes evolve.
 - `RecallOptions` and its keywords: what is recalled, by the same words at every door; `falling`: scores of several
-  searches, to sort by; `FIELDS`: what `where` knows of a note.
+  searches, to sort by; `FIELDS`: what `where` knows of a note, which `parse` checks.
 - `Background`: evolve them in a thread.
 - `Documents`: what a loader or a pipeline gives is added, replaced, found by id, and removed with its source.
 - `Unembedded`: the notes of a turn are stored at once, and embedded by one call when it is complete.
@@ -22,13 +22,14 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
-from ..filters import FIELDS
+from ..errors import status_of
+from ..filters import FIELDS, parse
 from ..flows.recall import RECALLED, marked
 from ..flows.search import falling
-from ..flows.turn import LEFT_OVERS, Recalled, Remembered
+from ..flows.turn import HASH, LEFT_OVERS, Recalled, Remembered
 from ..follow_up import WINDOW
-from ..ids import clock
-from ..notes import check_namespace
+from ..ids import clock, parse_time
+from ..notes import Origin, check_namespace
 from ..plans import HELD
 from ..providers.embedders import Prefixes, Truncation
 from .background import Background
@@ -42,11 +43,13 @@ from .recall_options import (
     SearchKeywords,
     check_counts,
     check_flags,
+    checked_recall,
 )
 from .unembedded import Unembedded
 
 __all__ = [
     "FIELDS",
+    "HASH",
     "HELD",
     "LEFT_OVERS",
     "PASSING",
@@ -61,6 +64,7 @@ __all__ = [
     "Evolving",
     "Failures",
     "OnError",
+    "Origin",
     "Prefixes",
     "RecallKeywords",
     "RecallOptions",
@@ -75,6 +79,7 @@ __all__ = [
     "check_counts",
     "check_flags",
     "check_namespace",
+    "checked_recall",
     "clock",
     "described",
     "directly",
@@ -83,4 +88,7 @@ __all__ = [
     "falling",
     "in_thread",
     "marked",
+    "parse",
+    "parse_time",
+    "status_of",
 ]

@@ -129,6 +129,16 @@ class RecallOptions:
         return render_notes(marked, max_tokens=self.max_tokens, ids=ids, about=about)
 
 
+def checked_recall(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a recall, checked; a `where` may be a function.
+
+    Raises:
+        ConfigurationError: A value cannot be used.
+    """
+    RecallOptions(**{name: value for name, value in options.items() if not callable(value)})
+    return dict(options)
+
+
 def check_counts(*, least: int = 1, **values: object) -> None:
     """Check that each value is a whole number of at least `least`.
 

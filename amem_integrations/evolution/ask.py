@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from .. import texts
 from ..config import PARTED, MemoryConfig
 from ..decisions import Call, Decision, Item, Source, Stage, slot_id
-from ..errors import AmemError, ModelReplyError, ModelUnavailableError, StoreError
+from ..errors import AmemError, ModelReplyError, StoreError, model_error
 from ..ids import clock, new_operation
 from ..notes import Namespace, Note, storable
 from ..plans import ModelCall
@@ -213,18 +213,17 @@ def _checked(given: object) -> Completion:
 async def _completion(runtime: Runtime, request: ModelRequest) -> object:
     try:
         return await resolve(runtime.model.generate(request))
-    except ModelReplyError as error:
-        runtime.usage.count(request.task, refused=1)
-        raise RefusedError(str(error)) from error
-    except AmemError:
+    except Exception as raised:
+        error = raised
+        if not isinstance(raised, AmemError):  # a model is anybody's code
+            error = model_error(f"the model {runtime.model_name} (asked to {request.task})", raised)
+        if isinstance(error, ModelReplyError):
+            runtime.usage.count(request.task, refused=1)
+            raise RefusedError(str(error)) from raised
         runtime.usage.count(request.task, unavailable=1)
-        raise
-    except Exception as error:
-        # A model is anybody's code: whatever it raises means that there is no answer now.
-        runtime.usage.count(request.task, unavailable=1)
-        raise ModelUnavailableError(
-            f"the model {runtime.model_name} raised {error!r} on {request.task!r}; try again later"
-        ) from error
+        if error is raised:
+            raise
+        raise error from raised
 
 
 def render(config: MemoryConfig, task: str, /, **values: str) -> tuple[str, str]:

@@ -52,11 +52,19 @@ class Recalled:
         hits: The notes, best first.
         text: The notes as text for a prompt, marked as data; "" if there are none.
         error: Why notes were looked for by their words alone; None if the embedder worked.
+        about: Who the user is, which stands above the notes.
+        also: The further namespaces that were read, by the names that mark their notes.
     """
 
     hits: list[ScoredNote] = field(default_factory=list)
     text: str = ""
     error: AmemError | None = None
+    about: str = ""
+    also: Mapping[str, Sequence[str]] | None = None
+
+    def render(self, hits: Sequence[ScoredNote], max_tokens: int) -> str:
+        """Return some of the hits as text for a prompt, as `text` has all of them."""
+        return render_notes(marked(hits, self.also), max_tokens=max_tokens, about=self.about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +134,9 @@ async def recall_turn(
     known = None
     if runtime.config.profile and where is None and as_of is None:
         known = await profile(runtime, namespace=namespace)
-    text = render_notes(marked(shown, also), max_tokens=max_tokens, about=str(known or ""))
-    return Recalled(hits=shown, text=text, error=next(iter(errors), None))
+    error = next(iter(errors), None)
+    found = Recalled(hits=shown, error=error, about=str(known or ""), also=also)
+    return replace(found, text=found.render(shown, max_tokens))
 
 
 async def remember_turn(
@@ -139,6 +148,7 @@ async def remember_turn(
     roles: Sequence[str] = SPEAKING,
     metadata: Mapping[str, Any] | None = None,
     new: bool = False,
+    just_said: bool = True,
     complete: bool = True,
 ) -> Remembered:
     """Store messages as pending notes; return a note for each that is worth storing.
@@ -155,6 +165,7 @@ async def remember_turn(
         metadata: Your own, for each note, to filter on.
         new: All of the messages have just been said, none is stored: those without an id count on from what is stored of
             thread, role and text. False: they are a conversation from its start, or have ids.
+        just_said: The time of those that carry none is now; False: it is not known.
         complete: The turn is over: notes that were stored without vectors get these by one call of the embedder. False
             stores the notes without, found by their words, since more of the turn follows.
 
@@ -164,7 +175,8 @@ async def remember_turn(
         StoreError: The store refused; the messages wait in the outbox.
     """
     space, most = check_namespace(namespace), runtime.config.max_content_chars
-    wanted, time, seen = parties(roles), now(), Counter[tuple[str, str]]()
+    wanted, seen = parties(roles), Counter[tuple[str, str]]()
+    time = now() if just_said else None
     said: list[NoteInput] = []
     for message in messages:
         text = message.text.strip()

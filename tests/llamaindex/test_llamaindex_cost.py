@@ -53,12 +53,11 @@ def engine_of(kind: str, chat_memory: AMemMemory, model: Chatbot) -> BaseChatEng
     return ContextChatEngine.from_defaults(retriever=Garden(), memory=chat_memory, llm=model)
 
 
-# A query; question and answer together; and for evolution what it enriched, and what it changed.
+# A query; question and answer together.
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["chat", "achat"])
 @pytest.mark.parametrize("kind", ["simple", "context"])
-@pytest.mark.parametrize(("evolve", "most"), [("off", 2), ("inline", 4)])
 async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
-    evolve: str, most: int, kind: str, asynchronous: bool
+    kind: str, asynchronous: bool
 ) -> None:
     embedder = Counting()
     memory, _ = open_memory(ScriptedModel(annotated), embedder=embedder)
@@ -66,7 +65,7 @@ async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
         [f"Tree {n} grows in the garden." for n in range(40)], namespace=("bob",), evolve=False
     )
     memory.info()  # finds the thresholds of the embedder, once
-    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=evolve)
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=False)
     replies = [f"Answer {n}: well done." for n in range(TURNS)]
     engine = engine_of(kind, chat_memory, Chatbot(*replies, "Bye."))
 
@@ -74,10 +73,9 @@ async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
         embedder.calls.clear()
         question = f"Did I plant tree number {n} in the garden?"
         await engine.achat(question) if asynchronous else engine.chat(question)
-        assert len(embedder.calls) <= most
+        assert len(embedder.calls) == 2
         texts = [text for call in embedder.calls for text in call]
-        if evolve == "off":
-            assert len(texts) == 3
+        assert len(texts) == 3
         documents = [text for text in texts if text != question]
         assert len(documents) == len(set(documents))
         hits = memory.search(question, namespace=("ann",))
@@ -87,7 +85,7 @@ async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
 def test_a_question_whose_turn_never_ended_is_found_and_embedded_with_the_next() -> None:
     embedder = Counting()
     memory, _ = open_memory(embedder=embedder)
-    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="off")
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=False)
     chat_memory.put(user("I moved to Oslo."))
     assert embedder.calls == []
     (hit,) = memory.search("Oslo", namespace=("ann",))
@@ -103,7 +101,7 @@ def test_a_turn_that_is_put_as_a_whole_is_encoded_by_two_calls() -> None:
     embedder = Counting()
     memory, _ = open_memory(embedder=embedder)
     memory.info()  # finds the thresholds of the embedder, once
-    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="off")
+    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=False)
     for n in range(TURNS):
         embedder.calls.clear()
         chat_memory.get(input=f"Where is tree {n}?")

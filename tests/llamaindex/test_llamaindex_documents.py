@@ -6,15 +6,16 @@ import pytest
 from llama_index.core import Document, SimpleDirectoryReader
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import TextNode
+from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from amem_integrations import AgenticMemory, NamespaceError
-from amem_integrations.adapting import Documents
 from amem_integrations.testing import HashEmbedder
-from llamaindex_amem import AMemIngest
+from llamaindex_amem import AMemIngest, AMemRetriever
 
 TEAM = ("team",)
+SPLITTER = SentenceSplitter(chunk_size=32, chunk_overlap=0)
 PARAGRAPHS = [
     f"Row {n}. The quince of row {n} is pruned in March, and watered in May." for n in range(6)
 ]
@@ -34,9 +35,9 @@ def texts(memory):
     return sorted(note.content for note in notes(memory))
 
 
-def pipeline(memory, **options):
-    splitter = SentenceSplitter(chunk_size=32, chunk_overlap=0)
-    return IngestionPipeline(transformations=[splitter, AMemIngest(memory, TEAM)], **options)
+def pipeline(memory, *, replace=True, **options):
+    steps = [SPLITTER, AMemIngest(memory, TEAM, replace=replace)]
+    return IngestionPipeline(transformations=steps, **options)
 
 
 def test_a_pipeline_stores_the_nodes_with_metadata_in_a_thread_of_their_document(memory):
@@ -102,23 +103,97 @@ def test_a_removed_document_removes_its_notes(memory):
     assert texts(memory) == ["Two."]
 
 
-def test_nodes_of_no_document_are_replaced_by_id_and_keep_it(memory):
+def test_a_node_is_known_by_its_id(memory):
     ingest = AMemIngest(memory, TEAM)
     ingest([TextNode(text="One.", id_="n-1"), TextNode(text="Two.", id_="n-2")])
-    report = ingest.add([TextNode(text="Uno.", id_="n-1")])
-    assert (report.ids, report.changed) == (["n-1"], 1)
-    (found,) = Documents(memory, TEAM).get(["n-1"])
-    assert found.text == "Uno."
+    (note,) = ingest.add([TextNode(text="Uno.", id_="n-1")])
+    assert note.content == "Uno."
     assert texts(memory) == ["Two.", "Uno."]
+    assert {hit.node_id for hit in AMemRetriever(memory, TEAM).retrieve("one two")} == {
+        "n-1",
+        "n-2",
+    }
 
 
-def test_nodes_of_one_document_may_come_in_several_calls(memory):
-    ingest = AMemIngest(memory, TEAM, replace=False)
-    document = Document(text="\n\n".join(PARAGRAPHS), doc_id="a")
-    nodes = SentenceSplitter(chunk_size=32, chunk_overlap=0).get_nodes_from_documents([document])
+def test_a_node_comes_back_as_it_was(memory):
+    given = {
+        "source": "wiki",
+        "tags": ["a", "b"],
+        "kind": "page",
+        "file": "x100.txt",
+        "secret": "s",
+    }
+    document = Document(
+        text="\n\n".join(PARAGRAPHS),
+        doc_id="x100",
+        metadata=given,
+        excluded_llm_metadata_keys=["secret"],
+        excluded_embed_metadata_keys=["file"],
+    )
+    nodes = {node.node_id: node for node in pipeline(memory).run(documents=[document])}
+    hits = AMemRetriever(memory, TEAM, k=50).retrieve("the quince of row 3")
+    assert {hit.node_id for hit in hits} == nodes.keys()
+    for hit in hits:
+        node = nodes[hit.node_id]
+        assert (hit.text, hit.metadata, hit.node.ref_doc_id) == (node.text, given, "x100")
+        assert hit.node.get_content(MetadataMode.LLM) == node.get_content(MetadataMode.LLM)
+        assert "x100.txt" in hit.node.get_content(MetadataMode.LLM)
+        for one in ("prev_node", "next_node"):
+            assert getattr(getattr(hit.node, one), "node_id", "") == getattr(
+                getattr(node, one), "node_id", ""
+            )
+    (found,) = {hit.node.ref_doc_id for hit in hits}
+    assert AMemIngest(memory, TEAM).remove([found]) == len(nodes)
+    for key, value in (("source", "wiki"), ("tags", "a"), ("kind", "page")):
+        AMemIngest(memory, TEAM)([document])
+        filters = MetadataFilters(filters=[MetadataFilter(key=key, value=value)])
+        assert AMemRetriever(memory, TEAM, filters=filters).retrieve("quince")
+
+
+def test_a_document_that_nobody_split_is_one_node_of_itself(memory):
+    AMemIngest(memory, TEAM)([Document(text="One.", doc_id="a", metadata={"page": 1})])
+    (hit,) = AMemRetriever(memory, TEAM).retrieve("one")
+    assert (hit.node_id, hit.node.ref_doc_id, hit.metadata) == ("a", "a", {"page": 1})
+    assert AMemIngest(memory, TEAM).remove(["a"]) == 1
+
+
+def test_a_second_call_deletes_nothing_and_no_character_stops_a_pipeline(memory):
+    nodes = SPLITTER.get_nodes_from_documents(
+        [Document(text="\n\n".join([*PARAGRAPHS, "A \0 nul."]), doc_id="a")]
+    )
+    ingest = AMemIngest(memory, TEAM)
+    for node in nodes:
+        ingest([node])
     ingest(nodes[:1])
-    ingest(nodes[1:])
     assert len(notes(memory)) == len(nodes)
+    assert any("A  nul." in text for text in texts(memory))
+
+
+def test_documents_are_never_outdated_and_nobodys_candidates(memory):
+    AMemIngest(memory, TEAM)(
+        [Document(text=f"The X{n}00 weighs {n} kg.", doc_id=str(n)) for n in range(1, 9)]
+    )
+    memory.add("The X100 weighs 9 kg now.", namespace=TEAM)
+    memory.evolve(namespace=TEAM)
+    stored = notes(memory)
+    assert not any(note.superseded_by for note in stored)
+    assert not any(note.links or note.contexts for note in stored if note.origin == "document")
+
+
+def test_what_did_not_change_of_a_document_is_not_embedded_again(memory):
+    def read(paragraphs):
+        document = Document(text="\n\n".join(paragraphs), doc_id="a", metadata={"year": 2026})
+        return pipeline(memory).run(documents=[document])
+
+    read(PARAGRAPHS)
+    before = {note.id: note.metadata for note in notes(memory)}
+    read(PARAGRAPHS)
+    assert {note.id: note.metadata for note in notes(memory)} == before
+    read([*PARAGRAPHS[:5], "Row 5 was cut down."])
+    hits = {hit.node_id: hit for hit in AMemRetriever(memory, TEAM, k=50).retrieve("row")}
+    assert before.keys() & {note.id for note in notes(memory)}
+    for hit in hits.values():  # the nodes stand between each other, the new ones too
+        assert hit.node.next_node is None or hit.node.next_node.node_id in hits
 
 
 @pytest.mark.parametrize("evolve", [False, True])
@@ -131,7 +206,7 @@ def test_a_long_document_is_one_note_which_evolves_only_if_that_is_wanted(memory
     assert note.origin == ("conversation" if evolve else "document")
     assert len(note.passages) > 1
     assert bool(note.contexts) == evolve
-    assert seen == [(2, 2)]
+    assert seen == [(1, 1)]
 
 
 def test_a_namespace_is_needed(memory):

@@ -12,6 +12,7 @@ from llama_index.core.memory import Memory
 from llamaindex_fakes import ANN, assistant, calling, user
 
 from amem_integrations import AgenticMemory
+from amem_integrations.conversation import from_dict
 from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
 SMALL = {"token_limit": 60, "chat_history_token_ratio": 0.1, "token_flush_size": 4}
@@ -29,7 +30,7 @@ SPOKEN = [message.content for message in TALK]
 
 
 def ann(memory: AgenticMemory, **options: Any) -> AMemMemory:
-    fields = {"session_id": "s", "evolve": "off", **options}
+    fields = {"session_id": "s", "evolve": False, **options}
     return AMemMemory.from_defaults(memory=memory, user_id="ann", **fields)
 
 
@@ -44,8 +45,9 @@ def as_dicts(messages: list[ChatMessage]) -> list[dict[str, Any]]:
     ]
 
 
-def add_messages(memory: AgenticMemory, messages: list[ChatMessage]) -> None:
-    memory.add_messages(as_dicts(messages), namespace=ANN, thread="s")
+def tell(memory: AgenticMemory, messages: list[ChatMessage]) -> None:
+    said = [from_dict(message) for message in as_dicts(messages)]
+    memory.remember_turn(said, namespace=ANN, thread="s")
 
 
 def with_id(role: str, text: str, known: Any) -> ChatMessage:
@@ -56,7 +58,7 @@ def with_id(role: str, text: str, known: Any) -> ChatMessage:
 
 
 @pytest.mark.parametrize("talk", [TALK, [with_id(m.role, m.content, "turn-1") for m in TALK[:2]]])
-def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(
+def test_a_message_by_this_adapter_and_by_the_core_is_one_note(
     memory: AgenticMemory, talk: list[ChatMessage]
 ) -> None:
     made = ann(memory)
@@ -64,35 +66,35 @@ def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(
         made.put(message)
     before = memory.get_all(namespace=ANN)
 
-    add_messages(memory, talk)
+    tell(memory, talk)
 
     assert [note.content for note in before] == [message.content for message in talk]
     assert [note.id for note in memory.get_all(namespace=ANN)] == [note.id for note in before]
 
 
-def test_tools_and_systems_do_not_count_for_the_position(memory: AgenticMemory) -> None:
+def test_tools_and_systems_do_not_count_for_the_occurrence(memory: AgenticMemory) -> None:
     made = ann(memory)
     made.put_messages([ChatMessage(role="system", content="Be brief."), TALK[0]])
     made.put_messages([calling("look", {}), ChatMessage(role="tool", content="seen"), *TALK[1:]])
 
-    add_messages(memory, TALK)
+    tell(memory, TALK)
 
     assert contents(memory) == SPOKEN
 
 
-def test_the_position_goes_on_after_a_restart_of_the_session(
+def test_occurrences_go_on_after_a_restart_of_the_session(
     memory: AgenticMemory, tmp_path: Path
 ) -> None:
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
     for message in TALK:
         ann(memory, async_database_uri=uri, **SMALL).put(message)
 
-    add_messages(memory, TALK)
+    tell(memory, TALK)
 
     assert contents(memory) == SPOKEN
 
 
-def test_two_objects_of_one_session_take_no_position_twice(
+def test_two_objects_of_one_session_take_no_occurrence_twice(
     memory: AgenticMemory, tmp_path: Path
 ) -> None:
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
@@ -127,17 +129,17 @@ def test_an_id_on_both_sides_of_a_turn_overwrites_nothing(memory: AgenticMemory)
 
 async def overflow(memory: AgenticMemory, talk: list[ChatMessage], **options: Any) -> None:
     """Say it in a stock `Memory` that overflows, then end the session."""
-    block = AMemMemoryBlock(memory, ANN, evolve="off", **options)
+    block = AMemMemoryBlock(memory, ANN, evolve=False, **options)
     stock = Memory.from_defaults(memory_blocks=[block], session_id="s", **SMALL)
     for message in talk:
         await stock.aput(message.model_copy(deep=True))
     await block.aflush_from(stock)
 
 
-async def test_what_overflows_into_a_block_is_known_to_add_messages(memory: AgenticMemory) -> None:
+async def test_what_overflows_into_a_block_is_known_to_tell(memory: AgenticMemory) -> None:
     await overflow(memory, TALK)
 
-    add_messages(memory, TALK)
+    tell(memory, TALK)
 
     assert contents(memory) == SPOKEN
 
@@ -145,32 +147,30 @@ async def test_what_overflows_into_a_block_is_known_to_add_messages(memory: Agen
 async def test_an_overflow_is_counted_with_what_was_not_to_be_stored(memory: AgenticMemory) -> None:
     await overflow(memory, TALK, roles=("user",))
 
-    add_messages(memory, TALK)
+    tell(memory, TALK)
 
     assert sorted(contents(memory)) == sorted(SPOKEN)
 
 
 async def deliver(memory: AgenticMemory, *batches: list[ChatMessage]) -> list[str]:
     """Hand batches to a block that has seen none before, and return what is stored then."""
-    block = AMemMemoryBlock(memory, ANN, evolve="off")
+    block = AMemMemoryBlock(memory, ANN, evolve=False)
     for batch in batches:
         await block.aput([m.model_copy(deep=True) for m in batch], session_id="s")
     return contents(memory)
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_batch_that_is_delivered_again_gives_the_same_notes(
+async def test_batches_follow_what_is_stored_of_the_session(
     memory: AgenticMemory, restart: bool
 ) -> None:
     batches = [TALK[:2], TALK[2:6], TALK[6:]]
-    await deliver(memory, *batches)
-    again = [TALK[2:6], TALK[:2], TALK[4:8], TALK]
-
     if restart:
-        for batch in again:
+        for batch in batches:
             await deliver(memory, batch)
     else:
-        await deliver(memory, *again)
+        await deliver(memory, *batches)
+    tell(memory, TALK)
 
     assert contents(memory) == SPOKEN
 
@@ -187,17 +187,6 @@ async def test_an_ok_in_each_of_two_batches_is_two_notes(
         await deliver(memory, first, second)
 
     assert contents(memory) == ["ok", "One.", "ok", "Two."]
-
-
-async def test_a_long_message_that_is_delivered_again_gives_the_same_note(
-    memory: AgenticMemory,
-) -> None:
-    long = [user("Tell me."), assistant(" ".join(f"Sentence number {n}." for n in range(400)))]
-    await deliver(memory, long)
-    stored = contents(memory)
-    assert stored == [message.content for message in long]
-
-    assert await deliver(memory, long) == stored
 
 
 # --- when it was said
@@ -244,9 +233,9 @@ async def test_a_message_without_a_time_has_that_of_now(
 def test_a_time_of_now_changes_no_stored_note(memory: AgenticMemory) -> None:
     then = datetime(2023, 5, 8, 10, tzinfo=UTC)
     said = {"role": "user", "content": "Hello", "at": then}
-    memory.add_messages([said], namespace=ANN, thread="s")
+    memory.remember_turn([from_dict(said)], namespace=ANN, thread="s")
 
-    ann(memory).put(user("Hello"))
+    ann(memory, chat_history=[user("Hello")], ingest_history=True)
 
     assert times(memory) == [then]
 

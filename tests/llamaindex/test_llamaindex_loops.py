@@ -26,26 +26,6 @@ from llamaindex_amem import AMemMemory, AMemMemoryBlock, LlamaIndexChatModel
 QUESTION = "What is my dog called?"
 
 
-class Annotator(Chatbot):
-    """A language model that notes the loop its asynchronous method is awaited on (None: it was not)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._loops: list[asyncio.AbstractEventLoop | None] = []
-
-    @property
-    def loops(self) -> list[asyncio.AbstractEventLoop | None]:
-        return self._loops
-
-    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        self._loops.append(None)
-        return ChatResponse(message=assistant(annotated_text(messages)))
-
-    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        self._loops.append(asyncio.get_running_loop())
-        return ChatResponse(message=assistant(annotated_text(messages)))
-
-
 @pytest.fixture
 def qdrant() -> Iterator[FakeQdrant]:
     """A server that keeps connections alive, and counts them in `connections`."""
@@ -123,59 +103,14 @@ def test_a_server_is_reached_from_every_loop_and_thread(qdrant: FakeQdrant, kind
     assert qdrant.connections < len(qdrant.requests) / 3  # type: ignore[attr-defined]
 
 
-async def test_awaited_the_users_model_stays_on_the_callers_loop() -> None:
-    llm = Annotator()
-    memory, _ = open_memory(LlamaIndexChatModel(llm))
-    engine = SimpleChatEngine.from_defaults(
-        memory=AMemMemory.from_defaults(memory=memory, user_id="ann"), llm=Chatbot()
-    )
+async def test_the_users_models_are_called_in_threads_and_leave_every_loop_free() -> None:
+    ticks, threads = 0, set[int]()
 
-    await engine.achat("My dog is called Rex.")
-    response = await engine.astream_chat("My dog likes me.")
-    assert [token async for token in response.async_response_gen()]
-
-    assert set(llm.loops) == {asyncio.get_running_loop()}
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-async def test_called_synchronously_the_users_model_is_on_no_loop() -> None:
-    llm = Annotator()
-    memory, _ = open_memory(LlamaIndexChatModel(llm))
-    engine = SimpleChatEngine.from_defaults(
-        memory=AMemMemory.from_defaults(memory=memory, user_id="ann"), llm=Chatbot()
-    )
-
-    engine.chat("My dog is called Rex.")
-    await asyncio.to_thread(engine.chat, "My dog likes me.")
-
-    assert set(llm.loops) == {None}
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-def test_in_a_stock_memory_and_in_the_background_the_users_model_is_on_no_loop() -> None:
-    llm = Annotator()
-    memory, _ = open_memory(LlamaIndexChatModel(llm))
-    block = AMemMemoryBlock(memory, ANN)
-    chat_memory = Memory.from_defaults(memory_blocks=[block])
-    chat_memory.put(user("My dog is called Rex."))
-    asyncio.run(block.aflush_from(chat_memory))
-    later = AMemMemory.from_defaults(memory=memory, user_id="bob", evolve="background")
-    asyncio.run(later.aput_messages([user("I like tea."), assistant("So do I.")]))
-    later.block.flush(timeout=10)
-
-    assert len(llm.loops) >= 3
-    assert set(llm.loops) == {None}
-
-
-async def test_evolution_in_the_callers_time_leaves_the_loop_free_with_a_stock_memory() -> None:
-    ticks = 0
-
-    class Slow(Annotator):
+    class Slow(Chatbot):
         def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+            threads.add(threading.get_ident())
             threading.Event().wait(0.2)
-            return super().chat(messages)
-
-    memory, _ = open_memory(LlamaIndexChatModel(Slow()))
+            return ChatResponse(message=assistant(annotated_text(messages)))
 
     async def tick() -> None:
         nonlocal ticks
@@ -183,8 +118,16 @@ async def test_evolution_in_the_callers_time_leaves_the_loop_free_with_a_stock_m
             await asyncio.sleep(0.01)
             ticks += 1
 
+    memory, _ = open_memory(LlamaIndexChatModel(Slow()))
     ticking = asyncio.create_task(tick())
-    await AMemMemoryBlock(memory, ANN).aput([user("My dog is called Rex.")])
+    await memory.aadd("My dog is called Rex.", namespace=ANN)
+    stock = Memory.from_defaults(memory_blocks=[block := AMemMemoryBlock(memory, ANN)])
+    await stock.aput(user("My cat is called Tom."))
+    await stock.aput(assistant("Good."))
+    await block.aflush_from(stock)
+    await memory.aflush(timeout=10)
     ticking.cancel()
 
-    assert ticks >= 10
+    assert threading.get_ident() not in threads
+    assert ticks >= 20
+    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}

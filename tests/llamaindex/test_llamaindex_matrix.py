@@ -139,6 +139,7 @@ def two_sessions(
 
 
 def check(llm: Any, memory: AgenticMemory) -> None:
+    memory.flush(timeout=10)
     notes = memory.get_all(namespace=ANN)
     assert [note.source for note in notes] == ["user", "assistant"] * 2
     assert [note.content for note in notes][::2] == ["My dog is called Rex.", QUESTION]

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
-from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.memory import BaseMemory, InsertMethod, Memory, StaticMemoryBlock
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.workflow import (
@@ -29,7 +27,6 @@ from llamaindex_fakes import (
     BOB,
     Chatbot,
     Toolbot,
-    annotated,
     assistant,
     open_memory,
     user,
@@ -40,9 +37,7 @@ from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     NamespaceError,
-    ScoredNote,
 )
-from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemMemory, AMemMemoryBlock, AMemRetriever
 
 
@@ -101,62 +96,21 @@ def test_a_namespace_can_have_many_levels(memory: AgenticMemory) -> None:
 
 def test_made_without_its_block_it_says_how_to_make_it() -> None:
     with pytest.raises(ValueError, match=r"AMemMemory.from_defaults\(memory=…, user_id=…\)"):
-        AMemMemory(token_limit=100)
+        AMemMemory(token_limit=100).put(user("Hello"))
 
 
 def test_options_reach_the_memory_and_the_block(memory: AgenticMemory) -> None:
     static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
-    made = ann(memory, session_id="s", token_limit=500, memory_blocks=[static], k=3, evolve="off")
+    made = ann(memory, session_id="s", token_limit=500, memory_blocks=[static], k=3, evolve=False)
 
     assert (made.session_id, made.token_limit) == ("s", 500)
-    assert (made.block.k, made.block.evolve) == (3, "off")
+    assert (made.block.k, made.block.evolve) == (3, False)
     assert "Ann is a nurse." in text(made.get(input="Who am I?"))
 
 
 def test_an_unknown_option_is_an_error(memory: AgenticMemory) -> None:
     with pytest.raises(TypeError, match="no_such_option"):
         ann(memory, no_such_option=1)
-
-
-@pytest.mark.parametrize("mode", ["simple", "condense_question"])
-def test_a_class_bound_to_a_user_makes_memories_for_engines(
-    memory: AgenticMemory, mode: ChatMode
-) -> None:
-    made = AMemMemory.bound(memory=memory, user_id="ann", session_id="s", k=3)
-    index = VectorStoreIndex([], embed_model=MockEmbedding(8))
-    history = [user("Hello"), assistant("Hello!")]
-    engine = index.as_chat_engine(
-        chat_mode=mode, llm=Chatbot(), memory_cls=made, chat_history=history
-    )
-    engine.chat("My dog is called Rex.")
-
-    remembered = engine._memory  # type: ignore[attr-defined]
-    assert isinstance(remembered, AMemMemory)
-    assert (remembered.session_id, remembered.block.k) == ("s", 3)
-    assert [m.content for m in engine.chat_history[:3]] == [
-        "Hello",
-        "Hello!",
-        "My dog is called Rex.",
-    ]
-    assert contents(memory)[0] == "My dog is called Rex."
-    assert len(contents(memory)) == 2
-
-
-def test_what_a_class_is_bound_to_stands_against_what_an_engine_gives(
-    memory: AgenticMemory,
-) -> None:
-    def token_limit(**options: Any) -> int:
-        made = AMemMemory.bound(memory=memory, namespace=ANN, **options)
-        engine = SimpleChatEngine.from_defaults(llm=Chatbot(), memory_cls=made)
-        return engine._memory.token_limit  # type: ignore[attr-defined, no-any-return]
-
-    assert token_limit(token_limit=123) == 123
-    assert token_limit() > 1000  # by the model's context window
-
-
-def test_a_class_bound_to_nobody_is_an_error_at_once(memory: AgenticMemory) -> None:
-    with pytest.raises(NamespaceError, match="no shared default"):
-        AMemMemory.bound(memory=memory)
 
 
 def test_a_template_of_ones_own_is_used(memory: AgenticMemory) -> None:
@@ -178,6 +132,7 @@ def test_every_message_is_remembered_as_it_is_put(memory: AgenticMemory) -> None
     made.put(assistant("A fine name."))
 
     assert contents(memory) == ["My dog is called Rex.", "A fine name."]
+    memory.flush(timeout=10)
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
@@ -188,6 +143,7 @@ def test_both_sides_of_a_turn_are_evolved_together() -> None:
     assert "construct" not in memory.stats()["usage"]
 
     made.put(assistant("A fine name."))
+    memory.flush(timeout=10)
 
     assert memory.stats()["usage"]["construct"]["calls"] == 1
 
@@ -280,33 +236,6 @@ def test_sessions_share_what_is_remembered_and_users_do_not(memory: AgenticMemor
     assert contents(memory, BOB) == []
 
 
-@pytest.mark.parametrize("evolve", ["inline", "background", "off"])
-async def test_one_agent_run_is_one_search(evolve: str) -> None:
-    searches = []
-
-    class Counted(AgenticMemory):
-        async def arecall(self, query: str, **options: Any) -> list[ScoredNote]:
-            searches.append(query)
-            return await super().arecall(query, **options)
-
-    model = ScriptedModel(annotated)
-    memory = Counted.open(":memory:", embedder=HashEmbedder(256), model=model)
-    memory.add("My dog is called Rex.", namespace=ANN)
-    llm = Toolbot(("weather", {"city": "Oslo"}), ("weather", {"city": "Rome"}))
-
-    def weather(city: str) -> str:
-        """Tell the weather."""
-        return f"sunny in {city}"
-
-    agent, made = FunctionAgent(llm=llm, tools=[weather]), ann(memory, evolve=evolve)
-    await agent.run("Does my dog need a coat?", memory=made)
-    await made.block.aflush(timeout=10)
-
-    assert searches == ["Does my dog need a coat?"]
-    assert len(llm.prompts) == 3
-    assert all("Rex" in prompt for prompt in llm.prompts)
-
-
 def test_the_same_question_later_is_looked_up_again(memory: AgenticMemory) -> None:
     llm = Chatbot("I do not know.")
     engine = SimpleChatEngine.from_defaults(memory=ann(memory), llm=llm)
@@ -359,7 +288,7 @@ def test_an_insert_method_that_is_given_is_kept(
 
 
 def test_the_question_just_put_is_not_among_what_is_recalled(memory: AgenticMemory) -> None:
-    made = ann(memory, evolve="off")
+    made = ann(memory, evolve=False)
     made.put_messages([user("My dog is called Rex."), assistant("A fine name.")])
     made.put(user("What is my dog called?"))
 
@@ -432,7 +361,7 @@ async def test_the_first_use_may_be_by_many_tasks_at_once(memory: AgenticMemory)
 async def test_conversations_at_the_same_time_store_each_message_once(
     memory: AgenticMemory,
 ) -> None:
-    made = ann(memory, token_limit=60, evolve="off")
+    made = ann(memory, token_limit=60, evolve=False)
 
     async def talk(name: str) -> None:
         for n in range(5):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,9 @@ from llama_index.core import MockEmbedding, Settings
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
-    CompletionResponse,
-    CompletionResponseGen,
-    LLMMetadata,
 )
 from llama_index.core.embeddings import BaseEmbedding
-from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.llms import MockLLM
 from llamaindex_fakes import ANN, Chatbot, annotated, annotated_text, assistant
 from pydantic import BaseModel, Field
 
@@ -55,23 +50,6 @@ class Words(BaseEmbedding):
         return self._get_query_embedding(query)
 
 
-class Blocking(CustomLLM):
-    """A plain `CustomLLM`: its asynchronous methods are its synchronous ones."""
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="local")
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        threading.Event().wait(0.2)
-        return CompletionResponse(text="answer")
-
-    def stream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponseGen:
-        yield self.complete(prompt)
-
-
 class Annotator(Chatbot):
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         return ChatResponse(message=assistant(annotated_text(messages)))
@@ -87,11 +65,11 @@ def settings() -> Iterator[None]:
 # --- chat models
 
 
-async def test_the_prompt_reaches_the_model_as_it_is() -> None:
+def test_the_prompt_reaches_the_model_as_it_is() -> None:
     llm = Chatbot("one", "two")
     model = LlamaIndexChatModel(llm)
 
-    answers = [model.generate(REQUEST).text, (await model.agenerate(REQUEST)).text]
+    answers = [model.generate(REQUEST).text for _ in range(2)]
 
     assert answers == ["one", "two"]
     assert set(llm.prompts) == {f"system: Be brief.\nuser: {REQUEST.prompt}"}
@@ -110,25 +88,6 @@ def test_settings_are_read_at_each_call() -> None:
     assert LlamaIndexChatModel(MockLLM()).name == "unknown"
 
 
-async def test_a_model_whose_asynchronous_methods_block_can_be_run_in_a_thread() -> None:
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.01)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
-    await LlamaIndexChatModel(Blocking()).agenerate(REQUEST)
-    blocked = ticks
-    await LlamaIndexChatModel(Blocking(), in_thread=True).agenerate(REQUEST)
-    ticking.cancel()
-
-    assert blocked <= 1
-    assert ticks - blocked >= 10
-
-
 def test_notes_are_made_linked_and_evolved_by_it() -> None:
     with AgenticMemory.open(
         ":memory:", model=LlamaIndexChatModel(Annotator()), embedder=LlamaIndexEmbedder(Words())
@@ -140,35 +99,19 @@ def test_notes_are_made_linked_and_evolved_by_it() -> None:
         assert memory.stats()["usage"]["total"]["output_tokens"] > 0
 
 
-def test_without_a_model_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*args: object) -> None:
-        raise ImportError("llama-index-llms-openai")
-
-    Settings._llm = Settings._embed_model = None
-    monkeypatch.setattr("llama_index.core.settings.resolve_llm", missing)
-    monkeypatch.setattr("llama_index.core.settings.resolve_embed_model", missing)
-
-    with pytest.raises(ConfigurationError, match=r"set `Settings\.llm`"):
-        LlamaIndexChatModel().generate(REQUEST)
-    with pytest.raises(ConfigurationError, match=r"set `Settings\.embed_model`"):
-        LlamaIndexEmbedder().embed_query("text")
-
-
 # --- embedders
 
 
-async def test_vectors_have_unit_length_and_the_right_type() -> None:
+def test_vectors_have_unit_length_and_the_right_type() -> None:
     embedder = LlamaIndexEmbedder(Words())
     rows = [
         embedder.embed_documents(["one", "two"]),
-        await embedder.aembed_documents(["one", "two"]),
-        np.stack([embedder.embed_query("one"), await embedder.aembed_query("one")]),
+        np.stack([embedder.embed_query("one"), embedder.embed_query("two")]),
     ]
 
     for some in rows:
         assert (some.shape, some.dtype) == ((2, 32), np.float32)
         assert np.allclose(np.linalg.norm(some, axis=1), 1)
-    assert np.array_equal(rows[0], rows[1])
     assert embedder.embed_documents([]).shape == (0, 32)
 
 
@@ -198,13 +141,6 @@ def test_the_embedder_of_settings_is_kept_once_it_was_used() -> None:
     Settings.embed_model = MockEmbedding(16)
 
     assert embedder.embed_query("text").shape == (8,)
-
-
-async def test_an_embedder_that_blocks_can_be_run_in_a_thread() -> None:
-    embedder = LlamaIndexEmbedder(Words(), in_thread=True)
-
-    assert (await embedder.aembed_query("one")).shape == (32,)
-    assert (await embedder.aembed_documents(["one"])).shape == (1, 32)
 
 
 class Recording(MockEmbedding):

@@ -25,7 +25,7 @@ from llamaindex_amem import AMemMemory
 
 memory = AgenticMemory.open(sys.argv[1], embedder=HashEmbedder())
 chat_memory = AMemMemory.from_defaults(
-    memory=memory, user_id="ann", session_id="one", evolve="off"
+    memory=memory, user_id="ann", session_id="one", evolve=False
 )
 SimpleChatEngine.from_defaults(memory=chat_memory, llm=MockLLM()).chat("My dog is called Rex.")
 """
@@ -42,18 +42,18 @@ def test_a_later_process_remembers_what_an_earlier_one_was_told(tmp_path: Path) 
     )
     assert (done.returncode, done.stderr) == (0, "")
 
-    def chat(user: str, session: str, evolve: str, message: str) -> str:
+    def chat(user: str, session: str, evolve: bool, message: str) -> str:
         chat_memory = AMemMemory.from_defaults(
             memory=memory, user_id=user, session_id=session, evolve=evolve
         )
         answer = str(
             SimpleChatEngine.from_defaults(memory=chat_memory, llm=MockLLM()).chat(message)
         )
-        chat_memory.block.flush(timeout=30)
+        memory.flush(timeout=30)
         return answer
 
     with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
-        assert "called Rex" in chat("ann", "two", "off", "What is my dog called?")
-        assert "called Rex" not in chat("bob", "one", "inline", "What is my dog called?")
-        chat("ann", "three", "background", "Good dog!")
+        assert "called Rex" in chat("ann", "two", False, "What is my dog called?")
+        assert "called Rex" not in chat("bob", "one", True, "What is my dog called?")
+        chat("ann", "three", True, "Good dog!")
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}

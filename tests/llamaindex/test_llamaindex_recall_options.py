@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
-import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
 from llama_index.core.chat_engine import SimpleChatEngine
-from llamaindex_fakes import ANN, Chatbot, Probe, annotated, assistant, open_memory, user
+from llama_index.core.memory import Memory
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llamaindex_fakes import ANN, Chatbot, Probe, annotated, open_memory, user
 from support.models import open_repeating, say_thrice
 
 from amem_integrations import (
@@ -33,8 +37,8 @@ def by_memory(memory: AgenticMemory, question: str, **options: Any) -> str:
 
 
 def by_engine(memory: AgenticMemory, question: str, **options: Any) -> str:
-    llm, bound = Chatbot(), AMemMemory.bound(memory=memory, user_id="ann", **options)
-    SimpleChatEngine.from_defaults(llm=llm, memory_cls=bound).chat(question)
+    llm, made = Chatbot(), AMemMemory.from_defaults(memory=memory, user_id="ann", **options)
+    SimpleChatEngine.from_defaults(llm=llm, memory=made).chat(question)
     return llm.prompts[0]
 
 
@@ -67,6 +71,75 @@ def test_what_is_recalled_can_be_narrowed(towns: AgenticMemory, door: Door) -> N
     then = door(towns, "I moved", as_of=datetime(2021, 1, 1, tzinfo=UTC))
     assert "Oslo" in then
     assert "Bergen" not in then
+
+
+class Last(BaseNodePostprocessor):
+    """Leaves the last node that says Hamar."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        assert query_bundle is not None
+        return [node for node in nodes if "Hamar" in node.text][-1:]
+
+
+async def test_further_namespaces_functions_and_post_processors(towns: AgenticMemory) -> None:
+    towns.add("The office moved to Hamar.", namespace=("team",), speaker="Zoe")
+    year = {"least": 2000}
+    options: dict[str, Any] = {
+        "also": {"team": lambda: ("team",)},
+        "where": lambda: {"$or": [{"metadata.year": {"$gte": year["least"]}}, {"speaker": "Zoe"}]},
+    }
+    found = await in_block(towns, "Where to was moved?", **options)
+    assert "Oslo" in found
+    assert "from team: Zoe: The office moved to Hamar." in found
+    year["least"] = 2024
+    assert "Oslo" not in await in_block(towns, "Where to was moved?", **options)
+    found = await in_block(towns, "Where to was moved?", node_postprocessors=[Last()], **options)
+    assert "Hamar" in found
+    assert "Bergen" not in found
+
+
+async def test_whose_memory_it_is_may_be_told_by_the_context(memory: AgenticMemory) -> None:
+    user_of: ContextVar[str] = ContextVar("user_of")
+    made = {n: AMemMemoryBlock(memory, lambda: (user_of.get(),)) for n in ("one", "two")}
+
+    async def chat(name: str, block: str) -> str:
+        user_of.set(name)
+        chat_memory = Memory.from_defaults(
+            session_id=f"{name}-{block}", memory_blocks=[made[block]]
+        )
+        engine = SimpleChatEngine.from_defaults(memory=chat_memory, llm=Chatbot(f"Yes, {name}."))
+        await engine.achat(f"My name is {name}.")
+        await asyncio.to_thread(engine.chat, f"{name} likes tea.")
+        await made[block].aflush_from(chat_memory)
+        return await made[block].aget([user("What is my name?")])
+
+    names = [f"user-{n}" for n in range(6)]
+    shown = await asyncio.gather(*(chat(n, b) for n in names for b in made))
+
+    assert {n: len(memory.get_all(namespace=(n,))) for n in names} == dict.fromkeys(names, 8)
+    for found, name in zip(shown, (n for n in names for _ in made), strict=True):
+        assert {n for n in names if n in found} == {name}
+    with pytest.raises(NamespaceError):
+        await AMemMemoryBlock(memory, lambda: ()).aput([user("My salary is 80,000.")])
+    assert len(memory.namespaces()) == len(names)
+
+
+async def test_a_streamed_answer_is_for_who_asked(memory: AgenticMemory) -> None:
+    user_of: ContextVar[str] = ContextVar("user_of")
+    user_of.set("ann")
+    whose = {"namespace": lambda: (user_of.get(),)}
+    engine = SimpleChatEngine.from_defaults(
+        memory=AMemMemory.from_defaults(memory=memory, **whose), llm=Chatbot("A fine name.")
+    )
+    # The engine writes the answer in a thread that knows nothing of the context.
+    assert "".join(engine.stream_chat("My dog is called Rex.").response_gen) == "A fine name."
+    for _ in range(100):
+        if len(memory.get_all(namespace=ANN)) == 2:
+            break
+        await asyncio.sleep(0.05)
+    assert [note.content for note in memory.get_all(namespace=ANN)][1] == "A fine name."
 
 
 async def test_a_block_takes_the_same(towns: AgenticMemory) -> None:
@@ -169,8 +242,8 @@ def test_an_option_of_another_type_is_refused(
 
 
 def test_an_unknown_option_of_the_tools_is_refused(memory: AgenticMemory) -> None:
-    with pytest.raises(TypeError, match="'top_k'; the options are as_of, k, links"):
-        AMemToolSpec(memory, ANN, top_k=3)  # type: ignore[call-arg]
+    with pytest.raises(ConfigurationError, match="'top_k'; use one of also, k"):
+        AMemToolSpec(memory, ANN, top_k=3)
 
 
 # Whose memory
@@ -190,7 +263,6 @@ def test_a_user_is_known_by_the_text_of_an_id(
     memory: AgenticMemory, user_id: Any, text: str
 ) -> None:
     AMemMemory.from_defaults(memory=memory, user_id=user_id).put(user("I moved to Oslo."))
-    AMemMemory.bound(memory=memory, user_id=user_id).from_defaults().put(user("I like jazz."))
 
     assert memory.namespaces() == [(text,)]
 
@@ -199,35 +271,6 @@ def test_a_user_is_known_by_the_text_of_an_id(
 def test_an_id_of_another_kind_is_refused(memory: AgenticMemory, user_id: Any) -> None:
     with pytest.raises(NamespaceError, match="user_id="):
         AMemMemory.from_defaults(memory=memory, user_id=user_id)
-
-
-# What the block can do, the memory can
-
-
-async def test_a_memory_is_flushed_and_closed(memory: AgenticMemory) -> None:
-    made = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="background")
-    await made.aput_messages([user("My dog is called Rex."), assistant("Noted.")])
-    await made.aflush(timeout=10)
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-    made.close()
-    await made.aput_messages([user("My cat is called Mia."), assistant("Noted.")])
-    made.flush(timeout=10)
-    assert "pending" in {note.state for note in memory.get_all(namespace=ANN)}
-
-
-def test_a_flush_that_takes_too_long_says_so() -> None:
-    def slow(request: ModelRequest) -> dict[str, Any]:
-        time.sleep(1)
-        return annotated(request)
-
-    memory, _ = open_memory(ScriptedModel(slow))
-    made = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve="background")
-    made.put_messages([user("My dog is called Rex."), assistant("Noted.")])
-    with pytest.raises(TimeoutError):
-        made.flush(timeout=0.01)
-    made.flush(timeout=30)
-    memory.close()
 
 
 def test_a_memory_counts_its_failures(memory: AgenticMemory, store: Probe) -> None:

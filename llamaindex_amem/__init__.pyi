@@ -1,0 +1,13 @@
+from .events import AMemEvolutionEvent as AMemEvolutionEvent
+from .events import AMemFailureEvent as AMemFailureEvent
+from .events import AMemRecallEvent as AMemRecallEvent
+from .events import AMemToolEvent as AMemToolEvent
+from .events import AMemWriteEvent as AMemWriteEvent
+from .ingest import AMemIngest as AMemIngest
+from .memory import AMemMemory as AMemMemory
+from .memory_block import AMemMemoryBlock as AMemMemoryBlock
+from .models import LlamaIndexChatModel as LlamaIndexChatModel
+from .models import LlamaIndexEmbedder as LlamaIndexEmbedder
+from .models import open_memory as open_memory
+from .retriever import AMemRetriever as AMemRetriever
+from .tools import AMemToolSpec as AMemToolSpec

@@ -1,0 +1,166 @@
+"""What was said in a chat message, as the `Message` that the core makes a note of, and whose memory it is for."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
+
+from amem_integrations import AgenticMemory, ConfigurationError
+from amem_integrations.adapting import check_namespace, checked_recall
+from amem_integrations.conversation import Message, storable
+
+T = TypeVar("T")
+
+SEARCH = ("also", "k", "where", "min_similarity", "links", "as_of")
+Space = tuple[str, ...]
+Whose = Sequence[str] | Callable[[], Sequence[str]]
+Where = Mapping[str, Any] | Callable[[], Mapping[str, Any] | None] | None
+
+SPOKEN = (MessageRole.USER, MessageRole.ASSISTANT)
+ASSISTANTS = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
+
+# Where frameworks and their users put the time of a message, among its `additional_kwargs`.
+TIMES = ("timestamp", "created_at", "at")
+MILLISECONDS = 1e11  # seconds up to the year 5138, milliseconds since 1973
+
+# `ReActAgent` keeps its whole reasoning as the assistant's message; only the answer was said to the user.
+_ANSWERING = re.compile(
+    r"^Thought:(?:(?!^(?:Thought|Action|Observation|Answer):).)*^Answer:", re.MULTILINE | re.DOTALL
+)
+_ACTING = re.compile(r"Thought:.*^Action:", re.MULTILINE | re.DOTALL)
+# `CodeActAgent` puts code into the assistant's messages, and its results into messages of the user.
+_CODE = re.compile(r"<execute>.*?</execute>", re.DOTALL)
+_CODE_RESULT = "Result of executing the code given:"
+# A model may repeat the recalled notes of its prompt (see `render_notes`), to the end or not.
+_QUOTED = re.compile(r"<memories>.*?</memories>", re.DOTALL)
+_BROKEN_OFF = re.compile(r"<memories>\s*Notes from long-term memory.*", re.DOTALL)
+
+
+def to_message(message: ChatMessage, *, stored: bool = True) -> Message:
+    """Return a chat message for `amem_integrations.conversation`.
+
+    Its id is `additional_kwargs["id"]`, its speaker `additional_kwargs["name"]`, its time one of `TIMES` there:
+    a datetime, ISO 8601 (UTC without a zone), or seconds or milliseconds since 1970.
+    """
+    extra = message.additional_kwargs
+    known, name = extra.get("id"), extra.get("name")
+    times = (_as_time(extra.get(field)) for field in TIMES)
+    return Message(
+        role=message.role.value,
+        text=spoken(message),
+        calls_tools=bool(extra.get("tool_calls"))
+        or any(isinstance(block, ToolCallBlock) for block in message.blocks),
+        id=None if known is None or known == "" else str(known),
+        speaker=name if isinstance(name, str) and name else None,
+        at=next((at for at in times if at), None),
+        stored=stored,
+    )
+
+
+def to_messages(messages: Sequence[ChatMessage]) -> list[Message]:
+    """Return what a model is about to be shown, up to the last question.
+
+    An agent gives its question in the history, and once more behind what its tools said: only the first counts.
+    """
+    said = [to_message(message) for message in messages]
+    spoken = [(one.party, one.text) for one in said if one.spoken]
+    if spoken[-1:] == spoken[-2:-1] and spoken[-1:] and spoken[-1][0] == "user":
+        said.remove(next(one for one in said if (one.party, one.text) == spoken[-1]))
+    return said
+
+
+def text_of(message: ChatMessage) -> str:
+    """Return the text of a message, as the memory stores it; images, tool calls and thoughts have none."""
+    texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
+    return storable("\n".join(text for text in texts if text)).strip()
+
+
+def spoken(message: ChatMessage) -> str:
+    """Return what was said, or "": of agents that think or program aloud only the answer was."""
+    text = text_of(message)
+    if message.role == MessageRole.USER and text.startswith(_CODE_RESULT):
+        return ""
+    if message.role not in ASSISTANTS:
+        return text
+    if text.startswith("Thought:"):
+        answered = list(_ANSWERING.finditer(text))
+        if answered or _ACTING.match(text):
+            text = text[answered[-1].end() :] if answered else ""
+    head, closing, tail = _CODE.sub("", text).rpartition("</memories>")
+    return (_QUOTED.sub("", head + closing) + _BROKEN_OFF.sub("", tail)).strip()
+
+
+def _as_time(value: object) -> datetime | None:
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = datetime.fromtimestamp(value / (1000 if value > MILLISECONDS else 1), UTC)
+        if isinstance(value, datetime):
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    return None
+
+
+# Whose memory it is, and what is searched of it: values, or functions without arguments that are called when it counts.
+
+
+def settled(value: T | Callable[[], T]) -> T:
+    """Return a value that may be given by a function."""
+    return value() if callable(value) else value
+
+
+def whose(namespace: Whose) -> Space:
+    """Return the namespace that is meant now.
+
+    Raises:
+        NamespaceError: There is none.
+    """
+    return check_namespace(settled(namespace))
+
+
+def searched(options: Mapping[str, Any], *conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a search as they are meant now, with further conditions."""
+    also = {name: whose(one) for name, one in (options.get("also") or {}).items()}
+    found = [one for one in (settled(options.get("where")), *conditions) if one]
+    return {**options, "also": also, "where": {"$and": found} if found else None}
+
+
+def checked(
+    memory: object, namespace: Whose, options: Mapping[str, Any], names: Collection[str]
+) -> dict[str, Any]:
+    """Return the options of a search, checked, so that a mistake shows when an object is made and not in its first search.
+
+    Raises:
+        ConfigurationError: There is no memory, or an option is unknown or cannot be used.
+        NamespaceError: A namespace that is given by no function is not a non-empty tuple of strings.
+    """
+    if not isinstance(memory, AgenticMemory):
+        raise ConfigurationError(f"memory={memory!r} must be an AgenticMemory: open_memory(…)")
+    if unknown := sorted(options.keys() - {*names}):
+        raise ConfigurationError(f"unknown option {unknown[0]!r}; use one of {', '.join(names)}")
+    also = options.get("also") or {}
+    if not isinstance(also, Mapping):
+        raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
+    for one in (namespace, *also.values()):
+        _ = callable(one) or check_namespace(one)
+    check_plain(namespace=namespace, **options)
+    checked_recall({name: value for name, value in options.items() if name != "also"})
+    return dict(options)
+
+
+def check_plain(**options: object) -> None:
+    """Check that what is called is no coroutine function.
+
+    Raises:
+        ConfigurationError: One is.
+    """
+    for name, value in options.items():
+        if inspect.iscoroutinefunction(value):
+            raise ConfigurationError(f"{name}={value!r} is a coroutine function; give a plain one")

@@ -1,0 +1,197 @@
+"""`AMemIngest`: LlamaIndex's nodes and documents in the memory, as a step of an ingestion pipeline."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from llama_index.core.schema import (
+    BaseNode,
+    Document,
+    MetadataMode,
+    RelatedNodeType,
+    TransformComponent,
+)
+from pydantic import PrivateAttr
+
+from amem_integrations import AgenticMemory, Note, NoteInput
+from amem_integrations.adapting import Call, Origin, both, check_flags
+from amem_integrations.conversation import storable
+
+from .conversation import Space, Whose, checked, whose
+from .retriever import RECORD
+
+BATCH = 64  # nodes that are stored at once
+PAGE = 1000
+# What of a node is kept besides its text and its metadata.
+KEPT = {
+    "excluded_llm_metadata_keys", "excluded_embed_metadata_keys", "metadata_template",
+    "metadata_separator", "text_template", "start_char_idx", "end_char_idx",
+}  # fmt: skip
+
+
+class AMemIngest(TransformComponent):
+    """Stores the nodes that pass through it as notes, and returns them unchanged.
+
+    It is the last of the `transformations` of an `IngestionPipeline`, or is called with nodes or documents. As in a vector
+    store of LlamaIndex a node is known by its id: stored again it is changed, and nothing else is. `AMemRetriever` gives
+    the nodes back as they were.
+    https://developers.llamaindex.ai/python/framework/module_guides/loading/ingestion_pipeline/transformations/
+
+    With `replace=True` the nodes of a document (`ref_doc_id`; a document itself) take the place of those that it had
+    before, and what is unchanged costs nothing, whatever ids a splitter gave. So documents need ids that stay, as for
+    LlamaIndex's own stores: `SimpleDirectoryReader(…, filename_as_id=True)`.
+
+    A pipeline with `num_workers` copies its steps into other processes, which a memory cannot be; run it without.
+
+    Example:
+        >>> from amem_integrations import AgenticMemory
+        >>> from amem_integrations.testing import HashEmbedder
+        >>> from llama_index.core import Document
+        >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+        >>> ingest = AMemIngest(memory, ("team",))
+        >>> [note.content for note in ingest.add([Document(text="Prune in March.", doc_id="trees.txt")])]
+        ['Prune in March.']
+    """
+
+    _memory: AgenticMemory = PrivateAttr()
+    _namespace: Whose = PrivateAttr()
+    _replace: bool = PrivateAttr()
+    _evolve: bool = PrivateAttr()
+    _progress: Callable[[int, int], object] | None = PrivateAttr()
+
+    def __init__(
+        self,
+        memory: AgenticMemory,
+        namespace: Whose,
+        *,
+        replace: bool = False,
+        evolve: bool = False,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> None:
+        """Take a memory.
+
+        Args:
+            memory: Where the nodes go.
+            namespace: Whose they are: a tuple, or a function without arguments that is called at each call.
+            replace: Remove the notes of nodes that a document of the call does not have any more.
+            evolve: Put nodes as notes of a conversation, which are constructed, linked and evolve at once; False puts
+                documents, which are found by words and meaning, and which no model links or declares outdated.
+            progress: Called with (nodes stored, nodes in all) after every 64.
+
+        Raises:
+            ConfigurationError: An option has a value that cannot be used.
+            NamespaceError: The namespace is not a non-empty tuple of strings.
+        """
+        checked(memory, namespace, {}, ())
+        check_flags(replace=replace, evolve=evolve)
+        super().__init__()
+        self._memory, self._namespace = memory, namespace
+        self._replace, self._evolve, self._progress = replace, evolve, progress
+
+    async def _add(self, call: Call, nodes: Sequence[BaseNode]) -> list[Note]:
+        """Store nodes or documents, and return their notes; what has no text is left out.
+
+        Raises:
+            InvalidInputError: A node cannot be stored; the 64s before it are.
+        """
+        space = whose(self._namespace)
+        origin: Origin = "conversation" if self._evolve else "document"
+        before: list[Note] = []
+        if self._replace:
+            before = await self._of(call, space, {d for node in nodes if (d := _document(node))})
+        ids = _stored_ids(nodes, before)
+        items = [_input(node, origin, ids) for node in nodes]
+        items = [item for item in items if item.content.strip()]
+        notes: list[Note] = []
+        for start in range(0, len(items), BATCH):
+            some = items[start : start + BATCH]
+            notes += await call(self._memory.add_many, some, namespace=space, evolve=self._evolve)
+            if self._progress:
+                self._progress(len(notes), len(items))
+        kept = {note.id for note in notes}
+        await self._delete(call, space, [note for note in before if note.id not in kept])
+        return notes
+
+    async def _remove(self, call: Call, ref_doc_ids: Iterable[str]) -> int:
+        """Remove all notes of these documents for good, and return how many there were."""
+        space = whose(self._namespace)
+        return await self._delete(call, space, await self._of(call, space, set(ref_doc_ids)))
+
+    add, aadd = both(_add)
+    remove, aremove = both(_remove)
+
+    def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:  # noqa: ANN401
+        """Store nodes, and return them."""
+        self.add(nodes)
+        return nodes
+
+    async def acall(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:  # noqa: ANN401
+        """Store nodes, and return them."""
+        await self.aadd(nodes)
+        return nodes
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - LlamaIndex's signature
+        """Return a different value each time: the cache of a pipeline must not skip what only the memory knows."""
+        return {**super().to_dict(**kwargs), "run": uuid4().hex}
+
+    async def _of(self, call: Call, space: Space, ref_doc_ids: set[str]) -> list[Note]:
+        notes: list[Note] = []
+        where: dict[str, Any] = {
+            "source": "import",
+            "thread": {"$in": sorted(ref_doc_ids)},
+            "seq": {"$gt": -1},
+        }
+        while page := await call(self._memory.get_all, namespace=space, where=where, limit=PAGE):
+            notes += page
+            where["seq"] = {"$gt": page[-1].seq}
+        return notes
+
+    async def _delete(self, call: Call, space: Space, notes: Sequence[Note]) -> int:
+        for note in notes:
+            await call(self._memory.delete, note.id, namespace=space)
+        return len(notes)
+
+
+def _input(node: BaseNode, origin: Origin, ids: Mapping[str, str]) -> NoteInput:
+    """Return the note of a node; of the nodes in `ids` those of other ids are stored already."""
+
+    def related(one: RelatedNodeType) -> Any:  # noqa: ANN401 - JSON
+        if isinstance(one, list):
+            return [related(info) for info in one]
+        return {"node_id": ids.get(one.node_id, one.node_id), "node_type": one.node_type}
+
+    identity = ids.get(node.node_id, node.node_id)
+    dumped = node.model_dump(mode="json", exclude_defaults=True)
+    record = {name: value for name, value in dumped.items() if name in KEPT}
+    relations = {kind.value: related(one) for kind, one in node.relationships.items()}
+    record |= {"id_": identity, "relationships": relations}
+    # What is no JSON, such as a path or a date, becomes its text.
+    text = json.dumps({**node.metadata, RECORD: record}, default=str)
+    return NoteInput(
+        content=node.get_content(metadata_mode=MetadataMode.NONE),
+        key=json.dumps(["document", identity], ensure_ascii=False),
+        thread=_document(node),
+        source="import",
+        metadata=json.loads(text, parse_constant=str),
+        origin=origin,
+    )
+
+
+def _document(node: BaseNode) -> str | None:
+    return node.ref_doc_id or (node.node_id if isinstance(node, Document) else None)
+
+
+def _stored_ids(nodes: Sequence[BaseNode], before: Sequence[Note]) -> dict[str, str]:
+    """Return by the ids of nodes those under which their text is stored of their document, each once."""
+    stored, known = defaultdict[tuple[str | None, str], list[str]](list), dict[str, str]()
+    for note in before:
+        stored[note.thread, note.content].append(note.metadata[RECORD]["id_"])
+    for node in nodes:
+        same = stored[_document(node), storable(node.get_content(metadata_mode=MetadataMode.NONE))]
+        if same:
+            known[node.node_id] = same.pop(same.index(node.node_id) if node.node_id in same else 0)
+    return known
