@@ -140,7 +140,8 @@ class _Heard:
                 began = time.perf_counter()
                 built.memory.add_many(every[start:end], namespace=namespace, progress=told)
                 built.seconds += time.perf_counter() - began
-            for rival in self.rivals.values():
+            for name, rival in self.rivals.items():
+                progress(f"build {name}", start, len(every))
                 rival.memory.add(every[start:end])
                 rival.ask([question.text for question in asked], settings.concurrency)
             start = end
