@@ -309,7 +309,7 @@ def _both(value: Values) -> str:
 
 def figure(rows: Sequence[Values]) -> Figure:
     """Return the medians of a search and of what it is compared with, and what the memory takes up, on logarithmic axes."""
-    made, (times, spaces) = plots.grid(1, 2, height=3.4)
+    made, (times, spaces) = plots.grid(1, 2, height=4)
     sizes = [row["notes"] for row in rows]
     for axes, labels, unit in ((times, TIMES, "ms a query"), (spaces, SPACES, "MB (of 2²⁰ bytes)")):
         for name, line, hue in zip(labels, ("o-", "^-", "v--", "s:"), plots.HUES, strict=False):
@@ -320,8 +320,9 @@ def figure(rows: Sequence[Values]) -> Figure:
             axes.plot(sizes, values, line, color=hue, ms=5, lw=1.5, label=label)
         axes.set(xscale="log", yscale="log", xlabel="notes", ylabel=unit)
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.minorticks_off()
-        axes.legend()
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1))  # above, where it covers nothing
     return made
 
 
