@@ -5,21 +5,6 @@ Each is imported when it is first asked for: the client of the server alone take
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
-if TYPE_CHECKING:
-    from .bm25 import Bm25
-    from .folder import FolderStore
-    from .server import ServerStore
-
-__all__ = ["Bm25", "FolderStore", "ServerStore"]
-
-_MODULES = {"Bm25": "bm25", "FolderStore": "folder", "ServerStore": "server"}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class
-    """Return a store class, importing its module now."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
