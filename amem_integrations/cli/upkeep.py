@@ -9,18 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import typer
 from rich.text import Text
 
 from ..errors import ConfigurationError, StoreError
-from ..notes import Namespace, Note
+from ..notes import Namespace
 from . import app
 from .app import SHORT_ID, Line, Session, format_namespace
-
-if TYPE_CHECKING:
-    from .. import AgenticMemory
 
 COLUMNS = ("notes", "threads", "links", "evolved", "without_links", "superseded", "duplicates")
 UNFINISHED = ("pending", "constructed", "failed")
@@ -225,8 +222,7 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
                 run(make_views_anew(memory._runtime))  # noqa: SLF001
         with amem.read() as memory:
             info, counts = memory.info(), memory.stats()
-            bare, differing = run(unsound(memory._runtime))  # noqa: SLF001
-            failed = _failed(memory)
+            bare, differing, failed = run(unsound(memory._runtime))  # noqa: SLF001
         yield from _describe(info, counts)
         if failed:
             advice = "run `amem evolve --retry` with a model to try again"
@@ -255,28 +251,17 @@ def _some(ids: Sequence[str]) -> str:
 
 def _describe(info: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Check]:
     """Yield what the memory was made with, which versions read it, and what is in it."""
-    versions = ", ".join(f"{name} {version}" for name, version in info["versions"].items())
-    yield Check("good", "versions", versions)
-    made = f"{info['format']}, schema {info['schema']}, made {info['created_at']}"
-    yield Check("good", "format", made)
-    embedder = f"{info['embedder'] or 'unknown'}, {info['dimensions']} dimensions"
-    yield Check("good", "embedder", embedder)
-    states = counts["states"]
+    states, embedder = counts["states"], info["embedder"] or "unknown"
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    text = f"{counts['notes']}, {counts['links']} links"
-    yield Check("good", "notes", f"{text} ({told})" if told else text)
+    good = {
+        "versions": ", ".join(f"{name} {version}" for name, version in info["versions"].items()),
+        "format": f"{info['format']}, schema {info['schema']}, made {info['created_at']}",
+        "embedder": f"{embedder}, {info['dimensions']} dimensions",
+        "notes": f"{counts['notes']}, {counts['links']} links" + (f" ({told})" if told else ""),
+    }
+    yield from (Check("good", about, text) for about, text in good.items())
     if waiting := states.get("pending", 0) + states.get("constructed", 0):
         yield Check("hint", "unfinished", f"{waiting} notes wait to be linked", "run `amem evolve`")
-
-
-def _failed(memory: AgenticMemory) -> list[Note]:
-    """Return the notes that no model could make so far."""
-    where = {"state": "failed"}
-    return [
-        note
-        for space in memory.namespaces()
-        for note in memory.get_all(namespace=space, where=where, limit=10**6)
-    ]
 
 
 def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Check]:

@@ -2,24 +2,6 @@
 
 from __future__ import annotations
 
-from . import (
-    add,
-    edit,
-    evolve,
-    forms,
-    history,
-    overview,
-    read,
-    recall,
-    review,
-    search,
-    transfer,
-    turn,
-    work,
-    writing,
-)  # fmt: skip
+import lazy_loader
 
-__all__ = [
-    "add", "edit", "evolve", "forms", "history", "overview", "read", "recall", "review", "search",
-    "transfer", "turn", "work", "writing",
-]  # fmt: skip
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -231,16 +231,17 @@ def _distribution(degrees: Counter[int]) -> dict[str, Any]:
     }
 
 
-async def unsound(runtime: Runtime) -> tuple[list[str], list[str]]:
-    """Return the ids of the notes without vectors, and of those whose views are not what was decided about them."""
-    bare, differ = list[str](), list[str]()
+async def unsound(runtime: Runtime) -> tuple[list[str], list[str], list[Note]]:
+    """Return the ids of the notes without vectors, and of those whose views are not what was decided; and what failed."""
+    bare, differ, failed = list[str](), list[str](), list[Note]()
     for space in await namespaces(runtime):
         writer = writer_of(runtime, space)
         async for page in note_pages(runtime.store, space):
             differ += await differing(writer, [note.id for note in page])
+            failed += [note for note in page if note.state == "failed"]
         async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,)):
             bare += [note.id for note in page]
-    return bare, differ
+    return bare, differ, failed
 
 
 async def usage(

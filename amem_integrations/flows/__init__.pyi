@@ -1,0 +1,14 @@
+from . import add as add
+from . import edit as edit
+from . import evolve as evolve
+from . import forms as forms
+from . import history as history
+from . import overview as overview
+from . import read as read
+from . import recall as recall
+from . import review as review
+from . import search as search
+from . import transfer as transfer
+from . import turn as turn
+from . import work as work
+from . import writing as writing
