@@ -93,16 +93,20 @@ class Worker:
 
     def work(self) -> None:
         """Go on until the process is killed."""
+        while True:
+            self.act()
+
+    def act(self, *expected: type[Exception]) -> None:
+        """Do something; what goes wrong is written down, unless it was to be expected."""
         often = {self.add: 40, self.update: 30, self.delete: 20, self.undo: 10, self.evolve: 10}
         often |= {self.supersede: 5, self.clear: 1}
-        while True:
-            (act,) = self._dice.choices(list(often), list(often.values()))
-            try:
-                act()
-            except EXPECTED:
-                continue
-            except Exception:  # noqa: BLE001 - whatever it is, the check reports it
-                _write(self._journal, {"do": "fault", "why": traceback.format_exc()})
+        (do,) = self._dice.choices(list(often), list(often.values()))
+        try:
+            do()
+        except (*EXPECTED, *expected):
+            return
+        except Exception:  # noqa: BLE001 - whatever it is, the check reports it
+            _write(self._journal, {"do": "fault", "why": traceback.format_exc()})
 
     def add(self) -> None:
         """Add some notes."""

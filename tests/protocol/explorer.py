@@ -92,6 +92,11 @@ class Request:
         ]
         return replace(self, what=tuple(of)) if 0 < len(of) < len(self.what) else None
 
+    @property
+    def may_matter_again(self) -> bool:
+        """Whether a late copy may change anything: no token that was replaced comes back."""
+        return self.kind != "swap" or any(token == BLIND for token, _ in self.what)
+
     def apply(self, contents: int) -> tuple[int, Points]:
         """Return the number of what a collection holds after the request, and the answer."""
         points: Points = CONTENTS[contents]
@@ -298,6 +303,7 @@ class Exploration:
         self._answers.number(None)
         self._effects: dict[tuple[int, int], tuple[int, Points]] = {}
         self._next: dict[tuple[str, int], Request | Ended] = {}
+        self._ended: dict[tuple[str, str], int] = {}
         self._late: dict[str, Request] = {}
         self._parted: dict[int, list[Request]] = {}
 
@@ -372,8 +378,13 @@ class Exploration:
                 self._next[name, told] = Ended(stop.value)
         return self._next[name, told]
 
-    def _with_answer(self, told: int, answer: Points) -> int:
-        return self._answers.number((told, answer))
+    def _with_answer(self, name: str, told: int, answer: Points) -> int:
+        """Return the number of the answers that a process has got; of one that has ended only what it returned counts."""
+        number = self._answers.number((told, answer))
+        request = self._request(name, number)
+        if isinstance(request, Ended):
+            return self._ended.setdefault((name, repr(request.value)), number)
+        return number
 
     def _apply(self, request: Request, contents: int) -> tuple[int, Points]:
         """Return what `Request.apply` does; requests live as long as the exploration."""
@@ -417,7 +428,7 @@ class Exploration:
         step = replace(
             state,
             contents=contents,
-            processes=(*others[0], (name, self._with_answer(told, answer)), *others[1]),
+            processes=(*others[0], (name, self._with_answer(name, told, answer)), *others[1]),
             before=self._before(state, contents, request),
             last=name if state.switches is not None else None,
         )
@@ -426,10 +437,10 @@ class Exploration:
         if request.kind in ("get", "find"):
             for old in state.before[request.collection] if left.stale else ():
                 if (stale := self._apply(request, old)[1]) != answer:
-                    known = (*others[0], (name, self._with_answer(told, stale)), *others[1])
+                    known = (*others[0], (name, self._with_answer(name, told, stale)), *others[1])
                     fewer = replace(left, stale=left.stale - 1)
                     yield f"{name}: {request} [stale]", replace(step, processes=known, left=fewer)
-        elif left.copies:
+        elif left.copies and request.may_matter_again:
             under_way = tuple(sorted((*state.under_way, self._remember(request))))
             fewer = replace(left, copies=left.copies - 1)
             yield (

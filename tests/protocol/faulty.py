@@ -1,17 +1,36 @@
-"""A store whose writes fail, are applied in part, have their answers lost, and arrive again late."""
+"""Three clients of the stand-in for a server at once, over a bad network, and killed now and then.
+
+Writes are lost, applied in part, have their answers lost, and arrive again late. Every client adds, corrects, deletes,
+undoes, evolves and clears at random, as in `benchmarks.kills`; what was acknowledged is checked as it is there, once every
+late copy has arrived and the memory was opened again.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
-from amem_integrations.errors import StoreUnavailableError
+from support.qdrant_server import FakeQdrant, serving
 
-WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records")
-LOST, PARTIAL, UNANSWERED, REPEATED = 0.01, 0.02, 0.01, 0.06  # how often each happens to a write
+from amem_integrations import AgenticMemory, StoreUnavailableError
+from amem_integrations.testing import CopyingModel, HashEmbedder
+from benchmarks.kills import SETTINGS, Journal, Left, Report, Worker, faults
+
+CLIENTS = 3
+WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions")
+# How often each happens to a write.
+LOST, PARTIAL, UNANSWERED, REPEATED, KILLED = 0.01, 0.02, 0.01, 0.06, 0.01
+
+
+class KilledError(BaseException):
+    """The process of a client is killed."""
 
 
 @dataclass
@@ -22,18 +41,52 @@ class Network:
         dice: Decide what happens to a write.
         is_faulty: Whether anything goes wrong at present.
         under_way: Copies of writes that arrive later.
+        kills: How often a client was killed.
     """
 
     dice: Random
     is_faulty: bool = True
     under_way: list[Callable[[], object]] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    kills: int = 0
 
     def calm(self) -> None:
         """Let every copy that is under way arrive; from now on nothing goes wrong."""
         self.is_faulty = False
         while self.under_way:
-            self.under_way.pop()()
+            self.under_way.pop(self.dice.randrange(len(self.under_way)))()
+
+    def write(self, apply: Callable[[list[Any]], object], points: list[Any]) -> None:
+        """Do a write, or what the network makes of the write.
+
+        Raises:
+            StoreUnavailableError: The writer cannot know what was applied.
+            KilledError: The writer is killed, before or after the write.
+        """
+        if not self.is_faulty:
+            apply(points)
+            return
+        if self.under_way and self.dice.random() < REPEATED:
+            self.under_way.pop(self.dice.randrange(len(self.under_way)))()
+        luck = self.dice.random()
+        if luck < KILLED:
+            self.kills += 1
+            if self.dice.random() < 0.5:  # the request arrives after its sender died
+                self.under_way.append(lambda: apply(points))
+            raise KilledError
+        luck -= KILLED
+        if luck < LOST:
+            if self.dice.random() < 0.5:  # the request arrives after its sender gave up
+                self.under_way.append(lambda: apply(points))
+            raise StoreUnavailableError("the request was lost")
+        if luck < LOST + PARTIAL:
+            apply([point for point in points if self.dice.random() < 0.5])
+            raise StoreUnavailableError("a part of the request was applied")
+        apply(points)
+        if luck < LOST + PARTIAL + UNANSWERED:
+            raise StoreUnavailableError("the answer was lost")
+        if luck < LOST + PARTIAL + UNANSWERED + REPEATED:
+            self.under_way.append(lambda: apply(points))
 
 
 class Faulty:
@@ -48,28 +101,77 @@ class Faulty:
             return attribute
 
         def write(namespace: Any, points: Sequence[Any]) -> None:
+            time.sleep(0)  # another client may be first
             with self._network.lock:
-                self._write(lambda some: attribute(namespace, some), list(points))
+                self._network.write(lambda some: attribute(namespace, some), list(points))
 
         return write
 
-    def _write(self, apply: Callable[[list[Any]], object], points: list[Any]) -> None:
-        network = self._network
-        if not network.is_faulty:
-            apply(points)
-            return
-        if network.under_way and network.dice.random() < REPEATED:
-            network.under_way.pop(network.dice.randrange(len(network.under_way)))()
-        luck = network.dice.random()
-        if luck < LOST:
-            if network.dice.random() < 0.5:  # the request arrives after its sender gave up
-                network.under_way.append(lambda: apply(points))
-            raise StoreUnavailableError("the request was lost")
-        if luck < LOST + PARTIAL:
-            apply([point for point in points if network.dice.random() < 0.5])
-            raise StoreUnavailableError("a part of the request was applied")
-        apply(points)
-        if luck < LOST + PARTIAL + UNANSWERED:
-            raise StoreUnavailableError("the answer was lost")
-        if luck < LOST + PARTIAL + UNANSWERED + REPEATED:
-            network.under_way.append(lambda: apply(points))
+
+class Client:
+    """One client, which is started anew when it is killed."""
+
+    def __init__(self, open_: Callable[[], AgenticMemory], network: Network, told: int, name: str):
+        self._open, self._network, self._told, self._name = open_, network, told, name
+        self.memories = list[AgenticMemory]()
+
+    def work(self, acts: int) -> None:
+        """Do so many things at random."""
+        worker = self._started()
+        for _ in range(acts):
+            try:
+                worker.act(StoreUnavailableError)
+            except KilledError:
+                worker = self._started()
+
+    def _started(self) -> Worker:
+        memory = self._open()
+        memory._runtime = replace(
+            memory._runtime, store=Faulty(memory._runtime.store, self._network)
+        )
+        self.memories.append(memory)
+        return Worker(memory, self._told, f"{self._name}-{len(self.memories)}")
+
+
+def run(folder: Path, rounds: int, acts: int, seed: int = 0) -> Report:
+    """Let three clients do so many things each at once, that many times, and return what was found."""
+    report = Report()
+    with serving(FakeQdrant()) as fake:
+        for number in range(rounds):
+            path, network = folder / f"{seed}-{number}.journal", Network(Random(f"{seed}-{number}"))
+
+            def opened(collection: str = f"c{number}") -> AgenticMemory:
+                return AgenticMemory.open(
+                    fake.url,
+                    collection=collection,
+                    model=CopyingModel(),
+                    embedder=HashEmbedder(),
+                    config=SETTINGS,
+                )
+
+            with _journal(path) as told:
+                clients = [Client(opened, network, told, f"{seed}-{n}") for n in range(CLIENTS)]
+                threads = [threading.Thread(target=one.work, args=(acts,)) for one in clients]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            network.calm()
+            for memory in (memory for one in clients for memory in one.memories):
+                memory.close()
+            with opened() as memory:
+                journal = Journal.read(path)
+                found = list(faults(journal, Left(memory)))
+            report.faults += [f"round {number}: {fault}" for fault in found]
+            report.done += journal.done
+            report.kills += network.kills
+    return report
+
+
+@contextmanager
+def _journal(path: Path) -> Iterator[int]:
+    told = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        yield told
+    finally:
+        os.close(told)

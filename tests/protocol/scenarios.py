@@ -38,6 +38,7 @@ from amem_integrations.runtime import resolve
 from amem_integrations.stored_note import StoredNote
 
 SECRET = "SECRET"
+NOT_SETTLED = "not settled"
 LATER = 50  # the seq of what is added after the first notes
 SEQS = {"a": 1, "b": 2, "c": 3, "d": 4}  # also the revs of the first wordings
 Told = Mapping[str, Any]
@@ -433,11 +434,12 @@ def checked(
             about = RecordQuery(about=frozenset([stored.id]), newest=newest).of(decisions)
             if problem := _view_problem(stored, about):
                 return problem
-        if unsettled := [one.id for one in decisions if one.phase]:
-            return f"not settled: {unsettled}"
         if told.get("del") and b is not None and b.note and SECRET in b.note.content:
             return "a delete that returned did nothing"
-        return more(collections, told) if more else None
+        if more and (problem := more(collections, told)):
+            return problem
+        unsettled = [one.id for one in decisions if one.phase]
+        return f"{NOT_SETTLED}: {unsettled}" if unsettled else None
 
     return after
 
@@ -1115,4 +1117,30 @@ NEEDS_FRESH_READS: dict[str, Scenario] = {
     "a stale replica is read": lambda: explore(
         begin(), {"late": late(), "del": delete("b")}, faults=Faults(stale=1)
     ),
+}
+
+
+def nobody_resumes(make: Scenario) -> Scenario:
+    """Return a scenario in which nobody is killed, and nobody resumes: what every writer finished is right as it is.
+
+    A decision that somebody else redacted while its writer was about to settle it may stay open.
+    """
+
+    def unresumed() -> Exploration:
+        exploration = make()
+        after = exploration.after
+
+        def check(collections: Collections, told: Told) -> str | None:
+            problem = after(collections, told)
+            return None if problem is None or problem.startswith(NOT_SETTLED) else problem
+
+        return replace(exploration, faults=Faults(), resume=None, late=(), after=check)
+
+    return unresumed
+
+
+SCENARIOS |= {
+    f"{name}, nobody resumes": nobody_resumes(make)
+    for name, make in list(SCENARIOS.items())
+    if "power cut" not in name and "nobody resumes" not in name
 }
