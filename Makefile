@@ -34,7 +34,7 @@ test-served: $(VENV)/ready
 test-torch: $(TORCH)/ready
 	$(TORCH)/bin/python -m pytest -m torch tests/integration/test_minilm.py tests/integration/test_sentence_transformers.py
 
-# Every order, kill and late copy of the writes of the journal, in about an hour and a half.
+# Every order, kill and late copy of the writes of the journal, then kills over a folder and a bad network: one to two hours.
 explore: $(VENV)/ready
 	cd tests && PYTHONPATH=.. $(CURDIR)/$(BIN)/python -m protocol.explore
 

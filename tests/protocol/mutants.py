@@ -1,4 +1,8 @@
-"""Each safeguard of the protocol taken out, by a patch of the source, and a scenario that must break then."""
+"""Each safeguard of the protocol taken out, by a patch of the source, and a scenario that must break then.
+
+Two have no patch here: the user's decisions take nobody's slot because their ids are random (`flows/edit`), and a
+reindex has no writers beside it, for it holds the lock of its folder.
+"""
 
 from __future__ import annotations
 
@@ -272,5 +276,53 @@ MUTANTS: Mapping[str, Mutant] = {
         old="return replace(self, items=(), void=True)",
         new="return replace(self, items=(), void=True, sources=(), about=(self.note,))",
         breaks="late answer and delete, kill",
+    ),
+    "what is owed is forgotten when an id is added again": Mutant(
+        module=f"{JOURNAL}.insertion",
+        old="purge=tombstone.purge",
+        new="purge=None",
+        breaks="add of an id whose delete is open, resumed by two",
+    ),
+    "that a delete was thorough is forgotten when an id is added again": Mutant(
+        module=f"{JOURNAL}.insertion",
+        old="thorough=tombstone.thorough",
+        new="thorough=0",
+        breaks="thorough delete, same key said again, late answer, kill",
+    ),
+    "of what was shown a tombstone that was collected counts as there": Mutant(
+        module=f"{JOURNAL}.commit",
+        old="return decision.phase == WRITTEN",
+        new="return False",
+        breaks="thorough delete, tombstone collected, late answer",
+    ),
+    "a form that only inferred is left when its notes are cleared": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="    await writer.swap_records((one, one.voided()) for one in forms if not one.void)\n",
+        new="",
+        breaks="clear of a form that names no sources",
+    ),
+    "after a power cut decisions are believed": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="    for call_id in sorted(calls):\n        await settle(writer, call_id)\n",
+        new="",
+        breaks="power cut: commit and delete",
+    ),
+    "after a power cut views are believed": Mutant(
+        module=f"{JOURNAL}.erasure",
+        old="    await project(writer, await writer.find_notes(NoteQuery(alive=True)))\n",
+        new="",
+        breaks="power cut: commit and delete",
+    ),
+    "what supersedes is bounded like the rest": Mutant(
+        module="amem_integrations.ports",
+        old="if one.note == note or one.supersedes}",
+        new="if one.note == note}",
+        breaks="bounded views: the newest sentence goes, kill",
+    ),
+    "a text that is made of a derived one names the derived one alone": Mutant(
+        module="protocol.scenarios",
+        old='("G", sources)',
+        new='("G", "a")',
+        breaks="a form, and another made of it, of a deleted note",
     ),
 }

@@ -241,7 +241,7 @@ def link_slot(note_id: str) -> str:
 def begin(said: str = f"b {SECRET}", *, expired: str = "", inferred: bool = False) -> Collections:
     """Return four notes, of which `a`, `b` and `c` are constructed and linked; what is said of `b` is the secret.
 
-    With `inferred` nothing names `b` among its sources, though the calls were shown `b`.
+    With `inferred` nothing but links of `b` names `b` among its sources, though the calls were shown `b`.
     """
     collections = Collections()
     for one in "abcd":
@@ -285,12 +285,12 @@ def deleted() -> Collections:
     return collections
 
 
-def with_forms() -> Collections:
+def with_forms(sources: str = "ab") -> Collections:
     """Return a memory with a form that was made of `b`, and another that was made of the first."""
     collections = begin()
-    for name, text in (("F", "form"), ("G", "profile")):
-        # Sources are flat: what is made of a derived text names the sources of that one.
-        made = decide(name, name, ("form", name, f"{text} {SECRET}"), shown="ab", rev=0)
+    # Sources are flat: what is made of a derived text names the sources of that one.
+    for name, of in (("F", sources), ("G", sources)):
+        made = decide(name, name, ("form", name, SECRET), shown="ab", rev=0, sources=of)
         collections.run(name, answer(name, "ab", made))
     return collections
 
@@ -330,10 +330,15 @@ def late() -> Process:
 
 def inferred() -> Process:
     """Return the answer of a call that was shown the secret, whose texts do not name `b` among their sources."""
+    link, added = (
+        decide("o3", "d", item, shown="bcd", sources=of)
+        for item, of in zip(LATE_ITEMS, ("bd", "cd"), strict=True)
+    )
+    items = (*link.items, replace(added.items[0], number=1))
     return answer(
         "o3", "bcd",
         decide("o3", "d", ("entry", "d", f"d {SECRET}"), shown="d"),
-        decide("o3", "d", *LATE_ITEMS, shown="cd"),
+        replace(link, items=items, about=(), sources=()),
     )  # fmt: skip
 
 
@@ -801,21 +806,21 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "same key said again, late answer, kill": lambda: explore(
         begin(),
-        {"late": late(), "del+add": then(delete("b"), say("b", "b anew", 50))},
+        {"late": late(), "del+add": then(delete("b"), say("b", "b anew", LATER))},
         faults=ONE_KILL,
         always=unseen("del+add"),
         after=checked(says("b", "b anew", "del+add")),
     ),
     "same key said again, late copy": lambda: explore(
         begin(),
-        {"late": late(), "del+add": then(delete("b"), say("b", "b anew", 50))},
+        {"late": late(), "del+add": then(delete("b"), say("b", "b anew", LATER))},
         faults=Faults(copies=1),
         always=unseen("del+add"),
         after=checked(says("b", "b anew")),
     ),
     "add of an id whose delete is open, resumed by two": lambda: explore(
         half_deleted(),
-        {"add": say("b", "b anew", 50), "R1": resume, "R2": resume},
+        {"add": say("b", "b anew", LATER), "R1": resume, "R2": resume},
         faults=ONE_KILL,
         after=checked(says("b", "b anew", "add")),
     ),
@@ -902,7 +907,7 @@ SCENARIOS: dict[str, Scenario] = {
         {
             "W": then(
                 delete("b"),
-                say("b", "b anew", 50),
+                say("b", "b anew", LATER),
                 answer(
                     "o7",
                     "bd",
@@ -974,6 +979,32 @@ SCENARIOS: dict[str, Scenario] = {
         always=unseen("d2"),
         after=checked(kept),
     ),
+    "thorough delete, same key said again, late answer, kill": lambda: explore(
+        begin(inferred=True),
+        {"W": then(delete("b", thorough=True), say("b", "b anew", LATER)), "late": inferred()},
+        faults=ONE_KILL,
+        always=unseen("W"),
+        after=checked(kept),
+    ),
+    "thorough delete, tombstone collected, late answer": lambda: explore(
+        begin(inferred=True),
+        {"W": then(delete("b", thorough=True), collecting), "late": inferred()},
+        faults=ONE_KILL,
+        always=unseen("W"),
+        after=checked(kept),
+    ),
+    "every view is made anew beside a late answer and a delete, kill": lambda: explore(
+        begin(),
+        {"late": late(), "del": delete("b"), "R": lambda writer: project(writer, "abcd")},
+        faults=ONE_KILL,
+        always=unseen("del"),
+    ),
+    "an import among writers, kill": lambda: explore(
+        begin(),
+        {"I": bring("e", "e", "e entry", of="b"), "late": late(), "del": delete("b")},
+        faults=ONE_KILL,
+        always=unseen("del"),
+    ),
     "power cut: thorough delete": lambda: explore(
         begin(inferred=True),
         {"del": delete("b", thorough=True)},
@@ -1028,18 +1059,22 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "tombstone collected, same key again, late answer": lambda: explore(
         begin(),
-        {"W": then(delete("b"), collecting, say("b", "b anew", 50)), "late": late()},
+        {"W": then(delete("b"), collecting, say("b", "b anew", LATER)), "late": late()},
         faults=ONE_KILL,
         after=checked(no_stale_answer),
     ),
     "tombstone collected, same key again, evolved": lambda: explore(
         begin(),
-        {"W": then(delete("b"), collecting, say("b", "b anew", 50), again("o9", "b", links=True))},
+        {
+            "W": then(
+                delete("b"), collecting, say("b", "b anew", LATER), again("o9", "b", links=True)
+            )
+        },
         after=checked(has_links),
     ),
     "clear, same key again, late answer, kill": lambda: explore(
         begin(),
-        {"W": then(clearing, say("b", "b anew", 50)), "late": late()},
+        {"W": then(clearing, say("b", "b anew", LATER)), "late": late()},
         faults=ONE_KILL,
         after=checked(no_stale_answer),
     ),
@@ -1081,7 +1116,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "clear beside the same key said again and evolved, kill": lambda: explore(
         begin(),
-        {"W": clearing, "A": then(say("b", "b anew", 50), evolved("b", "c"))},
+        {"W": clearing, "A": then(say("b", "b anew", LATER), evolved("b", "c"))},
         faults=ONE_KILL,
         always=unseen("W"),
         after=checked(cleared),
@@ -1102,6 +1137,9 @@ SCENARIOS: dict[str, Scenario] = {
             "F": answer("H", "ab", decide("H", "H", ("form", "H", SECRET), shown="ab", rev=0)),
         },
         faults=KILL_AND_COPY,
+    ),
+    "clear of a form that names no sources": lambda: explore(
+        with_forms(""), {"W": clearing}, after=checked(cleared)
     ),
     "two clears, kill": lambda: explore(
         with_forms(), {"W": clearing, "W2": clearing}, faults=ONE_KILL, after=checked(cleared)
