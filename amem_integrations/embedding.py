@@ -110,7 +110,7 @@ async def with_vectors(
     """
     embed = partial(embed_if_possible, runtime, despite=despite)
     made = await vectors_by(runtime.embedder, notes, embed)
-    if any(stored.note is not None and stored.vectors is None for stored in made):
+    if any(stored.note is not None and not stored.has_vectors for stored in made):
         runtime.vectors.lacking = True
     return made
 

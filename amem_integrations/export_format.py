@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from .decisions import WRITTEN, Call, Decision
 from .errors import InvalidInputError, NamespaceError
-from .ids import derive, note_id
+from .ids import derive, new_token, note_id
 from .kinds import kind_of
 from .notes import Namespace, Note, NoteInput, check_namespace
 from .plans import adapter_of
@@ -185,7 +184,7 @@ def _value(line: Line, namespace: Namespace, last: int) -> Record:
     kind = next((name for name in ("note", "call", "decision") if name in line), None)
     if kind is None:
         raise ValueError(f"a line is a note, a call or a decision, not {', '.join(line)}")
-    data, token = {**line[kind], "namespace": namespace}, uuid4().hex
+    data, token = {**line[kind], "namespace": namespace}, new_token()
     if kind == "call":
         call: Call = adapter_of(Call).validate_python({**data, "token": token})
         return _numbered(call)

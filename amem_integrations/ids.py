@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,11 @@ def note_id(namespace: Namespace, item: NoteInput) -> str:
     except OverflowError as error:
         raise InvalidInputError(f"at is outside the calendar in UTC: {item.at!r}") from error
     return derive("text", namespace, item.thread, item.speaker, item.content, at)
+
+
+def new_token() -> str:
+    """Return what tells one write of a point from all others."""
+    return os.urandom(8).hex()
 
 
 def new_operation() -> str:

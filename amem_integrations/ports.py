@@ -265,7 +265,11 @@ class Store(Protocol):
     def swap_notes(
         self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]
     ) -> MaybeAwaitable[None]:
-        """Replace each note whose token is still the one given with the new version, vectors and all."""
+        """Replace each note whose token is still the one given with the new version.
+
+        Vectors are replaced as well. A store that is not `remote` keeps those of a note that says what its vectors stand
+        for and has none here; another one refuses such a note.
+        """
         ...
 
     def remove_tombstones(self, namespace: Namespace, before: datetime) -> MaybeAwaitable[None]:

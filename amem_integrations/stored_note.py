@@ -49,8 +49,8 @@ class StoredNote:
         supersedes: The ids of the notes whose place the note takes.
         earlier: The newest earlier values, oldest first.
         vectors: A float32 array [passages, dimensions] of unit-length rows; None: the note has none, or they were not
-            read. A write without them leaves the note without.
-        embedded: The hash of the texts that `vectors` stand for; empty without vectors.
+            read.
+        embedded: The hash of the texts that the note's vectors stand for; empty without vectors.
     """
 
     id: str
@@ -75,6 +75,11 @@ class StoredNote:
     def is_deleted(self) -> bool:
         """Whether the point is a tombstone."""
         return self.note is None
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the note has vectors, here or where it is stored."""
+        return self.vectors is not None or bool(self.embedded)
 
     @property
     def source(self) -> Source:

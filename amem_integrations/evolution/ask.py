@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from string import Template
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from pydantic import BaseModel
 
@@ -15,7 +14,7 @@ from .. import texts
 from ..config import PARTED, MemoryConfig
 from ..decisions import Call, Decision, Item, Source, Stage, slot_id
 from ..errors import AmemError, ModelReplyError, StoreError, model_error
-from ..ids import clock, new_operation
+from ..ids import clock, new_operation, new_token
 from ..notes import Namespace, Note, storable
 from ..plans import ModelCall
 from ..ports import Completion, ModelRequest
@@ -56,7 +55,7 @@ class OpenCall:
         """Return the call as it is written with its decisions."""
         return Call(
             id=self.id,
-            token=uuid4().hex,
+            token=new_token(),
             namespace=self.namespace,
             by=self.runtime.model_name,
             seq=self.seq,
@@ -68,7 +67,7 @@ class OpenCall:
         """Return what the call decides about the present wording of a note, as one decision with numbered items."""
         return Decision(
             id=slot_id(note.id, stage, note.rev, attempt),
-            token=uuid4().hex,
+            token=new_token(),
             namespace=self.namespace,
             call=self.id,
             note=note.id,

@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from uuid import uuid4
 
 from ..decisions import Lease, lease_id
 from ..errors import StoreError
-from ..ids import now
+from ..ids import new_token, now
 from ..notes import Namespace
 from ..runtime import Awaiting, Runtime, resolve, run, to_the_end
 
@@ -75,7 +74,7 @@ class HeldLease:
 
     async def _write(self, holder: str, seconds: float) -> None:
         read, until = self.stands, now() + timedelta(seconds=seconds)
-        new = replace(read, token=uuid4().hex, holder=holder, until=until)
+        new = replace(read, token=new_token(), holder=holder, until=until)
         await to_the_end(self.runtime.store.swap_records(read.namespace, [(read.token, new)]))
         self.stands = new
 
@@ -91,7 +90,7 @@ async def take_lease(
     identity = lease_id(namespace, thread)
     new = Lease(
         id=identity,
-        token=uuid4().hex,
+        token=new_token(),
         namespace=namespace,
         thread=thread,
         holder=holder,

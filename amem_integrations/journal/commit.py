@@ -82,8 +82,9 @@ async def settle(
         if written is None:
             records = await writer.records_of([call_id])
         else:
-            stored = await writer.records(written)
+            stored = await writer.records(written.keys() - {call_id})
             records = {key: one for key, one in stored.items() if _is_of(one, call_id)}
+            records[call_id] = written[call_id]
             if holders is not None:
                 holders |= {*_open_calls(stored.values())} - {call_id}
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
@@ -141,23 +142,18 @@ def _looked_at(
             return "deleted"
         return "corrected" if stored.rev != source.rev else None
 
+    known = [(notes.get(source.id), source.rev) for source in shown]
+    # Without its call nobody knows what a decision was shown.
+    is_void = not calls or any(
+        stored is not None and stored.thorough >= rev for stored, rev in known
+    )
+    # An answer that comes so late that the tombstone has been collected counts as one about a note that was deleted
+    # thoroughly; what was looked at in time does not.
+    is_late = any(stored is None for stored, _ in known)
     looked, is_stale = {}, any(map(fate_of, sources))
     for key, decision in decisions.items():
         new = redact(decision, fate_of)
-        # Without its call nobody knows what a decision was shown.
-        if not calls or any(_is_gone_thoroughly(notes, source, decision) for source in shown):
+        if is_void or (is_late and decision.phase == WRITTEN):
             new, is_stale = redact_inferred(new), True
         looked[key] = shown_once(new)
     return looked, is_stale
-
-
-def _is_gone_thoroughly(notes: Mapping[str, StoredNote], shown: Source, decision: Decision) -> bool:
-    """Return whether what was inferred from a wording has to go.
-
-    An answer that comes so late that the tombstone has been collected counts as one about a note that was deleted
-    thoroughly; what was looked at in time does not.
-    """
-    stored = notes.get(shown.id)
-    if stored is None:
-        return decision.phase == WRITTEN
-    return stored.thorough >= shown.rev

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ..decisions import Decision, Flip, Item, Switch
+from ..decisions import SETTLED, Decision, Flip, Item, Switch
 from .commit import settle
+from .projection import project
 from .writer import Writer, reopened
 
 Place = tuple[str, int]  # a decision, and the number of one of its items
@@ -40,6 +42,9 @@ async def toggle_all(
 ) -> dict[Place, Flip]:
     """Set the switches of items, by decision and number, make that show, and return how those still there were set.
 
+    Where a decision was settled before, and nobody else has changed it meanwhile, only the notes on which these items show
+    are projected. Other calls are settled whole.
+
     Args:
         writer: Who decides.
         switches: How each switch is set.
@@ -47,7 +52,8 @@ async def toggle_all(
         edits: Other values for the items.
     """
     made: dict[Place, Flip] = {}
-    calls: set[str] = set()
+    calls, shown_on = set[str](), set[str]()
+    mine: list[Decision] = []
     left = dict(switches)
     while left:
         read = await stored_decisions(writer, {key for key, _ in left}) if known is None else known
@@ -60,20 +66,34 @@ async def toggle_all(
         if not flips:
             break
         changed = sorted({key for key, _ in flips})
-        await writer.swap_records(
+        wrote = await writer.swap_records(
             (read[key], reopened(_flipped(read[key], flips, edits))) for key in changed
         )
-        calls |= {read[key].call for key in changed}
         stands = await stored_decisions(writer, changed)
         made |= {
             (key, number): flip
             for (key, number), flip in flips.items()
             if key in stands and stands[key].has_flip(flip.token)
         }
+        for key in changed:
+            if read[key].phase == SETTLED and key in stands and stands[key] == wrote[key]:
+                mine.append(stands[key])
+                shown_on |= _ends(stands[key], [number for other, number in flips if other == key])
+            else:
+                calls.add(read[key].call)
         left = {place: switches[place] for place in flips if place not in made}
+    await project(writer, shown_on)
+    await writer.swap_records((one, replace(one, phase=SETTLED)) for one in mine)
     for call in sorted(calls):
         await settle(writer, call)
     return made
+
+
+def _ends(decision: Decision, numbers: Collection[int]) -> set[str]:
+    """Return the notes on which items of a decision show; whether its own note waits follows from each of them."""
+    items = [item for item in decision.items if item.number in numbers]
+    ends = {decision.note, *(end for item in items for end in (item.to, item.other))}
+    return ends.intersection(decision.about)
 
 
 def _flipped(decision: Decision, flips: Mapping[Place, Flip], edits: Mapping[str, Any]) -> Decision:

@@ -43,7 +43,8 @@ async def project(
         if not views:
             break
         embedded = await writer.embed(views)
-        made = {view.id: replace(view, token=writer.new_token()) for view in embedded}
+        token = writer.new_token()
+        made = {view.id: replace(view, token=token) for view in embedded}
         await writer.swap_notes((read[key], new) for key, new in made.items())
         tokens = await writer.brief_notes(made)
         stands = {key: new for key, new in made.items() if _has_token(tokens.get(key), new.token)}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..decisions import VISIBLE, Decision, Record
-from ..errors import StoreError
 from ..notes import Namespace
 from ..ports import NoteQuery, RecordQuery, Store
 from ..runtime import resolve
@@ -46,7 +45,7 @@ class Writer:
     most_others: int = MOST_OTHERS
 
     async def note(self, note_id: str) -> StoredNote | None:
-        """Return one stored note with its vectors, or its tombstone; None: there is neither."""
+        """Return one stored note, as it has to be read by whoever replaces it, or its tombstone; None: there is neither."""
         return (await self.whole_notes([note_id])).get(note_id)
 
     async def notes(self, ids: Iterable[str]) -> Mapping[str, StoredNote]:
@@ -63,8 +62,9 @@ class Writer:
         """Return stored notes by id, as they have to be read by whoever replaces them; others briefly."""
         wanted = set(ids)
         others = sorted(set(briefly) - wanted)
+        vectors = self.store.remote  # elsewhere a write leaves those alone that stay
         return await resolve(
-            self.store.notes(self.namespace, sorted(wanted), vectors=True, briefly=others)
+            self.store.notes(self.namespace, sorted(wanted), vectors=vectors, briefly=others)
         )
 
     async def find_notes(self, query: NoteQuery) -> Mapping[str, StoredNote]:
@@ -72,16 +72,8 @@ class Writer:
         return await resolve(self.store.find_notes(self.namespace, query))
 
     async def swap_notes(self, notes: Iterable[tuple[StoredNote, StoredNote]]) -> None:
-        """Replace notes, given as they were read, with new versions.
-
-        Raises:
-            StoreError: A note would lose its vectors, since it was read without.
-        """
+        """Replace notes, given as they were read, with new versions."""
         swaps = [(read.token, new) for read, new in notes]
-        if lost := [new.id for _, new in swaps if new.embedded and new.vectors is None]:
-            raise StoreError(
-                f"notes {lost} were read without their vectors; nothing was written: please report this"
-            )
         if swaps:
             await resolve(self.store.swap_notes(self.namespace, swaps))
 
@@ -108,8 +100,9 @@ class Writer:
         await resolve(self.store.insert_records(self.namespace, records))
 
     async def swap_records(self, records: Iterable[tuple[Record, Record]]) -> dict[str, Record]:
-        """Replace records, given as they were read, with new versions; return these by id, with their new tokens."""
-        swaps = [(read.token, replace(new, token=self.new_token())) for read, new in records]
+        """Replace records, given as they were read, with new versions; return these by id, with their new token."""
+        token = self.new_token()
+        swaps = [(read.token, replace(new, token=token)) for read, new in records]
         if swaps:
             await resolve(self.store.swap_records(self.namespace, swaps))
         return {new.id: new for _, new in swaps}

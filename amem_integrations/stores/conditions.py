@@ -19,7 +19,7 @@ from .checks import INTEGERS, is_id, plain, stamp
 from .payloads import ALWAYS, DENSE, TERMS, is_metadata_name, seq_parts, term
 
 Filter = Any  # a filter or a condition in the types of one interface to Qdrant
-IndexKind = Literal["tenant", "keyword", "integer", "float", "datetime", "uuid"]
+IndexKind = Literal["tenant", "keyword", "number", "integer", "float", "datetime"]
 
 TIMES = frozenset({"at", "when", "recorded_at", "until", "expires_at"})
 NUMBERS = frozenset({"seq", "attempts"})
@@ -44,8 +44,8 @@ class Dialect:
     has_vector: Callable[[str], Any]
     ordered: Mapping[str, IndexKind] | None = None
 
-    def any_of(self, key: str, values: Sequence[str]) -> Filter:
-        """The field equals one of the strings, or holds one of them."""
+    def any_of(self, key: str, values: Sequence[str] | Sequence[int]) -> Filter:
+        """The field equals one of the values, or holds one of them."""
         return self.types.FieldCondition(key=key, match=self.types.MatchAny(any=list(values)))
 
     def integer(self, key: str, value: int) -> Filter:
@@ -132,7 +132,7 @@ def _clause(dialect: Dialect, condition: Condition) -> Filter:
         return _equals(dialect, field, value)
     bound = _BOUNDS[condition.operator]
     if isinstance(value, datetime):
-        return dialect.during(json_path(field), {bound: stamp(value, field)})
+        return _during(dialect, field, {bound: stamp(value, field)})
     if field not in NUMBERS and not field.startswith("metadata."):
         raise InvalidInputError(
             f"{field!r} in where has no order; {condition.operator} cannot be used"
@@ -167,7 +167,7 @@ def _equals(dialect: Dialect, field: str, value: Scalar) -> Filter:
         return dialect.ids([]) if never else dialect.every([], but=[present])
     if isinstance(value, datetime):
         time = stamp(value, field)
-        return dialect.during(json_path(field), {"gte": time, "lte": time})
+        return _during(dialect, field, {"gte": time, "lte": time})
     if field == "seq":
         return dialect.integer(field, int(value))
     if field == "attempts":
@@ -175,6 +175,16 @@ def _equals(dialect: Dialect, field: str, value: Scalar) -> Filter:
         bounds = {"gte": float(value), "lte": float(value)} if exact else {"lt": 0.0}
         return dialect.between(field, bounds)
     return dialect.any_of(TERMS, [term(field, value)])
+
+
+def _during(dialect: Dialect, field: str, bounds: Mapping[str, str]) -> Filter:
+    """Compare a time; that of the event is when a note was recorded if nothing else is known."""
+    if field != "when":
+        return dialect.during(json_path(field), bounds)
+    unknown = dialect.every(
+        [dialect.during("recorded_at", bounds)], but=[dialect.any_of(TERMS, [term("at")])]
+    )
+    return dialect.some([dialect.during("at", bounds), unknown])
 
 
 def _check_name(field: str) -> None:

@@ -350,6 +350,7 @@ class Shards:
                 )  # fmt: skip
         shutil.rmtree(_draft(self.path), ignore_errors=True)  # by a process that was killed
         boot = "" if self.power_was_cut else boot_id()
+        self.notes.was_killed = self.sidecar.closed is None
         self.sidecar = replace(self.sidecar, closed=None, boot=boot)
         self.sidecar.write(self.path / "amem.json")
 

@@ -19,7 +19,7 @@ import qdrant_edge as edge
 
 from ..errors import StoreError, StoreLockedError
 from .conditions import Dialect, Filter, IndexKind
-from .payloads import DENSE, LEXICAL, Payload, Point, points_of
+from .payloads import DENSE, LEXICAL, TEXT, Payload, Point, points_of
 from .store import Fused, Hits, Nearest
 
 NO_HNSW = 2_000_000_000  # indexing threshold: `optimize` builds no graph below this many kilobytes
@@ -32,7 +32,6 @@ NEEDED = (
     "namespace",
     "buried",
     "owing",
-    "open",
     "seq",
     "last",
 )  # indexes without which no order and no values are known
@@ -45,7 +44,7 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
     "integer": edge.IntegerIndexParams(lookup=True, range=True, enable_hnsw=False),
     "float": edge.FloatIndexParams(enable_hnsw=False),
     "datetime": edge.DatetimeIndexParams(enable_hnsw=False),
-    "uuid": edge.UuidIndexParams(enable_hnsw=False),
+    "number": edge.IntegerIndexParams(lookup=True, range=False, enable_hnsw=False),
 }
 _WORDS = {LEXICAL: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)}
 
@@ -107,22 +106,27 @@ class FolderCollection:
         forgotten: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._path, self._indexes, self._lock, self._forgotten = path, indexes, lock, forgotten
+        self.was_killed = False  # who had the folder open before
+        self._is_dirty = True  # something may not survive a power cut
         self._shard: edge.EdgeShard
         self._lacking, self._few = dict[str, IndexKind](), FEW
 
     def create(self, *, dimensions: int | None, is_temporary: bool = False) -> None:
-        """Make a new shard; without `dimensions` its points have no dense vector.
+        """Make a new shard; without `dimensions` its points have no vectors.
 
         A temporary one outlives no kill. It is made in a third of the time: most indexes, without which filters find the
         same, come when there are some points.
         """
         rows = edge.MultiVectorConfig(edge.MultiVectorComparator.MaxSim)
-        dense = dimensions and edge.EdgeVectorParams(
-            dimensions, edge.Distance.Cosine, multivector_config=rows
-        )
+        vectors = {
+            # The engine wants some vector, which no point needs to have.
+            DENSE: edge.EdgeVectorParams(1, edge.Distance.Dot)
+            if dimensions is None
+            else edge.EdgeVectorParams(dimensions, edge.Distance.Cosine, multivector_config=rows)
+        }
         config = edge.EdgeConfig(
-            vectors={DENSE: dense} if dense else None,
-            sparse_vectors=_WORDS,
+            vectors=vectors,
+            sparse_vectors=None if dimensions is None else _WORDS,
             optimizers=edge.EdgeOptimizersConfig(indexing_threshold=NO_HNSW),
             wal_enabled=not is_temporary,
         )
@@ -166,26 +170,50 @@ class FolderCollection:
                 self._lacking = {}
 
     def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
-        """Replace each point whose stored `token` is the one given."""
+        """Replace each point whose stored `token` is the one given; what stays of a point is not written again."""
         for page in _pages(swaps):
             with self._using():
-                ids = [point.id for _, point in page]
-                fields = ["token", "rev", "size"]
-                stored = {
-                    str(record.id): record.payload or {}
-                    for record in self._shard.retrieve(ids, fields, False)
-                }
-                new = [p for token, p in page if stored.get(p.id, {}).get("token") == token]
-                if new:
-                    self._upsert(new)
-                    self._forgotten(sum(_gone(stored[point.id], point.payload) for point in new))
+                stored = self.retrieve([point.id for _, point in page])
+                new = [
+                    (stored[point.id].payload, point)
+                    for token, point in page
+                    if point.id in stored and stored[point.id].payload["token"] == token
+                ]
+                self._replace(new)
+                self._forgotten(sum(_gone(old, point.payload) for old, point in new))
+
+    def _replace(self, new: Sequence[tuple[Payload, Point]]) -> None:
+        """Write points, given with their stored payloads.
+
+        The words of a note whose dense vector stays are written before its payload. If the process is killed between
+        the two, somebody has yet to project the note, and then nothing is taken for written.
+        """
+        whole, reworded = list[Point](), list[Point]()
+        changes: dict[str, tuple[Payload, list[int | str | UUID]]] = {}  # by their text
+        for old, point in new:
+            is_same = point.dense is None and old[TEXT] == point.payload[TEXT]
+            if is_same and not (self.was_killed and point.lexical):
+                changed = _changed(old, point.payload)
+                changes.setdefault(repr(changed), (changed, []))[1].append(point.id)
+            else:
+                (reworded if point.keeps_dense else whole).append(point)
+        if whole:
+            self._upsert(whole)
+        do, make = self._update, edge.UpdateOperation
+        if reworded:
+            words = [edge.PointVectors(point.id, _words(point)) for point in reworded]
+            do(make.update_vectors(words))
+        for point in reworded:
+            do(make.overwrite_payload([point.id], point.payload))
+        for changed, ids in changes.values():
+            do(make.set_payload(ids, changed))
 
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
         with self._using():
             sizes = (p.payload.get("size", 0) for page in self.pages(which) for p in page)
             gone = sum(sizes)
-            self._shard.update(edge.UpdateOperation.delete_points_by_filter(which))
+            self._update(edge.UpdateOperation.delete_points_by_filter(which))
             self._forgotten(gone)
 
     def nearest(
@@ -269,7 +297,9 @@ class FolderCollection:
     def flush(self) -> None:
         """Make what was written survive a power cut."""
         with self._using():
-            self._shard.flush()
+            if self._is_dirty:
+                self._shard.flush()
+                self._is_dirty = False
 
     def close(self, *, flush: bool = True) -> None:
         """Flush, unless the folder is not there any more, and let go of it."""
@@ -283,17 +313,21 @@ class FolderCollection:
         with self._lock, engine_errors(self._path):
             yield
 
+    def _update(self, operation: edge.UpdateOperation) -> None:
+        self._is_dirty = True
+        self._shard.update(operation)
+
     def _upsert(
         self, points: Sequence[Point], mode: edge.UpdateMode = edge.UpdateMode.Upsert
     ) -> None:
         new = [_edge_point(point) for point in points]
         with self._using():
-            self._shard.update(edge.UpdateOperation.upsert_points(new, update_mode=mode))
+            self._update(edge.UpdateOperation.upsert_points(new, update_mode=mode))
 
     def _make_indexes(self, fields: Iterable[str]) -> None:
         for field in fields:
             schema = _SCHEMAS[self._indexes[field]]
-            self._shard.update(edge.UpdateOperation.create_field_index(field, schema))
+            self._update(edge.UpdateOperation.create_field_index(field, schema))
 
     def _page(self, request: edge.ScrollRequest) -> tuple[list[Point], Any]:
         with self._using():
@@ -309,7 +343,7 @@ def _pages(items: Sequence[Any]) -> Iterator[list[Any]]:
 def _gone(old: Payload, new: Payload) -> int:
     """Return how many bytes of text are in the old version of a point and not in the new one, about."""
     before, after = old.get("size", 0), new["size"]
-    return int(before if old.get("rev") != new.get("rev") else max(0, before - after))
+    return int(before if "rev" in new and old.get("rev") != new["rev"] else max(0, before - after))
 
 
 @lru_cache(maxsize=2**16)
@@ -318,13 +352,21 @@ def _spelled(number: int) -> str:
     return str(UUID(int=number))
 
 
+def _changed(old: Payload, new: Payload) -> Payload:
+    """Return the fields of a payload that are others now; those that are gone have no value."""
+    gone = {name: None for name in old.keys() - new.keys() if old[name] is not None}
+    return {name: value for name, value in new.items() if old.get(name) != value} | gone
+
+
 def _edge_point(point: Point) -> edge.Point:
-    vectors: dict[str, Any] = {}
+    vectors = _words(point)
     if point.dense is not None:
         vectors[DENSE] = point.dense.tolist()  # an array takes longer to convert
-    if point.lexical is not None:
-        vectors[LEXICAL] = edge.SparseVector(*point.lexical)
     return edge.Point(point.id, vectors, point.payload)
+
+
+def _words(point: Point) -> dict[str, Any]:
+    return {} if point.lexical is None else {LEXICAL: edge.SparseVector(*point.lexical)}
 
 
 def _request(query: Nearest) -> edge.QueryRequest:

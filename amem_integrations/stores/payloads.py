@@ -1,31 +1,33 @@
 """Notes and records as points of Qdrant with their payloads, and back, exactly.
 
-A payload is flat and carries its `schema`. Times are RFC 3339, the namespace is one string. `seq` counts nanoseconds,
-which is more than the engine's range filters can tell apart (they compare doubles), so a note's is also stored in two
-parts. Equality is searched for by `terms`: one list of `name=value` strings, which needs one index for all fields of a
-note and all names in its metadata. What is stored for filters only is ignored when reading:
+A payload has what filters and writers ask for, each in a field of its own, and all else as one text of JSON, `text`: the
+engine converts a payload value by value, and takes ten times as long for the values of that text. Times in fields are
+RFC 3339, the namespace is one string. `seq` counts nanoseconds, which is more than the engine's range filters can tell
+apart (they compare doubles), so a note's is also stored in two parts. Equality is searched for by `terms`: one list of
+numbers, each of which stands for a text such as `name=value`; so one index does for all fields of a note and all names
+in its metadata, and one for all that records are found by. What is stored for filters only is ignored when reading:
 
 - A note that is alive has its namespace in `namespace`, a tombstone in `buried`: so no filter finds a tombstone by chance.
-- `owing` is the namespace of a note that owes a purge or has no vector, `open` that of a decision that is not settled: a namespace with
-  unfinished work is one of their values.
-- What no filter names is one text of JSON (`view` of a note, `what` of a record): the engine converts a payload value by value,
-  and takes ten times as long for the values of that text.
+- `owing` is the namespace of a note that owes a purge or has no vector.
 - `last` is the newest seq that a note knows; `size` how many bytes its texts have.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from hashlib import blake2b
+from struct import iter_unpack, pack
 from typing import Any
+from uuid import UUID
 
+import mmh3
 import numpy as np
 
-from ..decisions import SETTLED, Call, Decision, Flip, Item, Lease, Record, Source
+from ..decisions import Call, Decision, Flip, Item, Lease, Record, Source
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..notes import Attempts, ContextEntry, Link, Namespace, Note, Supersession
 from ..stored_note import Earlier, Purge, StoredNote, Vector
@@ -37,56 +39,46 @@ Payload = dict[str, Any]
 SCHEMA = 2
 
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
-TERMS = "terms"
-MAX_TERM = 64  # characters; what is longer is indexed by its hash
+TERMS, TEXT = "terms", "text"
 
-# Fields that are stored as they are, and those of a note that `where` finds by its terms.
-NOTE = (
-    "seq", "content", "speaker", "source", "kind", "origin", "thread", "key", "state", "failure", "attempts",
-    "metadata",
+# Fields of a note that are stored in the text unless they have their defaults, and those that `where` finds by terms.
+WORDS = (
+    "content", "speaker", "source", "kind", "origin", "thread", "key", "state", "failure",
 )  # fmt: skip
 SEARCHED = (
     "content", "speaker", "source", "kind", "origin", "thread", "key", "keywords", "tags", "attributes_source",
     "state", "superseded_by",
 )  # fmt: skip
 ALWAYS = frozenset({"content", "source", "kind", "origin", "state"})  # which no note lacks
-DECISION = ("token", "call", "note", "rev", "stage", "seq", "attempt", "phase")
-
-# What of a note and of a record no filter names.
-VIEW = (
-    "purge",
-    "supersedes",
-    "earlier",
-    "passages",
-    "next_attempts",
-    "contexts",
-    "links",
-    "supersessions",
-    "failure",
-)
-WHAT = ("items", "data", "at", "sources_revs", "shown_revs", "attempt", "by")
-BRIEF = ("schema", "namespace", "buried", "token", "rev", "thorough", "expires_at")  # of a note
+BRIEF = ("schema", "namespace", "buried", "token", "seq", "rev", "thorough", "expires_at")
+DEFAULTS = {one.name: one.default for one in fields(Note)}
 NO_ATTEMPTS = Attempts()
-LONG_AGO = datetime.fromtimestamp(0, UTC)
+EPOCH = datetime.fromtimestamp(0, UTC)
+MICROSECOND = timedelta(microseconds=1)
+FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)
+INSTANTS = range(*((edge - EPOCH) // MICROSECOND for edge in (FIRST, LAST)))
 
-# Names under which everything is somebody's text.
-TEXTS = {"content", "metadata", "text", "keywords", "tags", "reason", "values", "data"}
-# Of the parts of a note: what is a time.
-TIMES = {"at", "recorded_at", "until", "expires_at", "created", "since"}
+# Terms of a record, by which it is found; besides there are those of the ids that it names.
+CALL, DECIDED, LEASE = "is call", "is decision", "is lease"
+VOID, OUTDATES, WAITS = "is void", "outdates", "waits"
 
-# Marks of a record, by which it is filtered.
-CALL, DECIDED, LEASE = "call", "decision", "lease"
-VOID, OUTDATES, WAITS = "void", "outdates", "waits"
+_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point, to be written or as it was read; `dense` has a row for each passage."""
+    """One point, to be written or as it was read.
+
+    Attributes:
+        dense: A row for each passage.
+        keeps_dense: Whether the rows are those that are stored under the id already.
+    """
 
     id: str
     payload: Payload
     dense: Vector | None = None
     lexical: Sparse | None = None
+    keeps_dense: bool = False
 
 
 def points_of(records: Iterable[Any]) -> Iterator[Point]:
@@ -117,94 +109,122 @@ def encode_note(stored: StoredNote) -> Payload:
     check_id(stored.id, "id of a note")
     note, key = stored.note, namespace_key(stored.namespace)
     seq = stored.deleted_at if note is None else note.seq
-    newest = max(seq, stored.rev, stored.deleted_at, *(each.seq for each in stored.earlier))
     seq_us, seq_ns = seq_parts(seq)
     payload: Payload = {
         "schema": SCHEMA,
         "buried" if note is None else "namespace": key,
         "token": stored.token,
-        "rev": stored.rev,
         "seq": seq,
         "seq_us": seq_us,
         "seq_ns": seq_ns,
-        "last": newest,
-        "purge": stored.purge and list(stored.purge),
-        "owing": key if stored.purge or (note is not None and stored.vectors is None) else None,
-        "thorough": stored.thorough or None,
-        "supersedes": list(stored.supersedes) or None,
-        "earlier": [_encode_earlier(each) for each in stored.earlier] or None,
-        "embedded": stored.embedded if stored.vectors is not None and stored.embedded else None,
+        "last": max(seq, stored.rev, stored.deleted_at, *(one.seq for one in stored.earlier)),
+        "size": 0,
+    }
+    if stored.rev != seq:
+        payload["rev"] = stored.rev
+    if stored.thorough:
+        payload["thorough"] = stored.thorough
+    if stored.purge or (note is not None and not stored.has_vectors):
+        payload["owing"] = key
+    text: dict[str, Any] = {
+        "purge": stored.purge,
+        "supersedes": stored.supersedes,
+        "embedded": stored.embedded,
+        "earlier": [_encode_earlier(one) for one in stored.earlier],
     }
     if note is not None:
         if note.namespace != stored.namespace or note.id != stored.id:
             raise NamespaceError(
                 f"note {note.id} of {note.namespace!r} is not note {stored.id} of {stored.namespace!r}"
             )
-        payload |= _encode_words(note)
-    return _with_text(payload, "view", VIEW)
+        text |= _view_of(note)
+    payload[TEXT] = _text_of(text)
+    if note is not None:
+        payload |= _fields_of(note)
+        payload["size"] = _bytes_of(note, stored.earlier)
+    return payload
 
 
-def _with_text(payload: Payload, name: str, fields: Iterable[str]) -> Payload:
-    """Return a payload without what is missing, with its size, in which some fields are one text of JSON."""
-    made = {name: plain(value, name) for name, value in payload.items() if value is not None}
-    size = _bytes_of(made) + sum(_bytes_of(row[2], is_text=True) for row in made.get("links", ()))
-    apart = {field: made.pop(field) for field in fields if field in made}
-    text = json.dumps(apart, ensure_ascii=False, separators=(",", ":"))
-    return {**made, name: text, "size": size}
-
-
-def _encode_words(note: Note) -> Payload:
-    """Return what is stored of a note itself, and of its view."""
-    recorded_at = stamp(note.recorded_at, "recorded_at")
+def _view_of(note: Note) -> dict[str, Any]:
+    """Return what of a note no filter asks for."""
     return {
-        **{name: getattr(note, name) for name in NOTE},
-        "at": _zoned(note.at, "at"),
-        "when": _stamp(note.at, "at") or recorded_at,
-        "recorded_at": recorded_at,
-        "until": _stamp(note.until, "until"),
-        "expires_at": _stamp(note.expires_at, "expires_at"),
-        "passages": [list(span) for span in note.passages] or None,
-        "next_attempts": list(note.next_attempts) if any(note.next_attempts) else None,
-        "contexts": [_encode_part(entry) for entry in note.contexts] or None,
-        "links": [_encode_link(i, link) for i, link in note.links.items()] or None,
-        "supersessions": [_encode_part(s, by=i) for i, s in note.supersessions.items()] or None,
-        TERMS: _terms(note),
+        "note": {name: v for name in WORDS if (v := getattr(note, name)) != DEFAULTS[name]},
+        "passages": note.passages,
+        "next_attempts": note.next_attempts if any(note.next_attempts) else None,
+        "contexts": [_encode_entry(one, note.id) for one in note.contexts],
+        "links": [_encode_link(i, link) for i, link in note.links.items()],
+        "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()],
     }
+
+
+def _fields_of(note: Note) -> Payload:
+    """Return the fields of a note by which it is found, once its texts are known to be storable."""
+    found: Payload = {
+        "attempts": note.attempts,
+        "recorded_at": stamp(note.recorded_at, "recorded_at"),
+    }
+    if note.at is not None:
+        found["at"] = _zoned(note.at, "at")
+    if note.until is not None:
+        found["until"] = stamp(note.until, "until")
+    if note.expires_at is not None:
+        found["expires_at"] = stamp(note.expires_at, "expires_at")
+    if note.metadata:
+        found["metadata"] = plain(note.metadata, "metadata")
+    found[TERMS] = _terms(note)
+    return found
+
+
+def _text_of(values: Mapping[str, Any]) -> str:
+    """Return values as one text of JSON, without those that are empty.
+
+    Raises:
+        InvalidInputError: A value would not come back the same; the message names the place.
+    """
+    given = {name: value for name, value in values.items() if value not in (None, "", (), [], {})}
+    try:
+        text = _as_json(given)
+        text.isascii() or text.encode()
+    except (TypeError, ValueError, RecursionError):
+        text = "\\u0000"
+    if "\\u0000" in text:  # a NUL, or the text of one
+        text = _as_json({name: plain(value, name) for name, value in given.items()})
+    return text
 
 
 def decode_note(point: Point) -> StoredNote:
     """Return the note of a point, or the tombstone."""
     payload = _checked(point.payload)
-    view = json.loads(payload["view"])
-    key, rev, purge = payload.get("namespace"), payload["rev"], view.get("purge")
+    text = json.loads(payload[TEXT])
+    key, rev, purge = payload.get("namespace"), _rev_of(payload), text.get("purge")
     namespace = decode_namespace(key or payload["buried"])
     return StoredNote(
         id=point.id,
         namespace=namespace,
         token=payload["token"],
         rev=rev,
-        note=_decode_words(point.id, namespace, rev, payload, view) if key else None,
+        note=_decode_words(point.id, namespace, rev, payload, text) if key else None,
         deleted_at=0 if key else payload["seq"],
         purge=purge and Purge(purge[0], deleted=purge[1]),
         thorough=payload.get("thorough", 0),
-        supersedes=tuple(view.get("supersedes", ())),
-        earlier=tuple([_decode_earlier(each) for each in view.get("earlier", ())]),
+        supersedes=tuple(text.get("supersedes", ())),
+        earlier=tuple([_decode_earlier(*one) for one in text.get("earlier", ())]),
         vectors=point.dense,
-        embedded=payload.get("embedded", ""),
+        embedded=text.get("embedded", ""),
     )
 
 
 def decode_briefly(point: Point) -> StoredNote:
     """Return of a note what tells whether a wording still stands: token, rev, and whether the note is gone."""
     payload = _checked(point.payload)
-    namespace, rev = decode_namespace(owner(payload) or ""), payload["rev"]
+    namespace, rev = decode_namespace(owner(payload) or ""), _rev_of(payload)
     note = Note(
         id=point.id,
         seq=rev,
         rev=rev,
         namespace=namespace,
         content="",
-        recorded_at=LONG_AGO,
+        recorded_at=EPOCH,
         expires_at=_optional_time(payload.get("expires_at")),
     )
     return StoredNote(
@@ -218,37 +238,27 @@ def decode_briefly(point: Point) -> StoredNote:
 
 
 def _decode_words(
-    note_id: str, namespace: Namespace, rev: int, payload: Payload, view: Payload
+    note_id: str, namespace: Namespace, rev: int, payload: Payload, text: Payload
 ) -> Note:
-    """Return the note of a payload and its view; a search reads some thirty, so each field is looked up once."""
+    """Return the note of a payload and its text; a search reads some thirty, so each field is looked up once."""
     get = payload.get
     return Note(
         id=note_id,
         namespace=namespace,
         rev=rev,
         seq=payload["seq"],
-        content=payload["content"],
-        speaker=get("speaker"),
-        source=payload["source"],
-        kind=payload["kind"],
-        origin=payload["origin"],
-        thread=get("thread"),
-        key=get("key"),
-        state=payload["state"],
         attempts=payload["attempts"],
-        metadata=payload["metadata"],
+        metadata=get("metadata", {}),
         recorded_at=_time(payload["recorded_at"]),
         at=_optional_time(get("at")),
         until=_optional_time(get("until")),
         expires_at=_optional_time(get("expires_at")),
-        failure=view.get("failure"),
-        passages=tuple([(start, end) for start, end in view.get("passages", ())]),
-        next_attempts=Attempts(*view["next_attempts"]) if "next_attempts" in view else NO_ATTEMPTS,
-        contexts=tuple([_decode_entry(each) for each in view.get("contexts", ())]),
-        links=_decode_links(view.get("links", ())),
-        supersessions={
-            each["by"]: _decode_supersession(each) for each in view.get("supersessions", ())
-        },
+        passages=tuple([(start, end) for start, end in text.get("passages", ())]),
+        next_attempts=Attempts(*text["next_attempts"]) if "next_attempts" in text else NO_ATTEMPTS,
+        contexts=tuple([_decode_entry(row, note_id) for row in text.get("contexts", ())]),
+        links={row[0]: _decode_link(row) for row in text.get("links", ())},
+        supersessions={row[0]: _decode_supersession(row) for row in text.get("supersessions", ())},
+        **text["note"],
     )
 
 
@@ -259,122 +269,245 @@ def encode_record(record: Record) -> Payload:
         InvalidInputError: A field cannot be stored; the message names the field.
     """
     check_id(record.id, f"id of a {type(record).__name__}")
-    key = namespace_key(record.namespace)
-    made: Payload
+    made: Payload = {
+        "schema": SCHEMA,
+        "namespace": namespace_key(record.namespace),
+        "token": record.token,
+    }
     if isinstance(record, Decision):
-        made = {"namespace": key, **_encode_decision(record, key)}
-    elif isinstance(record, Call):
-        made = {
-            "namespace": key,
-            "marks": [CALL],
-            "token": record.token,
-            "by": record.by,
+        return made | _encode_decision(record)
+    if isinstance(record, Call):
+        return made | {
             "seq": record.seq,
-            **_encode_sources("shown", record.shown),
-            "data": record.data or None,
+            TERMS: _terms_of_ids(CALL, shown=[source.id for source in record.shown]),
+            TEXT: _text_of({"by": record.by, "shown": _packed(record.shown), "data": record.data}),
+            "size": _bytes_in(record.data),
         }
-    else:
-        until = _zoned(record.until, "until")
-        kept = {"token": record.token, "thread": record.thread, "holder": record.holder}
-        made = {"namespace": key, "marks": [LEASE], "until": until, **kept}
-    return {"schema": SCHEMA, **_with_text(made, "what", WHAT)}
+    until = _zoned(record.until, "until")
+    text = {"thread": record.thread, "holder": record.holder, "until": until}
+    return made | {TERMS: _terms_of_ids(LEASE), TEXT: _text_of({"lease": text}), "size": 0}
 
 
-def _encode_decision(decision: Decision, key: str) -> Payload:
+def _encode_decision(decision: Decision) -> Payload:
+    ids = {note_id: place for place, note_id in enumerate(decision.about)}
     places = {source: place for place, source in enumerate(decision.sources)}
     marks = {VOID: decision.void, OUTDATES: decision.supersedes, WAITS: decision.waits}
     return {
-        **{name: getattr(decision, name) for name in DECISION},
-        "marks": [DECIDED, *(mark for mark, holds in marks.items() if holds)],
-        "open": None if decision.phase == SETTLED else key,
-        "at": _zoned(decision.at, "at"),
-        "items": [_encode_item(item, places) for item in decision.items] or None,
-        "about": list(decision.about) or None,
-        **_encode_sources("sources", decision.sources),
+        "seq": decision.seq,
+        "phase": decision.phase,
+        TERMS: _terms_of_ids(
+            DECIDED,
+            *(mark for mark, holds in marks.items() if holds),
+            call=[decision.call],
+            note=[decision.note],
+            about=decision.about,
+            sources=[i for i, _ in decision.sources if i not in ids],
+        ),
+        TEXT: _text_of(
+            {
+                "call": decision.call,
+                "note": ids.get(decision.note, decision.note),
+                "rev": decision.rev,
+                "stage": decision.stage,
+                "at": _zoned(decision.at, "at"),
+                "attempt": decision.attempt or None,
+                "void": decision.void or None,
+                "items": [_encode_item(item, ids, places) for item in decision.items],
+                "about": decision.about,
+                # A source is mostly a note that the decision is about.
+                "sources": [(ids.get(i, i), rev) for i, rev in decision.sources],
+            }
+        ),
+        "size": sum(len(item.text.encode()) + _bytes_in(item.data) for item in decision.items),
     }
 
 
-def _encode_item(item: Item, places: Mapping[Source, int]) -> Payload:
+def _encode_item(
+    item: Item, ids: Mapping[str, int], places: Mapping[Source, int]
+) -> dict[str, Any]:
+    """Return an item; ids that its decision names are told by their places there."""
     fields = {
         "kind": item.kind,
-        "to": item.to,
+        "to": ids.get(item.to, item.to),
         "by": item.by,
         "number": item.number,
         "text": item.text,
-        "other": item.other,
+        "other": ids.get(item.other, item.other),
         "sources": [places[source] for source in item.sources],
         "data": item.data,
         "switch": "" if item.switch == "on" else item.switch,
-        "log": [list(flip) for flip in item.log],
+        "log": item.log,
     }
-    return {name: value for name, value in fields.items() if value or name in ("to", "by")}
+    return {name: v for name, v in fields.items() if v not in ("", (), [], {})}
 
 
 def decode_record(point: Point) -> Record:
     """Return the call, the decision or the lease of a point."""
-    payload = {**_checked(point.payload), **json.loads(point.payload["what"])}
-    named: Payload = {"id": point.id, "namespace": decode_namespace(payload["namespace"])}
-    marks = payload["marks"]
-    if DECIDED in marks:
-        sources = _decode_sources("sources", payload)
-        return Decision(
-            **named,
-            **{name: payload[name] for name in DECISION},
-            at=_time(payload["at"]),
-            items=tuple(_decode_item(each, sources) for each in payload.get("items", ())),
-            about=tuple(payload.get("about", ())),
-            sources=sources,
-            void=VOID in marks,
+    payload = _checked(point.payload)
+    text = json.loads(payload[TEXT])
+    namespace, token = decode_namespace(payload["namespace"]), payload["token"]
+    if "stage" in text:
+        return _decode_decision(point.id, namespace, token, payload, text)
+    if "lease" not in text:
+        return Call(
+            id=point.id,
+            namespace=namespace,
+            token=token,
+            by=text.get("by", ""),
+            seq=payload["seq"],
+            shown=_unpacked(text.get("shown", "")),
+            data=text.get("data", {}),
         )
-    if CALL in marks:
-        shown = _decode_sources("shown", payload)
-        kept = {name: payload[name] for name in ("token", "by", "seq")}
-        return Call(**named, **kept, shown=shown, data=payload.get("data", {}))
-    until, token, holder = _time(payload["until"]), payload["token"], payload["holder"]
-    return Lease(**named, token=token, thread=payload.get("thread"), holder=holder, until=until)
+    lease = text["lease"] | {"until": _time(text["lease"]["until"])}
+    return Lease(id=point.id, namespace=namespace, token=token, **lease)
 
 
-def _decode_item(payload: Payload, sources: Sequence[Source]) -> Item:
-    return Item(
-        kind=payload["kind"],
-        to=payload["to"],
-        by=payload["by"],
-        number=payload.get("number", 0),
-        text=payload.get("text", ""),
-        other=payload.get("other", ""),
-        sources=tuple(sources[place] for place in payload.get("sources", ())),
-        data=payload.get("data", {}),
-        switch=payload.get("switch", "on"),
-        log=tuple(Flip(*flip) for flip in payload.get("log", ())),
+def _decode_decision(
+    decision_id: str, namespace: Namespace, token: str, payload: Payload, text: Payload
+) -> Decision:
+    about = text.get("about", ())
+
+    def named(place: str | int) -> str:
+        return about[place] if isinstance(place, int) else place
+
+    sources = [Source(named(place), rev) for place, rev in text.get("sources", ())]
+    return Decision(
+        id=decision_id,
+        token=token,
+        namespace=namespace,
+        call=text["call"],
+        note=named(text["note"]),
+        rev=text.get("rev", 0),
+        stage=text["stage"],
+        seq=payload["seq"],
+        at=_time(text["at"]),
+        attempt=text.get("attempt", 0),
+        items=tuple([_decode_item(one, named, sources) for one in text.get("items", ())]),
+        about=tuple(about),
+        sources=tuple(sources),
+        void=text.get("void", False),
+        phase=payload["phase"],
     )
 
 
-def _encode_sources(name: str, sources: Sequence[Source]) -> Payload:
-    """Return the fields for some wordings: their ids, by which they are found, and their revs in the same order."""
-    return {
-        name: [source.id for source in sources] or None,
-        f"{name}_revs": [source.rev for source in sources] or None,
-    }
+def _decode_item(
+    item: Payload, named: Callable[[str | int], str], sources: Sequence[Source]
+) -> Item:
+    get = item.get
+    return Item(
+        kind=item["kind"],
+        to=named(item["to"]),
+        by=get("by", ""),
+        number=item["number"],
+        text=get("text", ""),
+        other=named(get("other", "")),
+        sources=tuple([sources[place] for place in get("sources", ())]),
+        data=get("data", {}),
+        switch=get("switch", "on"),
+        log=tuple([Flip(*flip) for flip in get("log", ())]),
+    )
 
 
-def _decode_sources(name: str, payload: Payload) -> tuple[Source, ...]:
-    return tuple(map(Source, payload.get(name, ()), payload.get(f"{name}_revs", ())))
-
-
-def _encode_earlier(earlier: Earlier) -> Payload:
+def _encode_earlier(earlier: Earlier) -> list[Any]:
     values = {
         name: _zoned(value, name) if isinstance(value, datetime) else value
         for name, value in earlier.values.items()
     }
-    return {"token": earlier.token, "seq": earlier.seq, "rev": earlier.rev, "values": values}
+    return [earlier.token, earlier.seq, earlier.rev, values]
 
 
-def _decode_earlier(payload: Payload) -> Earlier:
-    values = {
-        name: _time(value) if name in TIMES and value is not None else value
-        for name, value in payload["values"].items()
-    }
-    return Earlier(payload["token"], payload["seq"], payload["rev"], values)
+def _decode_earlier(token: str, seq: int, rev: int, values: Mapping[str, Any]) -> Earlier:
+    times = {"at", "until", "expires_at"}
+    read = {k: _time(v) if k in times and v is not None else v for k, v in values.items()}
+    return Earlier(token, seq, rev, read)
+
+
+def _packed(sources: Iterable[Source]) -> str:
+    """Return wordings as a text: a call may have been shown some hundred."""
+    rows = (pack(">16sq", bytes.fromhex(i.replace("-", "")), rev) for i, rev in sources)
+    return b64encode(b"".join(rows)).decode()
+
+
+def _unpacked(text: str) -> tuple[Source, ...]:
+    rows = iter_unpack(">16sq", b64decode(text))
+    return tuple([Source(str(UUID(bytes=identity)), rev) for identity, rev in rows])
+
+
+# The parts of a view are rows: there are many of them, and the names of the fields would take half of the bytes.
+
+
+def _encode_entry(entry: ContextEntry, note_id: str) -> list[Any]:
+    return [
+        entry.text,
+        entry.keywords,
+        entry.tags,
+        None if entry.cause == note_id else entry.cause,
+        entry.model,
+        entry.change,
+        _instant(entry.at, "at of a ContextEntry"),
+        _instant(entry.recorded_at, "recorded_at of a ContextEntry"),
+        None if entry.until is None else _instant(entry.until, "until of a ContextEntry"),
+        entry.sources,
+    ]
+
+
+def _decode_entry(row: Sequence[Any], note_id: str) -> ContextEntry:
+    text, keywords, tags, cause, model, change, at, recorded_at, until, sources = row
+    return ContextEntry(
+        text=text,
+        keywords=tuple(keywords),
+        tags=tuple(tags),
+        cause=cause or note_id,
+        model=model,
+        change=change,
+        at=_time_at(at),
+        recorded_at=_time_at(recorded_at),
+        until=None if until is None else _time_at(until),
+        sources=tuple([(i, rev) for i, rev in sources]),
+    )
+
+
+def _encode_link(target: str, link: Link) -> list[Any]:
+    created = _instant(link.created, "created of a Link")
+    end = check_id(target, "target of a Link")
+    return [end, link.relation, link.reason, link.strength, link.direction, created]
+
+
+def _decode_link(row: Sequence[Any]) -> Link:
+    _, relation, reason, strength, direction, created = row
+    return Link(
+        relation=relation,
+        reason=reason,
+        strength=strength,
+        direction=direction,
+        created=_time_at(created),
+    )
+
+
+def _encode_supersession(by: str, made: Supersession) -> list[Any]:
+    since, recorded_at = (
+        _instant(getattr(made, name), f"{name} of a Supersession")
+        for name in ("since", "recorded_at")
+    )
+    newer = check_id(by, "by of a Supersession")
+    return [newer, made.relation, made.reason, made.model, made.change, since, recorded_at]
+
+
+def _decode_supersession(row: Sequence[Any]) -> Supersession:
+    _, relation, reason, model, change, since, recorded_at = row
+    return Supersession(
+        relation=relation,
+        reason=reason,
+        model=model,
+        change=change,
+        since=_time_at(since),
+        recorded_at=_time_at(recorded_at),
+    )
+
+
+def _rev_of(payload: Payload) -> int:
+    """Return the seq of the present wording; the first one has that of the note."""
+    return int(payload["seq"] if (rev := payload.get("rev")) is None else rev)
 
 
 def _checked(payload: Payload) -> Payload:
@@ -387,31 +520,46 @@ def _checked(payload: Payload) -> Payload:
     return payload
 
 
-def _bytes_of(value: object, *, is_text: bool = False) -> int:
-    """Return how many bytes the texts of a payload have."""
+def _bytes_of(note: Note, earlier: Iterable[Earlier]) -> int:
+    """Return how many bytes somebody's texts in a note have."""
+    texts = [note.content]
+    for entry in note.contexts:
+        texts += (entry.text, *entry.keywords, *entry.tags)
+    texts += (link.reason for link in note.links.values())
+    texts += (made.reason for made in note.supersessions.values())
+    beside = _bytes_in(note.metadata) + sum(_bytes_in(one.values) for one in earlier)
+    return len("".join(texts).encode()) + beside
+
+
+def _bytes_in(value: object) -> int:
+    """Return how many bytes the texts in a JSON value have."""
     if isinstance(value, str):
-        return len(value.encode()) if is_text else 0
+        return len(value.encode())
     if isinstance(value, Mapping):
-        return sum(
-            _bytes_of(item, is_text=is_text or name in TEXTS) for name, item in value.items()
-        )
-    return sum(_bytes_of(item, is_text=is_text) for item in value) if isinstance(value, list) else 0
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return 0
+    return sum(map(_bytes_in, value))
 
 
-def term(field: str, value: str | float | None = None) -> str:
-    """Return `field=value` as one string, equal for equal values; without a value the field alone.
+def number_of(text: str) -> int:
+    """Return the number that stands for a text in a list of terms: it has 48 bits, and no two of some millions are equal."""
+    return int(mmh3.hash64(text, signed=False)[0]) >> 16
+
+
+def term(field: str, value: str | float | None = None) -> int:
+    """Return what stands for `field=value`, equal for equal values; without a value for the field alone.
 
     A bool is no number, and 1 is 1.0. `field` alone is stored with every field that may be empty and is not.
     """
     name = field.replace("=", r"\=")
     if value is None:
-        return name
+        return number_of(name)
+    if isinstance(value, str):
+        return number_of(f'{name}="{value}"')
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    text = f"{name}={json.dumps(value, ensure_ascii=False)}"
-    if len(text) <= MAX_TERM:
-        return text
-    return f"{name}={blake2b(text.encode(), digest_size=16).hexdigest()}"
+    return number_of(f"{name}={json.dumps(value)}")
 
 
 def is_metadata_name(name: str) -> bool:
@@ -419,36 +567,40 @@ def is_metadata_name(name: str) -> bool:
     return all(part and '"' not in part and "\\" not in part for part in name.split("."))
 
 
-def _terms(note: Note) -> list[str]:
-    fields = {name: getattr(note, name) for name in SEARCHED}
+def _terms(note: Note) -> list[int]:
+    fields = {name: value for name in SEARCHED if (value := getattr(note, name)) is not None}
     # Times are compared as ranges, but whether there is one is a question too.
-    fields |= {"at": note.at and True, "expires_at": note.expires_at and True}
-    fields["until"] = note.until and True
-    fields["metadata"] = note.metadata
+    fields |= {name: True for name in ("at", "expires_at", "until") if getattr(note, name)}
+    if note.metadata:
+        fields["metadata"] = note.metadata
     return [each for name, value in fields.items() for each in _terms_of(name, value)]
 
 
-def _terms_of(field: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
-    if value is None or (isinstance(value, Sequence) and not isinstance(value, str) and not value):
+def _terms_of(field: str, value: Any) -> Iterator[int]:  # noqa: ANN401 - any JSON value
+    if value is None or value in ((), []):
         return
     if field not in ALWAYS:
         yield term(field)
-    if isinstance(value, Mapping):
+    if isinstance(value, str):
+        yield term(field, value)
+    elif isinstance(value, Mapping):
         for name, item in value.items():
             if isinstance(name, str) and "." not in name and is_metadata_name(name):
                 yield from _terms_of(f"{field}.{name}", item)
-        return
-    items = value if isinstance(value, list | tuple) else [value]
-    yield from (term(field, item) for item in items if isinstance(item, str | int | float))
+    else:
+        items = value if isinstance(value, list | tuple) else [value]
+        yield from (term(field, item) for item in items if isinstance(item, str | int | float))
+
+
+def _terms_of_ids(*marks: str, **ids: Iterable[str]) -> list[int]:
+    """Return the terms of a record: its marks, and the ids that it names under each name."""
+    named = [f"{name}={i}" for name, some in ids.items() for i in some]
+    return list(dict.fromkeys(map(number_of, [*marks, *named])))
 
 
 def seq_parts(seq: int) -> tuple[int, int]:
     """Return a `seq` as (microseconds, nanoseconds within); both are exact in a range filter."""
     return divmod(seq, 1000)
-
-
-def _stamp(time: datetime | None, where: str) -> str | None:
-    return None if time is None else stamp(time, where)
 
 
 def _zoned(time: datetime | None, where: str) -> str | None:
@@ -469,63 +621,17 @@ def _optional_time(text: str | None) -> datetime | None:
     return None if text is None else _time(text)
 
 
-def _encode_part(part: ContextEntry | Supersession, **named: str) -> Payload:
-    """Return the payload of a part of a note; `named` is the id of the other note that it is about."""
-    what = type(part).__name__
-    fields = {name: getattr(part, name) for name in part.__slots__}
-    kept = {name: value for name, value in fields.items() if value not in (None, ())}
-    times = {name: stamp(kept[name], f"{name} of a {what}") for name in TIMES & kept.keys()}
-    ids = {name: check_id(i, f"{name} of a {what}") for name, i in named.items()}
-    return {**kept, **times, **ids}
+def _instant(time: datetime, where: str) -> int:
+    """Return a time as microseconds since 1970."""
+    if time.tzinfo is None or (instant := (time - EPOCH) // MICROSECOND) not in INSTANTS:
+        stamp(time, where)  # says what is wrong
+        raise AssertionError(where)
+    return instant
 
 
-# A search reads some hundred parts of notes: each kind is made by itself, which takes a third of the time.
-
-
-def _decode_entry(payload: Payload) -> ContextEntry:
-    return ContextEntry(
-        text=payload["text"],
-        keywords=tuple(payload.get("keywords", ())),
-        tags=tuple(payload.get("tags", ())),
-        cause=payload["cause"],
-        model=payload["model"],
-        change=payload["change"],
-        at=_time(payload["at"]),
-        recorded_at=_time(payload["recorded_at"]),
-        until=_optional_time(payload.get("until")),
-        sources=tuple((note_id, rev) for note_id, rev in payload.get("sources", ())),
-    )
-
-
-def _encode_link(target: str, link: Link) -> list[Any]:
-    """Return a link as a row: there are many of them, and the names of the fields would take half of the bytes."""
-    created = stamp(link.created, "created of a Link")
-    end = check_id(target, "target of a Link")
-    return [end, link.relation, link.reason, link.strength, link.direction, created]
-
-
-def _decode_links(rows: Sequence[Any]) -> dict[str, Link]:
-    return {
-        target: Link(
-            relation=relation,
-            reason=reason,
-            strength=strength,
-            direction=direction,
-            created=_time(created),
-        )
-        for target, relation, reason, strength, direction, created in rows
-    }
-
-
-def _decode_supersession(payload: Payload) -> Supersession:
-    return Supersession(
-        relation=payload["relation"],
-        reason=payload["reason"],
-        model=payload["model"],
-        change=payload["change"],
-        since=_time(payload["since"]),
-        recorded_at=_time(payload["recorded_at"]),
-    )
+@lru_cache(maxsize=4096)
+def _time_at(instant: int) -> datetime:
+    return EPOCH + instant * MICROSECOND
 
 
 @lru_cache(maxsize=1024)

@@ -44,7 +44,9 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
     "datetime": models.DatetimeIndexParams(
         type=models.DatetimeIndexType.DATETIME, enable_hnsw=False
     ),
-    "uuid": models.UuidIndexParams(type=models.UuidIndexType.UUID, enable_hnsw=False),
+    "number": models.IntegerIndexParams(
+        type=models.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NoReturn, Protocol
 
-from ..decisions import Record
+from ..decisions import VISIBLE, WRITTEN, Record
 from ..errors import StoreError
 from ..filters import Conditions
 from ..ids import first_seq
@@ -40,6 +40,7 @@ from .payloads import (
     encode_note,
     encode_record,
     namespace_key,
+    number_of,
     owner,
 )
 
@@ -47,6 +48,7 @@ IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
 NOTES_AT_ONCE = 64  # of which the newest decisions are asked for in one request
 SAME_SEQ = 32  # records that one call may have written at the same instant, and more
 ALL = 1_000_000  # more records than there are about one note
+OPEN = (VISIBLE, WRITTEN)
 DOUBLE = 2048  # nanoseconds that a double cannot tell apart, and more
 
 # A filter is quick, and allowed by a server in strict mode, only if the field that it names has an index. Each index
@@ -60,23 +62,17 @@ NOTE_INDEXES: Mapping[str, IndexKind] = {
     "seq_us": "integer",
     "seq_ns": "integer",
     "at": "datetime",
-    "when": "datetime",
     "recorded_at": "datetime",
     "until": "datetime",
     "expires_at": "datetime",
     "attempts": "integer",
-    TERMS: "keyword",  # everything else that `where` can name
+    TERMS: "number",  # everything else that `where` can name
 }
 RECORD_INDEXES: Mapping[str, IndexKind] = {
     "namespace": "tenant",
-    "open": "keyword",
-    "marks": "keyword",
     "seq": "integer",
-    "call": "uuid",
-    "note": "uuid",
-    "about": "uuid",
-    "sources": "uuid",
-    "shown": "uuid",
+    "phase": "number",
+    TERMS: "number",
 }
 
 
@@ -228,8 +224,7 @@ class PointStore:
 
     def insert_notes(self, namespace: Namespace, notes: Sequence[StoredNote]) -> None:
         """Store notes whose ids are not there."""
-        points = [self._point_of(note) for note in notes]
-        self._insert(self._notes, namespace, points)
+        self._insert(self._notes, namespace, [self._point_of(note) for note in notes])
 
     def swap_notes(self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]) -> None:
         """Replace each note whose token is still the one given with the new version, vectors and all."""
@@ -259,11 +254,11 @@ class PointStore:
         points: dict[str, Point] = {}
         for part in _parts(query):
             which = self._clauses(namespace_key(namespace), part)
-            found = (
-                self._records.scroll(self._dialect.every(which))
-                if part.about is None or part.newest is None
-                else self._records.newest(self._bounded(which, part.about, part.newest))
-            )
+            found: Iterable[Point]
+            if part.about is None or part.newest is None:
+                found = self._records.scroll(self._dialect.every(which))
+            else:
+                found = self._records.newest(self._bounded(which, part.about, part.newest))
             points |= {point.id: point for point in found}
         wanted = query.of(decode_record(point) for point in points.values())
         return {record.id: record for record in wanted}
@@ -284,7 +279,7 @@ class PointStore:
     def remove_decisions(self, namespace: Namespace, ids: Ids[str]) -> None:
         """Remove the decisions with these ids."""
         ours = self._ours(namespace_key(namespace))
-        decided = self._dialect.any_of("marks", [DECIDED])
+        decided = self._having(DECIDED)
         known = sorted(filter(is_id, ids))
         with self._writing():
             for start in range(0, len(known), IDS_AT_ONCE):
@@ -352,14 +347,15 @@ class PointStore:
         which = note_filter(self._dialect, None, where) if where else None
         keys = set(self._notes.distinct("namespace", which))
         if recorded:
-            made = self._dialect.every([self._dialect.any_of("marks", [CALL, DECIDED])])
+            made = self._dialect.every([self._having(CALL, DECIDED)])
             keys.update(self._records.distinct("namespace", made), self._notes.distinct("buried"))
         return sorted(map(decode_namespace, keys))
 
     def unfinished(self) -> list[Namespace]:
         """Return the namespaces in which a note owes a purge or has no vector, or a decision is not settled, sorted."""
         self._check_open()
-        keys = {*self._notes.distinct("owing"), *self._records.distinct("open")}
+        is_open = self._dialect.every([self._dialect.any_of("phase", OPEN)])
+        keys = {*self._notes.distinct("owing"), *self._records.distinct("namespace", is_open)}
         return sorted(map(decode_namespace, keys))
 
     def last_seq(self) -> int:
@@ -379,29 +375,36 @@ class PointStore:
         return self._notes.size(self._dialect.every([alive]))
 
     def _point_of(self, stored: StoredNote) -> Point:
-        dense = None
+        dense, payload = None, encode_note(stored)
+        if stored.note is None:
+            return Point(stored.id, payload)
         if stored.vectors is not None:
             where = f"vectors of note {stored.id}"
             dense = check_vectors(stored.vectors, self._dimensions, where)
-        words = self._bm25.encode_document(*lexical_texts(stored.note)) if stored.note else None
-        return Point(stored.id, encode_note(stored), dense, words)
+        elif stored.embedded and self.remote:
+            raise StoreError(
+                f"note {stored.id!r} was read without its vectors; nothing was written: please report this"
+            )
+        words = self._bm25.encode_document(*lexical_texts(stored.note))
+        return Point(
+            stored.id, payload, dense, words, keeps_dense=dense is None and stored.has_vectors
+        )
 
     def _insert(
         self, collection: Collection, namespace: Namespace, points: Sequence[Point]
     ) -> None:
         key = self._checked(namespace, points)
         with self._writing():
-            ids = list(dict.fromkeys(point.id for point in points))
-            # Ids come from the namespace: on a server only those are looked up that a read has met.
-            doubtful = [i for i in ids if (key, i) in self._foreign] if self.remote else ids
+            first = {point.id: point for point in reversed(points)}
+            # Ids come from the namespace: only those are looked up that a read has met.
+            doubtful = [i for i in first if (key, i) in self._foreign]
             taken = collection.retrieve(doubtful) if doubtful else {}
             if others := [i for i, point in taken.items() if owner(point.payload) != key]:
                 raise StoreError(
                     f"the ids {others} belong to another namespace than {namespace!r}; nothing was written. Ids "
                     "come from the namespace: these notes were imported with ids that do not"
                 )
-            first = {point.id: point for point in reversed(points) if point.id not in taken}
-            collection.insert([first[i] for i in ids if i in first])
+            collection.insert(list(first.values())[::-1])
 
     def _swap(
         self, collection: Collection, namespace: Namespace, swaps: Sequence[tuple[str, Point]]
@@ -443,20 +446,28 @@ class PointStore:
 
     def _clauses(self, key: str, query: RecordQuery) -> list[Filter]:
         """Return conditions that the wanted records meet, and maybe some more, whose rev or seq is another."""
-        any_of, about = self._dialect.any_of, query.about if query.newest is None else None
-        fields: dict[str, Iterable[str] | None] = {
-            "marks": _marks(query),
-            "open": [key] if query.unsettled else None,
+        about = query.about if query.newest is None else None
+        named = {
             "about": about,
             "note": None if query.note is None else [query.note],
-            "sources": query.made_from,
             "shown": query.shown,
         }
-        given = {name: sorted(values) for name, values in fields.items() if values is not None}
-        which = [self._ours(key), *(any_of(name, values) for name, values in given.items())]
+        which = [self._ours(key)]
+        if marks := _marks(query):
+            which.append(self._having(*marks))
+        which += [self._naming(name, ids) for name, ids in named.items() if ids is not None]
+        if query.made_from is not None:
+            terms = [
+                f"{name}={i}" for i in sorted(query.made_from) for name in ("about", "sources")
+            ]
+            which.append(self._having(*terms))
         if query.calls is not None:
             calls = sorted(filter(is_id, query.calls))
-            which.append(self._dialect.some([self._dialect.ids(calls), any_of("call", calls)]))
+            which.append(
+                self._dialect.some([self._dialect.ids(calls), self._naming("call", calls)])
+            )
+        if query.unsettled:
+            which.append(self._dialect.any_of("phase", OPEN))
         if query.since:
             which.append(self._dialect.between("seq", {"gte": query.since - DOUBLE}))
         return which
@@ -465,12 +476,20 @@ class PointStore:
         self, which: Sequence[Filter], about: Iterable[str], newest: int
     ) -> Iterator[tuple[Filter, int]]:
         """Yield the queries for each note's own decisions and those that supersede, and for the newest of the others."""
-        every, any_of, ids = self._dialect.every, self._dialect.any_of, sorted(about)
-        own = self._dialect.some([any_of("note", ids), any_of("marks", [OUTDATES])])
-        yield every([*which, any_of("about", ids), own]), ALL
+        every, naming, having, ids = self._dialect.every, self._naming, self._having, sorted(about)
+        own = self._dialect.some([naming("note", ids), having(OUTDATES)])
+        yield every([*which, naming("about", ids), own]), ALL
         for one in ids:
-            others = [any_of("note", [one]), any_of("marks", [OUTDATES, VOID])]
-            yield every([*which, any_of("about", [one])], but=others), newest + SAME_SEQ
+            others = [naming("note", [one]), having(OUTDATES, VOID)]
+            yield every([*which, naming("about", [one])], but=others), newest + SAME_SEQ
+
+    def _having(self, *marks: str) -> Filter:
+        """Return the condition that a record has one of these marks."""
+        return self._dialect.any_of(TERMS, list(map(number_of, marks)))
+
+    def _naming(self, name: str, ids: Iterable[str]) -> Filter:
+        """Return the condition that a record names one of these ids under this name."""
+        return self._having(*(f"{name}={i}" for i in sorted(ids)))
 
     def _plan(
         self, query: Query, namespace: Namespace, corpus: Filter, asked: list[Nearest]
@@ -491,14 +510,14 @@ class PointStore:
         return places
 
 
-def _marks(query: RecordQuery) -> list[str] | None:
+def _marks(query: RecordQuery) -> list[str]:
     """Return the mark that all wanted records have, if they share one."""
     if query.waiting:
         return [WAITS]
     asked = (query.about, query.made_from)
     if query.decisions or query.unsettled or any(given is not None for given in asked):
         return [DECIDED]
-    return [CALL] if query.shown is not None or query.calls_only else None
+    return [CALL] if query.shown is not None or query.calls_only else []
 
 
 def _parts(query: RecordQuery) -> Iterator[RecordQuery]:
@@ -509,13 +528,14 @@ def _parts(query: RecordQuery) -> Iterator[RecordQuery]:
         yield query
         return
     # Of several lists of ids only one is in the filter.
-    name, *others = given
+    name, *rest = given
+    others: dict[str, Any] = dict.fromkeys(rest)
     ids, revs = sorted(filter(is_id, given[name])), given[name]
     size = IDS_AT_ONCE if query.newest is None else NOTES_AT_ONCE
     for start in range(0, len(ids), size):
         some = ids[start : start + size]
         part: Any = {i: revs[i] for i in some} if isinstance(revs, Mapping) else frozenset(some)
-        yield replace(query, **{name: part}, **dict.fromkeys(others))
+        yield replace(query, **{name: part}, **others)
 
 
 def _by_id(points: Iterable[Point]) -> dict[str, StoredNote]:

@@ -134,6 +134,8 @@ def is_collectable(note: StoredNote) -> bool:
 class Requests:
     """The two collections, as a writer sees them: every call is a request that waits for its answer."""
 
+    remote = True
+
     def notes(
         self,
         namespace: Namespace,

@@ -255,14 +255,14 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "what a call was shown is not looked at": Mutant(
         module=f"{JOURNAL}.commit",
-        old="if not calls or any(",
-        new="if not calls or False and any(",
+        old="is_void = not calls or any(",
+        new="is_void = not calls or False and any(",
         breaks="thorough delete and late answer, kill",
     ),
     "a decision without its call is believed": Mutant(
         module=f"{JOURNAL}.commit",
-        old="if not calls or any(",
-        new="if any(",
+        old="is_void = not calls or any(",
+        new="is_void = any(",
         breaks="a commit of which the call arrives last, resume, thorough delete",
     ),
     "what the user decided is redacted like a model's": Mutant(
