@@ -22,6 +22,7 @@ from .errors import (
     ModelUnavailableError,
     model_error,
 )
+from .notes import Note
 from .passages import size_of, spans
 from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
@@ -122,21 +123,23 @@ async def vectors_by(
 ) -> list[StoredNote]:
     """Return notes with the vectors that `embed` makes of texts which are as long as an embedder reads."""
     size = size_of(embedder)
-    wanted: list[tuple[StoredNote, list[str], str]] = []
+    wanted: list[tuple[StoredNote, Note, list[str], str]] = []
     for stored in notes:
         if stored.note is None:
             continue
-        note = replace(stored.note, passages=spans(stored.note.content, size))
+        note, passages = stored.note, spans(stored.note.content, size)
+        note = note if passages == note.passages else replace(note, passages=passages)
         texts = embedding_texts(note)
         if (key := hash_of(texts)) != stored.embedded:
-            wanted.append((replace(stored, note=note), texts, key))
-    once = list(dict.fromkeys(text for _, texts, _ in wanted for text in texts))
+            wanted.append((stored, note, texts, key))
+    once = list(dict.fromkeys(text for _, _, texts, _ in wanted for text in texts))
     rows = dict(zip(once, await embed(once), strict=True))
     made = {stored.id: stored for stored in notes}
-    for stored, texts, key in wanted:
+    for stored, note, texts, key in wanted:
         own = [row for text in texts if (row := rows[text]) is not None]
         if len(own) == len(texts):
-            made[stored.id] = replace(stored, vectors=np.stack(own), embedded=key)
+            vectors = np.stack(own) if len(own) > 1 else own[0][None]
+            made[stored.id] = replace(stored, note=note, vectors=vectors, embedded=key)
     return [made[stored.id] for stored in notes]
 
 
@@ -178,6 +181,8 @@ def _checked(embedder: Embedder, rows: object, count: int) -> list[Vector | None
         log.error("embedder %s gave shape %s instead of %s", embedder.name, given.shape, wanted)
         return [None] * count
     with np.errstate(over="ignore", invalid="ignore"):
+        if all(abs(float(row @ row) - 1) < ROUNDING for row in given):
+            return list(given)
         norms = np.linalg.norm(given.astype(np.float64), axis=1)
     usable = np.isfinite(norms) & (norms > np.finfo(np.float32).tiny)
     if not usable.all():

@@ -95,7 +95,8 @@ def says(text: str, phrase: str) -> bool:
 def words_of(text: str) -> str:
     """Return the words of a text in lower case, with one space between; marks and emoji are left out."""
     if text.isascii():
-        return " ".join(word for word in _ASCII_GAP.sub(" ", text.lower()).split() if word != "'")
+        words = _ASCII_GAP.sub(" ", text.lower()).split()
+        return " ".join([word for word in words if word != "'"] if "'" in words else words)
     plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     kept = "".join(
         char if char == "'" or unicodedata.category(char)[0] in "LMN" else " " for char in plain

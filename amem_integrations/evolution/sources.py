@@ -26,6 +26,7 @@ _CODE = re.compile(r"[^\W\u3040-\U0010ffff]*\d[^\W\u3040-\U0010ffff]*")
 LEAST_CODE = 3  # characters; "2 cups" are no secret
 UNSPACED = 0x3040  # kana, Han and Hangul begin here
 RUN = 4  # words in a row that are a quote, however common each of them is
+Mark = str | tuple[str, ...]  # by which a text is known again: a telling word, or a run of words
 
 # The relations that prompts explain and rules give.
 EXPLAINED = {
@@ -38,9 +39,9 @@ class SourceFinder:
     """Knows the texts that stood in front of a model, and finds those of which another one was made."""
 
     def __init__(self) -> None:
-        self._contents: dict[Source, frozenset[str]] = {}
-        self._contexts: list[tuple[frozenset[str], list[Source]]] = []
-        self._names: set[str] = set()
+        self._contents: dict[Source, frozenset[Mark]] = {}
+        self._contexts: list[tuple[frozenset[Mark], list[Source]]] = []
+        self._names: set[Mark] = set()
 
     def show(self, notes: Iterable[Note], *, contexts: bool = True) -> SourceFinder:
         """Take the contents of notes, and their contexts too unless the model was shown the contents only."""
@@ -66,7 +67,7 @@ class SourceFinder:
             if shared := left & _marks_in(entry):
                 found.update(_sources_of(entry))
                 left -= shared
-        said = set[str]()
+        said = set[Mark]()
         for wording, marks in self._contents.items() if left else ():
             if shared := left & marks:
                 found.add(wording)
@@ -85,7 +86,7 @@ class SourceFinder:
         shown = [*self._contents.values(), *(marks for marks, _ in self._contexts)]
         return any(not words.isdisjoint(marks) for marks in shown)
 
-    def _marks_of_content(self, note: Note) -> frozenset[str]:
+    def _marks_of_content(self, note: Note) -> frozenset[Mark]:
         """Return the marks of a content; the day of a note is no secret of another one."""
         known = self._contents.get(Source(note.id, note.rev))
         if known is not None:
@@ -94,20 +95,19 @@ class SourceFinder:
         return _marks_of(note.content) | _marks_of(when)
 
 
-def _marks_in(entry: ContextEntry) -> frozenset[str]:
+def _marks_in(entry: ContextEntry) -> frozenset[Mark]:
     return _marks_of(" ".join((entry.text, *entry.keywords, *entry.tags)))
 
 
-def _marks_of(text: str) -> frozenset[str]:
+def _marks_of(text: str) -> frozenset[Mark]:
     """Return by what a text is known again: its telling words, and its runs of words, whatever they tell."""
     words = words_of(text).split()
-    runs = (" ".join(words[n : n + RUN]) for n in range(len(words) - RUN + 1))
-    return _telling(words).union(runs)
+    return _telling(words).union(zip(*(words[n:] for n in range(RUN)), strict=False))
 
 
-def _telling(words: Iterable[str]) -> frozenset[str]:
+def _telling(words: Iterable[str]) -> frozenset[Mark]:
     """Return the stems of telling words; what has a digit, such as a number or a code, is no other one for its beginning."""
-    return frozenset(chain.from_iterable(map(_stems, words)))
+    return frozenset[Mark]().union(*map(_stems, words))
 
 
 @lru_cache(maxsize=4096)

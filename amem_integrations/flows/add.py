@@ -319,9 +319,11 @@ def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> da
 def _note(runtime: Runtime, namespace: Namespace, identity: str, item: NoteInput) -> Note:
     seq = clock.tick()
     recorded_at = time_of(seq)
-    note = Note(
+    return Note(
         id=identity,
         seq=seq,
+        rev=seq,
+        state=first_state(item),
         namespace=namespace,
         content=item.content,
         recorded_at=recorded_at,
@@ -336,7 +338,6 @@ def _note(runtime: Runtime, namespace: Namespace, identity: str, item: NoteInput
         expires_at=item.expires_at or _expiry(runtime, namespace, recorded_at),
         metadata=dict(item.metadata),
     )
-    return replace(note, state=first_state(note))
 
 
 def _inputs(items: Iterable[str | NoteInput]) -> list[NoteInput]:

@@ -10,7 +10,7 @@ from typing import Any
 from ..decisions import VISIBLE, Decision, Item
 from ..ids import time_of
 from ..kinds import kind_of
-from ..notes import Attempts, ContextEntry, Link, Note, State, Supersession
+from ..notes import Attempts, ContextEntry, Link, Note, NoteInput, State, Supersession
 from ..stored_note import StoredNote
 from .writer import MOST_LINKS
 
@@ -131,7 +131,7 @@ def _last_entry(own: Sequence[Decision]) -> int:
     return max((one.seq for one in own if one.stage == "construct" and one.items), default=0)
 
 
-def first_state(note: Note) -> State:
+def first_state(note: Note | NoteInput) -> State:
     """Return the state of a note of which nothing is decided: only what was said in a conversation waits for a model."""
     return "pending" if note.origin == "conversation" else "done"
 

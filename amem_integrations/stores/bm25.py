@@ -48,6 +48,7 @@ _LETTER = rf"(?![{_NO_SPACES}])[^\W_]"
 _TOKEN = re.compile(
     rf"(?P<run>[{_NO_SPACES}]+)|{_LETTER}(?:{_LETTER}|(?![{_NO_SPACES}])[{_MARKS}{_JOINERS}])*"
 )
+_ASCII_TOKEN = re.compile("[a-z0-9]+")  # the same in texts of ASCII, much quicker
 # Vowels and accents of Hebrew and Arabic, and the line that makes an Arabic word longer.
 _POINTS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
@@ -121,13 +122,14 @@ class Bm25:
         return indices, [float(counts[index]) for index in indices]
 
     def _counts(self, tokens: Iterable[str]) -> Counter[int]:
-        found = (self._index(token) for token in tokens)
-        return Counter(index for index in found if index is not None)
+        counts = Counter(map(self._index, tokens))
+        del counts[None]
+        return counts
 
-    def _index_of(self, token: str) -> int | None:
+    def _index_of(self, token: str) -> Any:  # noqa: ANN401 - a number, or None for a stopword
         if token in self._stopwords:
             return None
-        if self._stemmer is not None:
+        if self._stemmer is not None and not token.isdigit():
             with self._stemming:
                 token = self._stemmer.stemWord(token)
         return abs(mmh3.hash(token, signed=True))
@@ -146,7 +148,11 @@ def _stemmer(language: str | None) -> Any:  # noqa: ANN401 - snowballstemmer has
 
 
 def _tokens(text: str, *, singles: bool) -> Iterator[str]:
-    for found in _TOKEN.finditer(_folded(text)):
+    folded = _folded(text)
+    if folded.isascii():
+        yield from _ASCII_TOKEN.findall(folded)
+        return
+    for found in _TOKEN.finditer(folded):
         token = found[0]
         if found["run"] is None:
             yield token

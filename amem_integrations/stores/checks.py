@@ -42,8 +42,8 @@ def check_vectors(vectors: Vector, dimensions: int, where: str) -> Vector:
         raise InvalidInputError(
             f"{where} has shape {array.shape}; this store wants (passages, {dimensions})"
         )
-    squared = np.einsum("ij,ij->i", array, array)
-    if not (np.abs(squared - 1) <= UNIT_TOLERANCE).all():
+    squared = [float(row @ row) for row in array]
+    if not all(abs(one - 1) <= UNIT_TOLERANCE for one in squared):
         raise InvalidInputError(
             f"{where} must be finite and of length 1, not {np.sqrt(squared).tolist()!r:.200}"
         )

@@ -8,10 +8,11 @@ leave a point without payload, which is ignored on reading.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -49,28 +50,40 @@ _SCHEMAS: Mapping[IndexKind, Any] = {
 _WORDS = {LEXICAL: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)}
 
 
-@contextmanager
-def engine_errors(path: Path) -> Iterator[None]:
-    """Translate what the engine raises.
+class Using:
+    """Goes round every use of the engine: one at a time, and what the engine raises is translated.
 
     Raises:
         StoreLockedError: Another process, or another store in this one, has the folder open.
         StoreError: Anything else: damage, or an operation the engine refuses.
     """
-    try:
-        yield
-    except BaseException as error:
+
+    def __init__(self, path: Path, lock: AbstractContextManager[bool]) -> None:
+        self._path, self._lock = path, lock
+
+    def __enter__(self) -> None:
+        """Wait until nobody else uses the engine."""
+        self._lock.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        """Let others use the engine, and translate an error."""
+        self._lock.__exit__(kind, error, where)
         # A panic of the engine derives from BaseException; anything else of that kind is not ours.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
+        if kind is None or not (issubclass(kind, Exception) or kind.__name__ == "PanicException"):
+            return
         if _LOCKED in str(error):
             raise StoreLockedError(
-                f"the memory in {path.parent} is open already, in another process or in this one; "
+                f"the memory in {self._path.parent} is open already, in another process or in this one; "
                 "close it there, or share one memory by a Qdrant server: "
                 "open('http://localhost:6333', …)"
             ) from error
         raise StoreError(
-            f"the engine failed on {path}: {error}. If this happens again, the folder may be damaged: "
+            f"the engine failed on {self._path}: {error}. If this happens again, the folder may be damaged: "
             "restore it from a backup or an export"
         ) from error
 
@@ -105,7 +118,8 @@ class FolderCollection:
         lock: AbstractContextManager[bool],
         forgotten: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._path, self._indexes, self._lock, self._forgotten = path, indexes, lock, forgotten
+        self._path, self._indexes, self._forgotten = path, indexes, forgotten
+        self._using = Using(path, lock)
         self.was_killed = False  # who had the folder open before
         self._is_dirty = True  # something may not survive a power cut
         self._shard: edge.EdgeShard
@@ -130,7 +144,7 @@ class FolderCollection:
             optimizers=edge.EdgeOptimizersConfig(indexing_threshold=NO_HNSW),
             wal_enabled=not is_temporary,
         )
-        with self._using():
+        with self._using:
             self._path.mkdir(parents=True)
             self._shard = edge.EdgeShard.create(str(self._path), config)
             if is_temporary:
@@ -144,7 +158,7 @@ class FolderCollection:
             StoreLockedError: It is open already.
             StoreError: It is damaged.
         """
-        with self._using():
+        with self._using:
             self._shard = edge.EdgeShard.load(str(self._path))
             self._make_indexes(self._indexes.keys() - self._shard.info().payload_schema.keys())
 
@@ -154,7 +168,7 @@ class FolderCollection:
         """Return the points with these ids by id, with all or some fields of their payloads."""
         if not ids:
             return {}
-        with self._using():
+        with self._using:
             payload = True if fields is None else list(fields)
             records = self._shard.retrieve(list(ids), payload, vectors)
         return {point.id: point for point in points_of(records)}
@@ -165,14 +179,14 @@ class FolderCollection:
             self._upsert(page, edge.UpdateMode.InsertOnly)
         self._few -= len(points)
         if self._lacking and self._few < 0:
-            with self._using():
+            with self._using:
                 self._make_indexes(self._lacking)
                 self._lacking = {}
 
     def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
         """Replace each point whose stored `token` is the one given; what stays of a point is not written again."""
         for page in _pages(swaps):
-            with self._using():
+            with self._using:
                 stored = self.retrieve([point.id for _, point in page])
                 new = [
                     (stored[point.id].payload, point)
@@ -210,7 +224,7 @@ class FolderCollection:
 
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
-        with self._using():
+        with self._using:
             sizes = (p.payload.get("size", 0) for page in self.pages(which) for p in page)
             gone = sum(sizes)
             self._update(edge.UpdateOperation.delete_points_by_filter(which))
@@ -224,7 +238,7 @@ class FolderCollection:
         if not queries:
             return [], []
         requests = edge.QueryBatchRequest([_request(query) for query in queries])
-        with self._using():
+        with self._using:
             results: Any = self._shard.query_batch(requests)
         hits = [[(_spelled(point.id.int), point.score) for point in result] for result in results]
         for found in hits:
@@ -239,7 +253,7 @@ class FolderCollection:
             edge.QueryRequest(limit, query=order, filter=which, with_payload=True)
             for which, limit in queries
         ]
-        with self._using():
+        with self._using:
             results: Any = self._shard.query_batch(edge.QueryBatchRequest(requests))
         return [point for result in results for point in points_of(result)]
 
@@ -265,7 +279,7 @@ class FolderCollection:
 
     def count(self, which: Filter | None = None) -> int:
         """Return how many points match, exactly."""
-        with self._using():
+        with self._using:
             return self._shard.count(edge.CountRequest(exact=True, filter=which))
 
     def size(self, which: Filter) -> int:
@@ -274,7 +288,7 @@ class FolderCollection:
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
-        with self._using():
+        with self._using:
             request = edge.FacetRequest(key, MAX_VALUES, exact=True, filter=which)
             found = self._shard.facet(request)
             return [str(hit.value) for hit in found.hits if hit.count]
@@ -286,7 +300,7 @@ class FolderCollection:
             sparse_vectors=_WORDS,
             optimizers=edge.EdgeOptimizersConfig(indexing_threshold=HNSW_FROM),
         )
-        with self._using():
+        with self._using:
             self._shard.flush()
             self._shard.close()
             self._shard = edge.EdgeShard.load(str(self._path), config)
@@ -296,22 +310,17 @@ class FolderCollection:
 
     def flush(self) -> None:
         """Make what was written survive a power cut."""
-        with self._using():
+        with self._using:
             if self._is_dirty:
                 self._shard.flush()
                 self._is_dirty = False
 
     def close(self, *, flush: bool = True) -> None:
         """Flush, unless the folder is not there any more, and let go of it."""
-        with self._using():
+        with self._using:
             if flush:
                 self._shard.flush()
             self._shard.close()
-
-    @contextmanager
-    def _using(self) -> Iterator[None]:
-        with self._lock, engine_errors(self._path):
-            yield
 
     def _update(self, operation: edge.UpdateOperation) -> None:
         self._is_dirty = True
@@ -321,7 +330,7 @@ class FolderCollection:
         self, points: Sequence[Point], mode: edge.UpdateMode = edge.UpdateMode.Upsert
     ) -> None:
         new = [_edge_point(point) for point in points]
-        with self._using():
+        with self._using:
             self._update(edge.UpdateOperation.upsert_points(new, update_mode=mode))
 
     def _make_indexes(self, fields: Iterable[str]) -> None:
@@ -330,7 +339,7 @@ class FolderCollection:
             self._update(edge.UpdateOperation.create_field_index(field, schema))
 
     def _page(self, request: edge.ScrollRequest) -> tuple[list[Point], Any]:
-        with self._using():
+        with self._using:
             records, offset = self._shard.scroll(request)
         return list(points_of(records)), offset
 
