@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,21 +16,18 @@ from hashlib import sha256
 from typing import Any
 
 from .errors import InvalidInputError
-from .filters import check_count
 from .notes import NoteInput, Source, storable
 
 __all__ = [
     "ROLES",
     "SPEAKING",
     "Message",
-    "count_spoken",
     "from_dict",
     "message_key",
     "note_input",
     "note_inputs",
     "occurrence_key",
     "parties",
-    "position_key",
     "storable",
 ]
 
@@ -58,7 +56,8 @@ class Message:
         speaker: The name of who said it; without one, the role.
         at: When it was said, if the message carries its time.
         calls_tools: It asks for tools to be run, so nobody was spoken to.
-        stored: False leaves it out of the memory; it still counts for the place of others.
+        stored: False leaves it out of the memory; it still counts for the occurrences of others. None leaves it out too,
+            unless there is a note of it already, which is edited if the message was.
         metadata: JSON values for the note.
     """
 
@@ -68,7 +67,7 @@ class Message:
     speaker: str | None = None
     at: datetime | None = None
     calls_tools: bool = False
-    stored: bool = True
+    stored: bool | None = True
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -78,7 +77,7 @@ class Message:
 
     @property
     def spoken(self) -> bool:
-        """Whether user or assistant said something to the other. Only such messages have a position."""
+        """Whether user or assistant said something to the other."""
         return self.party in SPEAKING and bool(self.text.strip()) and not self.calls_tools
 
 
@@ -108,28 +107,8 @@ def occurrence_key(thread: str | None, role: str, text: str, nth: int) -> str:
     return json.dumps([_clean(thread), role, digest, nth], ensure_ascii=False)
 
 
-def position_key(thread: str | None, role: str, text: str, position: int, aside: int = 0) -> str:
-    """Return the key of a message without an id. Different arguments give different keys.
-
-    Args:
-        thread: The conversation.
-        role: Who said it, by the common name.
-        text: What was said. It is in the key so that a caller who counts wrong overwrites nothing.
-        position: How many messages were spoken before it in the thread.
-        aside: For what is not spoken, such as the result of a tool: its number since the last spoken message,
-            from 1.
-    """
-    digest = sha256(storable(text).encode()).hexdigest()[:32]
-    return json.dumps([_clean(thread), role, position, aside, digest], ensure_ascii=False)
-
-
 def _clean(thread: str | None) -> str | None:
     return None if thread is None else storable(thread)
-
-
-def count_spoken(messages: Iterable[Message]) -> int:
-    """Return how many of the messages have a position: what an `offset` counts."""
-    return sum(message.spoken for message in messages)
 
 
 def note_inputs(
@@ -137,37 +116,27 @@ def note_inputs(
     *,
     thread: str | None,
     roles: Sequence[str] = SPEAKING,
-    offset: int = 0,
     now: datetime | None = None,
     max_chars: int | None = None,
 ) -> list[NoteInput]:
     """Return a note for each non-empty message of the given roles, in order.
 
     Args:
-        messages: In the order in which they were said.
+        messages: A conversation from its start: a message without an id is known as the nth of its text and role.
         thread: The conversation.
         roles: Whose messages are taken, by any name (see `ROLES`).
-        offset: How many messages of the thread were spoken before the first of these. It counts only for
-            messages without an id.
         now: The time of messages that carry none, if they have just been said.
         max_chars: Longest text that can be stored; of a longer one the beginning is, with a warning.
 
     Raises:
-        InvalidInputError: A negative offset, or `roles` that are no list of texts.
+        InvalidInputError: `roles` are no list of texts.
     """
-    check_count("offset", offset, 0)
-    wanted = parties(roles)
-    items = []
-    position, aside = offset, 0
+    wanted, seen, items = parties(roles), Counter[tuple[str, str]](), []
     for message in messages:
-        aside = 0 if message.spoken else aside + 1
-        if message.stored and message.party in wanted and (text := message.text.strip()):
-            if message.id is not None:
-                key = message_key(thread, message.party, message.id)
-            else:
-                key = position_key(thread, message.party, text, position, aside)
-            items.append(_note_input(message, key, thread, now, max_chars))
-        position += message.spoken
+        said = message.party, message.text.strip()
+        seen[said] += 1
+        if message.stored and message.party in wanted and message.text.strip():
+            items.append(note_input(message, thread, seen[said], now=now, max_chars=max_chars))
     return items
 
 
@@ -184,23 +153,6 @@ def note_input(
     Without an id the message is known as the nth of its text; where the number is still to be found (None), there is
     no key.
     """
-    if message.id is not None:
-        return _note_input(
-            message, message_key(thread, message.party, message.id), thread, now, max_chars
-        )
-    item = _note_input(message, None, thread, now, max_chars)
-    if nth is None:
-        return item
-    return replace(item, key=occurrence_key(thread, item.source, item.content, nth))
-
-
-def _note_input(
-    message: Message,
-    key: str | None,
-    thread: str | None,
-    now: datetime | None,
-    max_chars: int | None,
-) -> NoteInput:
     text = message.text.strip()
     if max_chars is not None and len(text) > max_chars:
         log.warning(
@@ -209,9 +161,9 @@ def _note_input(
             max_chars,
         )
         text = text[:max_chars]
-    return NoteInput(
+    item = NoteInput(
         content=text,
-        key=key,
+        key=None if message.id is None else message_key(thread, message.party, message.id),
         thread=thread,
         at=message.at,
         default_at=now,
@@ -219,6 +171,9 @@ def _note_input(
         source=_SOURCES.get(message.party, "user"),
         metadata=message.metadata,
     )
+    if item.key is not None or nth is None:
+        return item
+    return replace(item, key=occurrence_key(thread, item.source, item.content, nth))
 
 
 def from_dict(message: Mapping[str, Any]) -> Message:

@@ -106,6 +106,7 @@ class AgenticMemory:
     clear, sweep = sync_method(flows.edit.clear), sync_method(flows.edit.sweep)
 
     recall_turn, arecall_turn = both_methods(flows.turn.recall_turn)
+    search_turn, asearch_turn = both_methods(flows.turn.search_turn)
     remember_turn, aremember_turn = both_methods(flows.turn.remember_turn)
     evolve_turn, aevolve_turn = both_methods(flows.turn.evolve_turn)
 

@@ -82,7 +82,7 @@ def user(run: Any) -> tuple[str, ...]:  # noqa: ANN401 - a Run, or a ToolRuntime
 def main() -> None:
     """Talk to the agent in four conversations, one of them by somebody else."""
     memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
-    middleware = AMemMiddleware(memory, namespace=user, write="background")
+    middleware = AMemMiddleware(memory, namespace=user)
     agent = create_agent(
         ScriptedChat(),
         tools=memory_tools(memory, namespace=user),
@@ -104,11 +104,10 @@ def main() -> None:
             for call in getattr(message, "tool_calls", []):
                 print(f"    [{call['name']}] {call['args']}")
         print(f"Agent: {state['messages'][-1].text}")
-        middleware.flush()
+        memory.flush()
     print("\nWhat is kept of Ann:")
     for note in memory.get_all(namespace=("ann",)):
         print(f"  - {note.speaker or note.source}: {note.content}  {list(note.tags)}")
-    middleware.close()
     memory.close()
 
 

@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING
 from amem_integrations import MissingExtraError
 from amem_integrations.lazy import lazy_names
 
-from .runs import failures
+from .run import failures
 
 if TYPE_CHECKING:
-    from .documents import AMemVectorStore
-    from .graph import build_evolution_graph
-    from .memory import AMemMemory
+    from .chain_memory import AMemMemory
+    from .chat_history import AMemChatMessageHistory
+    from .evolution_graph import build_evolution_graph
     from .middleware import AMemMiddleware
     from .models import LangChainChatModel, LangChainEmbedder, open_memory
     from .nodes import MemoryState, evolve_node, recall_node, remember_node
     from .retriever import AMemRetriever
     from .store import AMemStore
-    from .tools import memory_tools
+    from .tools import described_call, memory_tools
+    from .vector_store import AMemVectorStore
 
 __all__ = [
+    "AMemChatMessageHistory",
     "AMemMemory",
     "AMemMiddleware",
     "AMemRetriever",
@@ -34,6 +36,7 @@ __all__ = [
     "LangChainEmbedder",
     "MemoryState",
     "build_evolution_graph",
+    "described_call",
     "evolve_node",
     "failures",
     "memory_tools",
@@ -43,15 +46,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AMemMemory": "memory",
+    "AMemChatMessageHistory": "chat_history",
+    "AMemMemory": "chain_memory",
     "AMemMiddleware": "middleware",
     "AMemRetriever": "retriever",
     "AMemStore": "store",
-    "AMemVectorStore": "documents",
+    "AMemVectorStore": "vector_store",
     "LangChainChatModel": "models",
     "LangChainEmbedder": "models",
     "MemoryState": "nodes",
-    "build_evolution_graph": "graph",
+    "build_evolution_graph": "evolution_graph",
+    "described_call": "tools",
     "evolve_node": "nodes",
     "memory_tools": "tools",
     "open_memory": "models",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from os import PathLike
 from typing import Any, Literal, get_args
@@ -13,7 +13,14 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.configurable import DynamicRunnable
 from numpy.typing import NDArray
 
 from amem_integrations import (
@@ -50,7 +57,7 @@ class LangChainChatModel:
 
     def __init__(
         self,
-        model: BaseChatModel,
+        model: Runnable[Any, Any],
         *,
         structured: Structured = "auto",
         config: RunnableConfig | None = None,
@@ -59,20 +66,19 @@ class LangChainChatModel:
         """Wrap a model; nothing is sent yet.
 
         Args:
-            model: Any chat model.
+            model: Any chat model, also with retries, fallbacks, bound arguments or configurable fields.
             structured: `"auto"` asks by schema (`with_structured_output`), and in words from then on if
                 the model cannot; `"schema"` and `"words"` settle it.
             config: For every call: callbacks, tags, metadata.
             name: What to record; by default the model's own name.
 
         Raises:
-            ConfigurationError: It is no chat model, or `structured` is unknown.
+            ConfigurationError: It does not end in a chat model, or `structured` is unknown.
         """
-        if not isinstance(model, BaseChatModel):
-            raise ConfigurationError(f"model={model!r} is no LangChain chat model")
+        inner = _innermost(model)
         if structured not in get_args(Structured):
             raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
-        self.name = name or name_of(model)
+        self.name = name or name_of(inner)
         self._model = model
         self._fixed = structured != "auto"
         self._words = structured == "words"
@@ -83,7 +89,11 @@ class LangChainChatModel:
         messages, options = _messages(request), self._options(request)
         if not self._words:
             try:
-                return _completion(await call(self._by_schema(request).invoke, messages, options))
+                by_schema = _changed(
+                    self._model,
+                    lambda one: one.with_structured_output(request.reply, include_raw=True),
+                )
+                return _completion(await call(by_schema.invoke, messages, options))
             except Exception as error:
                 if not self._cannot_do_schemas(error):
                     raise
@@ -94,9 +104,6 @@ class LangChainChatModel:
         return _completion(await call(self._model.invoke, messages, options))
 
     generate, agenerate = both(_generate)
-
-    def _by_schema(self, request: ModelRequest) -> Runnable[Any, Any]:
-        return self._model.with_structured_output(request.reply, include_raw=True)
 
     def _cannot_do_schemas(self, error: Exception) -> bool:
         """Return whether to ask in words from now on. Each vendor has error classes of its own."""
@@ -111,8 +118,62 @@ class LangChainChatModel:
 
 
 def _status(error: Exception) -> int | None:
-    status = getattr(error, "status_code", None)
-    return status if isinstance(status, int) else None
+    """Return the status that a server answered, wherever the vendor has put it."""
+    response = getattr(error, "response", None)
+    found = (
+        getattr(error, "status_code", None),
+        getattr(error, "code", None),
+        getattr(response, "status_code", None),
+        response.get("status_code") if isinstance(response, Mapping) else None,
+    )
+    texts = (str(value) for value in found if isinstance(value, int | str))
+    return next((int(text) for text in texts if text.isdecimal()), None)
+
+
+def _innermost(model: Runnable[Any, Any]) -> object:
+    """Return the chat model that a runnable ends in.
+
+    Raises:
+        ConfigurationError: The runnable ends in something else, such as a parser.
+    """
+    inner: Any = model
+    while not isinstance(inner, BaseChatModel):
+        if isinstance(inner, RunnableSequence):
+            inner = inner.last
+        elif isinstance(inner, RunnableWithFallbacks):
+            inner = inner.runnable
+        elif isinstance(inner, RunnableBindingBase):
+            inner = inner.bound
+        elif isinstance(inner, DynamicRunnable):
+            inner = inner.default
+        elif isinstance(inner, Runnable) and hasattr(inner, "bind_tools"):
+            return inner  # such as what `init_chat_model` returns without a model
+        else:
+            raise ConfigurationError(
+                f"model={model!r} does not end in a LangChain chat model; give one, such as "
+                "init_chat_model('openai:gpt-5-mini'), without a parser or a function after it"
+            )
+    return inner
+
+
+def _changed(model: Any, change: Callable[[Any], Runnable[Any, Any]]) -> Runnable[Any, Any]:  # noqa: ANN401 - any runnable
+    """Return a runnable with its chat model changed, and all that goes round the model as it was.
+
+    Raises:
+        NotImplementedError: What goes round it would be lost.
+    """
+    if isinstance(model, RunnableSequence):
+        return RunnableSequence(*model.steps[:-1], _changed(model.last, change))
+    if isinstance(model, RunnableWithFallbacks):
+        others = [_changed(one, change) for one in model.fallbacks]
+        return model.model_copy(
+            update={"runnable": _changed(model.runnable, change), "fallbacks": others}
+        )
+    if isinstance(model, RunnableBindingBase) and not model.kwargs:
+        return model.model_copy(update={"bound": _changed(model.bound, change)})
+    if isinstance(model, RunnableBindingBase | DynamicRunnable):
+        raise NotImplementedError(f"{type(model).__name__} takes no schema")
+    return change(model)
 
 
 def _messages(request: ModelRequest) -> list[BaseMessage]:
@@ -216,7 +277,7 @@ def _unit(vectors: Any) -> NDArray[np.float32]:  # noqa: ANN401 - lists of numbe
 def open_memory(
     location: str | PathLike[str],
     *,
-    model: BaseChatModel | ChatModel | str | None = None,
+    model: Runnable[Any, Any] | ChatModel | str | None = None,
     embedder: Embeddings | Embedder | str | None = None,
     **options: Any,  # noqa: ANN401 - those of AgenticMemory.open
 ) -> AgenticMemory:
@@ -224,7 +285,7 @@ def open_memory(
 
     Args:
         location: `":memory:"`, a folder, or the URL of a Qdrant server.
-        model: A chat model, or its name for LangChain (`"openai:gpt-5-mini"`); None works without one.
+        model: A chat model (see `LangChainChatModel`), or its name for LangChain (`"openai:gpt-5-mini"`); None works without one.
         embedder: Embeddings, or their name (`"openai:text-embedding-3-small"`); None takes MiniLM.
         options: What else `AgenticMemory.open` takes, such as `config` and `collection`.
 
@@ -238,7 +299,7 @@ def open_memory(
         chat = _langchain("chat_models").init_chat_model(model)
     if isinstance(embedder, str):
         encoder = _langchain("embeddings").init_embeddings(embedder)
-    if isinstance(chat, BaseChatModel):
+    if isinstance(chat, Runnable):
         chat = LangChainChatModel(chat)
     if isinstance(encoder, Embeddings):
         encoder = LangChainEmbedder(encoder)

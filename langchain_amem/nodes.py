@@ -24,29 +24,39 @@ from typing_extensions import TypedDict, Unpack
 from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
 from amem_integrations.adapting import (
     LEFT_OVERS,
-    RECALLED,
     Call,
     OnError,
     RecallKeywords,
-    RecallOptions,
     both,
     check_counts,
-    evolve_turn,
+    check_flags,
+    checked_recall,
 )
 
-from .messages import ShouldStore, is_spoken
-from .remember import Entry, Remember, begin, merged
-from .retriever import Recall
-from .runs import (
+from .messages import (
+    Entry,
+    ShouldStore,
+    began,
+    checked_filter,
+    ended,
+    is_added_to,
+    is_human,
+    is_spoken,
+    place_after,
+    seen_by,
+)
+from .run import (
     Failures,
+    Namespace,
     NamespaceOf,
+    Run,
     checked_also,
     checked_source,
+    current_run,
     namespace_of,
     report,
-    run_of,
-    source_name,
 )
+from .turn import ByRun, Turns
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run
@@ -62,19 +72,23 @@ def _newest(_left: list[str], right: list[str]) -> list[str]:
     return right
 
 
+def _merged(left: dict[str, Entry] | None, right: dict[str, Entry] | None) -> dict[str, Entry]:
+    return {**(left or {}), **(right or {})}
+
+
 class MemoryState(TypedDict, total=False):
     """The keys that the nodes write by default; inherit from it beside your own state.
 
     `memories` is text for a prompt ("" if nothing is known); `remembered` the ids of the notes of this
-    turn; `evolution` what the last evolution did (`EvolutionReport.to_dict()`); `memory_turn` where the
-    nodes note which messages belong to the run, and for whom. Nodes of two memories, such as a user's and
-    a team's, may remember in one graph; two that recall need an `output_key` each.
+    turn; `evolution` what the last evolution did (`EvolutionReport.to_dict()`); `memory_turn` which messages
+    belong to the run, by the namespace whose it is. Nodes of two memories, such as a user's and
+    a team's, may remember in one graph, in any order; two that recall need an `output_key` each.
     """
 
     memories: str
     remembered: Annotated[list[str], _newest]
     evolution: dict[str, Any]
-    memory_turn: Annotated[dict[str, Entry], merged]
+    memory_turn: Annotated[dict[str, Entry], _merged]
 
 
 def recall_node(
@@ -91,7 +105,7 @@ def recall_node(
     """Return a node that recalls notes for the last human message, as text under `output_key`.
 
     The text is a marked block of data for a prompt, or "" if nothing is known. No chat model is called.
-    Notes made of the messages at the end of the conversation are left out.
+    What the messages of the conversation say themselves is left out.
 
     Args:
         memory: The memory to search.
@@ -100,33 +114,37 @@ def recall_node(
         messages_key: Where the state keeps its messages.
         output_key: Where the text goes.
         turn_key: Where it is noted what this run was asked.
-        on_error: `"log"` recalls nothing when the store or the embedder does not answer.
-        recall: `k` (how many notes to consider), `max_tokens`, `where`, `min_similarity`, `links`, `as_of`:
-            see `RecallOptions`.
+        on_error: `"log"` recalls nothing when the memory fails, and by words alone without its embedder.
+        recall: `k` (how many notes to consider), `max_tokens`, `where` (also a function of the run),
+            `min_similarity`, `links`, `as_of`, `window`: see `AgenticMemory.recall_turn`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    recall.setdefault("k", RECALLED)
-    recalls = Recall(memory, RecallOptions(**recall), Failures(on_error), checked_also(also))
+    turns = Turns(
+        memory=memory,
+        failures=Failures(on_error),
+        also=checked_also(also),
+        recall=checked_recall(recall),
+    )
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn(whose, state, config, messages_key, turn_key)
-        entry = begin(turn.messages, turn.entry, turn.namespace)
-        hits = await recalls.find(call, turn.messages, turn.namespace, turn.run)
-        report("recall", notes=[hit.note.id for hit in hits])
-        text = await recalls.text(call, hits, turn.namespace, turn.run)
-        return {output_key: text, turn_key: turn.entries_with(entry)}
+        found = await turns.find(call, turn.messages, turn.run, turn.namespace)
+        report("recall", notes=[hit.note.id for hit in found.hits])
+        return {output_key: found.text, turn_key: turn.begun()}
 
     return _node("recall", step)
 
 
-def remember_node(
+def remember_node(  # noqa: PLR0913 - options are keywords
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
+    evolve: bool = False,
+    metadata: ByRun = None,
     should_store: ShouldStore = is_spoken,
     remember_unanswered: bool = True,
     messages_key: str = "messages",
@@ -142,28 +160,54 @@ def remember_node(
     Args:
         memory: The memory to write to.
         namespace: Whose memory: a tuple, or a function of the run (`context`, `state`, `config`).
+        evolve: Whether the memory then evolves the notes in the background; False leaves that to `evolve_node`, or to
+            `build_evolution_graph`.
+        metadata: Yours, for each note, to filter on: a dict, or a function of the run.
         should_store: Says of each message whether it is stored; by default questions and answers are.
         remember_unanswered: Whether what was said in a run that failed is stored with the next one.
         messages_key: Where the state keeps its messages.
         output_key: Where the ids go.
         turn_key: Where it is noted what has been stored.
-        on_error: `"log"` goes on when the store does not answer.
+        on_error: `"log"` goes on when the memory, or a function given here, fails.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    storing = Remember(
+    check_flags(evolve=evolve, remember_unanswered=remember_unanswered)
+    turns = Turns(
         memory=memory,
         failures=Failures(on_error),
-        should_store=should_store,
-        unanswered=remember_unanswered,
+        should_store=checked_filter(should_store),
+        metadata=metadata,
     )
     whose = checked_source(namespace)
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         turn = _Turn(whose, state, config, messages_key, turn_key)
-        ids, entries = await turn.remember(call, storing)
+        # What another memory has just remembered of this turn stands there already.
+        done = ended(turn.messages, ())["cursor"]
+        others = [
+            one["cursor"]
+            for key, one in turn.entries.items()
+            if key != turn.key and "seen" not in one
+        ]
+        ids = list(_value(state, output_key) or ()) if done and done in others else []
+        entries: dict[str, Entry] = {}
+        for space, places in turn.parts(unanswered=remember_unanswered).items():
+            entries[json.dumps(space)] = ended(turn.messages, space)
+            notes = await turns.store(
+                call,
+                turn.messages,
+                turn.run,
+                space,
+                places.__contains__,
+                lambda number, end=places.start: number < end,  # type: ignore[misc]
+            )
+            ids += [note.id for note in notes]
+            if evolve:
+                memory.evolve_later(space)
+        report("remember", notes=ids)
         return {output_key: ids, turn_key: entries}
 
     return _node("remember", step)
@@ -200,9 +244,9 @@ def evolve_node(
 
     async def step(call: Call, state: State, config: RunnableConfig) -> Update:
         ids = _value(state, remembered_key) or ()
-        done, space = EvolutionReport(), namespace_of(whose, run_of(state, config))
-        with failures.tolerated("evolve", answered=True) as reasons:
-            done = await evolve_turn(call, memory, space, ids, left_overs=limit)
+        done, space = EvolutionReport(), namespace_of(whose, current_run(state, config))
+        with failures.tolerated("evolve") as reasons:
+            done = await call(memory.evolve_turn, namespace=space, ids=ids, left_overs=limit)
         if reasons:
             done = EvolutionReport(interrupted="; ".join(reasons))
         plain = as_json(done.to_dict())
@@ -241,22 +285,43 @@ class _Turn:
         messages_key: str,
         turn_key: str,
     ) -> None:
-        self.run = run_of(state, config)
+        self.run: Run = current_run(state, config)
         self.namespace = namespace_of(whose, self.run)
         self.messages = convert_to_messages(_value(state, messages_key) or [])
-        self._name, self._entries = source_name(whose), _value(state, turn_key) or {}
-        self.entry: Entry = self._entries.get(self._name, {})
+        self.entries: dict[str, Entry] = _value(state, turn_key) or {}
+        self.key = json.dumps(self.namespace)
 
-    async def remember(self, call: Call, storing: Remember) -> tuple[list[str], dict[str, Entry]]:
-        """Store what the run was asked and has answered; return the ids of the notes, and what to note of it."""
-        thread = self.run.thread
-        stored, after = await storing.turn(call, self.messages, self.entry, self.namespace, thread)
-        ids = [note_id for found in stored.values() for note_id in found]
-        report("remember", notes=ids)
-        return ids, self.entries_with(after)
+    def begun(self) -> dict[str, Entry]:
+        """Return the entry of the run that begins here."""
+        entry = began(self.messages, self.entries, self.key, self.namespace)
+        return {self.key: {**entry, "by": self.run.caller}}
 
-    def entries_with(self, entry: Entry) -> dict[str, Entry]:
-        return {**self._entries, self._name: entry}
+    def parts(self, *, unanswered: bool) -> dict[Namespace, range]:
+        """Return which messages there are to remember, by place, and for whom.
+
+        Where somebody else has resumed the run, they are for whom it began, but for what was added since.
+        """
+        entry, end = self.entries.get(self.key) or {}, len(self.messages)
+        others = [
+            one for one in self.entries.values() if one.get("by") not in (None, self.run.caller)
+        ]
+        if "seen" in entry or not others:
+            start = self._start(entry, unanswered=unanswered)
+            return {self.namespace: range(start, end)}
+        first = max(others, key=lambda one: seen_by(self.messages, one))
+        seen = seen_by(self.messages, first) if is_added_to(self.messages, first) else end
+        theirs = range(place_after(self.messages, first), seen)
+        return {tuple(first["namespace"]): theirs, self.namespace: range(seen, end)}
+
+    def _start(self, entry: Entry, *, unanswered: bool) -> int:
+        if "seen" in entry:
+            entry = entry if unanswered else {**entry, "cursor": entry["since"]}
+            return place_after(self.messages, entry)
+        # The run was not noted when it began.
+        entry = began(self.messages, self.entries, self.key, self.namespace)
+        people = [number for number, message in enumerate(self.messages) if is_human(message)]
+        start = place_after(self.messages, entry)
+        return max(start, people[-1]) if people and not unanswered else start
 
 
 def as_json(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,41 +1,88 @@
-"""`AMemStore`: the memory as LangGraph's long-term store."""
+"""`AMemStore`: the memory as LangGraph's long-term store.
+
+The value of an item is kept as a JSON string in the note's metadata, so that the value comes back as it was put,
+whatever evolution makes of the note. The note's content is the text of the indexed paths.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import json
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from itertools import islice, starmap
+from operator import attrgetter, itemgetter
+from typing import Any
+from weakref import WeakKeyDictionary
 
-from amem_integrations import AgenticMemory, AmemError, ConfigurationError, MissingExtraError, Note
-from amem_integrations.adapting import Call, both, check_flags, evolve_turn
+from amem_integrations import (
+    AgenticMemory,
+    AmemError,
+    ConfigurationError,
+    InvalidInputError,
+    MissingExtraError,
+    Note,
+    NoteInput,
+    NoteNotFoundError,
+)
+from amem_integrations.adapting import check_flags, falling
 
-from .runs import Failures, Namespace
-from .store_batch import Batch, Gathering, Group
-from .store_items import Items, are_paths, checked_labels, is_time_to_live
+from .run import Namespace
 
 try:
     from langgraph.store.base import (
         BaseStore,
+        GetOp,
+        InvalidNamespaceError,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
         Op,
+        PutOp,
         Result,
+        SearchItem,
+        SearchOp,
         TTLConfig,
+        get_text_at_path,
     )
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
 log = logging.getLogger("langchain_amem")
 
+KEY = "store:"  # begins the key of the note of an item
+UNDER = (
+    "langgraph_store"  # metadata: the namespace of an item and all that lead there, each as JSON
+)
+# Ends the namespace of items without text to search for. LangGraph allows no period in a label of its own.
+APART = "langgraph.unindexed"
+MAX_TEXT = 8_000  # an embedder reads less; the value itself is kept whole
+DEPTH = 100  # as far down as a search of the memory goes
+PAGES = (32, 256)  # the first pages of a listing are small: most callers want a few items
+SPARE = (
+    0.1  # a read prolongs by this much more than it has to, so that the next ones need not write
+)
 SWEEP_MINUTES = 5.0  # as in LangGraph's own stores
+LONGEST_TTL = 1e9  # minutes: some 1,900 years
+
+# An item is read and then written. All stores over one memory share these, each key has its own of them.
+LOCKS = 64
+_locks: WeakKeyDictionary[AgenticMemory, list[threading.Lock]] = WeakKeyDictionary()
+_making = threading.Lock()
+
+Put = tuple[Namespace, str]  # where an item is put: namespace and key
 
 
 class AMemStore(BaseStore):
     """A LangGraph store in which items are notes.
 
-    What is put is returned exactly. Beside it each item has a note that is found by meaning, by words and
-    over links, and evolves (`evolve=True`, or `memory.evolve()`); `note` returns it. Notes of a namespace
-    that are no items are left alone.
+    What is put is returned exactly. Beside it each item has a note that is found by meaning and by words; `note` returns
+    it. Notes of a namespace that are no items are left alone.
 
     - **Search.** Best first, as the memory ranks. `score` is the cosine of query and note, or that of a
       result further down if that is higher. A prefix asks each namespace under it.
@@ -66,7 +113,7 @@ class AMemStore(BaseStore):
         Args:
             memory: The memory to keep items in.
             fields: Paths in the value that are indexed if `put` names none; "$" is all of it, and so is no path.
-            evolve: Put items as notes of a conversation, which are constructed, linked and evolve when they are put.
+            evolve: Put items as notes of a conversation, which the memory constructs, links and evolves in the background.
             ttl: Default time to live, whether reading refreshes it (LangGraph's default: yes), and how
                 often `start_ttl_sweeper` sweeps; in minutes.
 
@@ -76,59 +123,253 @@ class AMemStore(BaseStore):
         """
         check_flags(evolve=evolve)
         _check_ttl(ttl)
-        if fields and not are_paths(fields):
+        if fields and not _are_paths(fields):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
-        self._items = Items(memory, evolve=evolve)
-        self._fields = tuple(fields or ("$",))
-        self._evolve = evolve
-        self._failures = Failures()
+        self.memory, self._fields, self._evolve = memory, tuple(fields or ("$",)), evolve
         self.ttl_config = ttl
         self._sweeper: threading.Thread | None = None
         self._stopped = threading.Event()
-        self._gathering = Gathering(self._work)
+        with _making:
+            self._locks = _locks.setdefault(memory, [threading.Lock() for _ in range(LOCKS)])
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Return the result of each operation; all reads come before all writes.
+        """Return the result of each operation; all reads come before all writes, and of one key the last put counts.
 
         Raises:
             ValueError: An operation is wrong; then nothing is written.
         """
-        group = Group(list(ops))
-        self._work([group])
-        written = group.outcome().written
-        if self._evolve:
-            self._evolve_written(written)
-        return group.results
-
-    async def _evolve_notes(self, call: Call, written: Mapping[Namespace, Sequence[str]]) -> None:
-        for namespace, ids in written.items():
-            with self._failures.tolerated("evolve", answered=True):
-                await evolve_turn(call, self._items.memory, namespace, ids)
-
-    _evolve_written = both(_evolve_notes)[0]
+        todo = list(ops)
+        puts: dict[Put, tuple[PutOp, str]] = {}
+        for op in todo:
+            if isinstance(op, PutOp):
+                puts[_labels(op.namespace), op.key] = op, self._text(op)
+            elif isinstance(op, GetOp | SearchOp):
+                _labels(op.namespace if isinstance(op, GetOp) else op.namespace_prefix)
+            elif not isinstance(op, ListNamespacesOp):
+                raise TypeError(f"unknown operation {op!r}")
+        results = [self._result(op) for op in todo]
+        self._write(puts)
+        return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Return the result of each operation, worked out off the event loop.
-
-        What several tasks ask for at the same time is worked out together; a wrong operation of one of them is
-        no matter of the others.
-        """
-        group = await self._gathering.run(Group(list(ops)))
-        if self._evolve:
-            await asyncio.to_thread(self._evolve_written, group.written)
-        return group.results
-
-    def _work(self, groups: Sequence[Group]) -> None:
-        # What is evolved when it is put is written by itself, so that each call works on its own notes first.
-        Batch(self._items, self._fields, groups).run(together=not self._evolve)
+        """Return the result of each operation, worked out in a thread."""
+        return await asyncio.to_thread(self.batch, list(ops))
 
     def note(self, namespace: Namespace, key: str) -> Note | None:
         """Return the note of an item, with what evolution made of it."""
-        return self._items.find_all(checked_labels(namespace), [key]).get(key)
+        return next(iter(self._find(_labels(namespace), [key]).get(key, ())), None)
+
+    def _result(self, op: Op) -> Result:
+        if isinstance(op, GetOp):
+            note = self.note(op.namespace, op.key)
+            self._refresh(op, [note] if note else [])
+            return Item(**_fields(note)) if note else None
+        if isinstance(op, SearchOp):
+            found = self._search(op)
+            self._refresh(op, [note for note, _ in found])
+            return [SearchItem(**_fields(note), score=score) for note, score in found]
+        return self._listed(op) if isinstance(op, ListNamespacesOp) else None
+
+    # Writing
+
+    def _text(self, op: PutOp) -> str:
+        """Return the text to search for; "" if there is none.
+
+        Raises:
+            InvalidNamespaceError: The namespace is empty.
+            InvalidInputError: The value is no dict of JSON values, `index` neither False nor a list of paths, or `ttl`
+                no number.
+        """
+        if not op.namespace:
+            raise InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
+        if not (op.index is None or op.index is False or _are_paths(op.index)):
+            raise InvalidInputError(f"index={op.index!r} must be False or a list of paths")
+        if not isinstance(op.value, dict | None):
+            raise InvalidInputError(f"value={op.value!r} of {op.key!r} must be a dict")
+        if op.ttl is not None and not _is_time_to_live(op.ttl):
+            raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
+        try:
+            json.dumps(op.value)
+        except (TypeError, ValueError) as error:
+            message = f"value={op.value!r} of {op.key!r} is not JSON: {error}"
+            raise InvalidInputError(message) from error
+        lines: list[str] = []
+        for path in (self._fields if op.index is None else op.index or ()) if op.value else ():
+            lines += _leaves(op.value) if path == "$" else get_text_at_path(op.value, path)
+        text = "\n".join(line for line in lines if line.strip())
+        return text.replace("\0", "").encode("utf-8", "replace").decode()[:MAX_TEXT]
+
+    def _write(self, puts: Mapping[Put, tuple[PutOp, str]]) -> None:
+        """Write items, or remove them; the new items of a namespace are stored all together."""
+        keys: dict[Namespace, list[str]] = {}
+        for namespace, key in puts:
+            keys.setdefault(namespace, []).append(key)
+        with self._holding(puts):
+            kept = {space: self._find(space, wanted) for space, wanted in keys.items()}
+            new: dict[Namespace, list[NoteInput]] = {}
+            for (space, key), (op, text) in puts.items():
+                before, place = kept[space].get(key, []), space if text else (*space, APART)
+                if op.value is not None:
+                    item = self._item(op, text, place, before)
+                    if not self._update(before, place, item):
+                        new.setdefault(place, []).append(item)
+            for place, items in new.items():
+                # An expired item that was not swept yet has the id of its successor, which takes its place.
+                self.memory.add_many(items, namespace=place, evolve=False)
+            for (space, key), (op, text) in puts.items():
+                place = space if text else (*space, APART)
+                for note in kept[space].get(key, ()):
+                    if op.value is None or note.namespace != place:
+                        with suppress(NoteNotFoundError):  # somebody else was faster
+                            self.memory.delete(note.id, namespace=note.namespace)
+        for space in keys if self._evolve else ():
+            self.memory.evolve_later(space)
+
+    def _item(self, op: PutOp, text: str, place: Namespace, before: Sequence[Note]) -> NoteInput:
+        """Return the note to be."""
+        now = datetime.now(UTC)
+        ttl = self.memory.config.ttl_of(place) if op.ttl is None else timedelta(minutes=op.ttl)
+        space = tuple(op.namespace)
+        metadata = {
+            UNDER: [json.dumps(space[:depth]) for depth in range(len(space) + 1)],
+            "value": json.dumps(op.value),
+            "created_at": before[0].metadata["created_at"] if before else now.isoformat(),
+            "updated_at": now.isoformat(),
+            **({} if op.ttl is None else {"ttl": op.ttl}),
+        }
+        return NoteInput(
+            content=text or f"{KEY}{op.key}",
+            key=f"{KEY}{op.key}",
+            metadata=metadata,
+            expires_at=None if ttl is None else now + ttl,
+            origin="conversation" if self._evolve else "item",
+        )
+
+    def _update(self, before: Sequence[Note], place: Namespace, item: NoteInput) -> bool:
+        """Return whether a note took over what was put; it may have expired since it was read."""
+        same = next(
+            (one for one in before if (one.namespace, one.origin) == (place, item.origin)), None
+        )
+        with suppress(NoteNotFoundError):
+            if same is not None:
+                self.memory.update(
+                    same.id,
+                    namespace=place,
+                    content=item.content,
+                    metadata=item.metadata,
+                    expires_at=item.expires_at,
+                )
+                return True
+        return False
+
+    # Reading
+
+    def _find(self, namespace: Namespace, keys: Sequence[str]) -> dict[str, list[Note]]:
+        """Return the notes of items, by key; the newer one first if a crash left two of one."""
+        where = {"key": {"$in": [f"{KEY}{key}" for key in keys]}}
+        found: dict[str, list[Note]] = {}
+        for place in (namespace, (*namespace, APART)):
+            for note in self.memory.get_all(namespace=place, where=where, limit=len(keys)):
+                found.setdefault(_key(note), []).append(note)
+        for notes in found.values():
+            notes.sort(key=lambda note: str(note.metadata["updated_at"]), reverse=True)
+        return found
+
+    def _search(self, op: SearchOp) -> list[tuple[Note, float | None]]:
+        """Return the notes of the items found, with their scores.
+
+        First come those that the query finds, best first; then, without a score, what is not indexed, in
+        the order of the first put. So it is in LangGraph's InMemoryStore.
+        """
+        wanted, places = op.offset + op.limit, self._places(op.namespace_prefix)
+        found: list[tuple[Note, float | None]] = []
+        if op.query and op.query.strip() and wanted:
+            # Scores depend on what is below; those of several lists have to be the same on every page.
+            depth = wanted if len(places) == 1 else max(wanted, DEPTH)
+            for place in places:
+                if place[-1] != APART:
+                    found += self._ranked(op, place, depth)
+            found.sort(key=itemgetter(1), reverse=True)
+        if len(found) < wanted:
+            seen = {note.id for note, _ in found}
+            rest = heapq.merge(*map(self._scan, places), key=attrgetter("seq", "id"))
+            others = (note for note in rest if note.id not in seen and _fits(note, op.filter))
+            found += [(note, None) for note in islice(others, wanted - len(found))]
+        return found[op.offset : wanted]
+
+    def _ranked(self, op: SearchOp, place: Namespace, depth: int) -> Iterator[tuple[Note, float]]:
+        """Return the items of a namespace that the query finds, best first, with scores that never rise."""
+        search, query, where = (
+            self.memory.search,
+            op.query or "",
+            {f"metadata.{UNDER}": {"$exists": True}},
+        )
+        if not op.filter and depth <= DEPTH:
+            hits = search(query, namespace=place, k=depth, where=where)
+        else:  # those that fit are ranked among themselves, so many at a time as a search ranks
+            ids = [note.id for note in self._scan(place) if _fits(note, op.filter)]
+            hits = []
+            for start in range(0, len(ids), DEPTH):
+                some = ids[start : start + DEPTH]
+                hits += search(query, namespace=place, k=len(some), where={"id": {"$in": some}})
+            if len(ids) > DEPTH:
+                hits.sort(
+                    key=lambda hit: -1 if hit.similarity is None else hit.similarity, reverse=True
+                )
+        return ((hit.note, score) for hit, score in falling(hits))
+
+    def _places(self, prefix: Sequence[str]) -> list[Namespace]:
+        """Return the namespaces of the memory that hold items under a prefix."""
+        under = json.dumps(tuple(prefix))
+        return self.memory.namespaces(where={f"metadata.{UNDER}": under})
+
+    def _scan(self, place: Namespace, first: int = PAGES[0]) -> Iterator[Note]:
+        """Return the items of a place, in the order in which they were first put."""
+        after, limit = -1, first
+        while True:
+            where = {"seq": {"$gt": after}, f"metadata.{UNDER}": {"$exists": True}}
+            page = self.memory.get_all(namespace=place, where=where, limit=limit)
+            yield from page
+            if len(page) < limit:
+                return
+            after, limit = page[-1].seq, PAGES[1]
+
+    def _listed(self, op: ListNamespacesOp) -> list[Namespace]:
+        """Return the namespaces asked for, sorted; only as many are looked into as have to be."""
+        listed: dict[Namespace, None] = {}
+        for place in sorted(self._places(()), key=_shown):
+            namespace = _shown(place)
+            name = namespace[: op.max_depth]
+            if name in listed or not all(_meets(c, namespace) for c in op.match_conditions or ()):
+                continue
+            if len(listed) == op.offset + op.limit:
+                break
+            if any(True for _ in self._scan(place, 1)):  # not all have expired
+                listed[name] = None
+        return list(listed)[op.offset :]
+
+    # Time to live
+
+    def _refresh(self, op: GetOp | SearchOp, notes: Iterable[Note]) -> None:
+        """Give items that were read their time to live again, with a write only if it is needed."""
+        now = datetime.now(UTC)
+        for note in (note for note in notes if op.refresh_ttl and _prolonged(note, now)):
+            space, key = _shown(note.namespace), _key(note)
+            with self._holding([(space, key)]), suppress(NoteNotFoundError):
+                # Another thread may have put it again since it was read.
+                for item in self._find(space, [key]).get(key, ()):
+                    if expires_at := _prolonged(item, now):
+                        self.memory.update(item.id, namespace=item.namespace, expires_at=expires_at)
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, items or other notes of the memory, and return how many that were."""
-        return self._items.sweep()
+        swept = 0
+        for place in self._places(()):
+            with ExitStack() as held:  # all of them: what is put again meanwhile must stay
+                for lock in self._locks:
+                    held.enter_context(lock)
+                swept += self.memory.sweep(namespace=place)
+        return swept
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Delete what has expired at intervals, in a thread that ends with the memory or the process.
@@ -154,7 +395,7 @@ class AMemStore(BaseStore):
                 name="amem-ttl-sweeper",
                 daemon=True,
             )
-            self._items.memory.on_close(self.stop_ttl_sweeper)
+            self.memory.on_close(self.stop_ttl_sweeper)
             self._sweeper.start()
         return future
 
@@ -176,6 +417,127 @@ class AMemStore(BaseStore):
         if not future.cancelled():
             future.set_result(None)
 
+    @contextmanager
+    def _holding(self, items: Iterable[Put]) -> Iterator[None]:
+        """Hold the locks of items, taken in one order so that two batches cannot wait for each other."""
+        with ExitStack() as held:
+            for number in sorted({hash(item) % LOCKS for item in items}):
+                held.enter_context(self._locks[number])
+            yield
+
+
+def _labels(namespace: Sequence[str]) -> Namespace:
+    """Return the namespace as a tuple: LangGraph has not checked what `batch` is called with.
+
+    Raises:
+        InvalidNamespaceError: A label is no string, empty, or holds a period.
+    """
+    for label in namespace:
+        if not isinstance(label, str) or not label or "." in label:
+            raise InvalidNamespaceError(
+                f"label {label!r} in {namespace!r} must be a non-empty string without a period"
+            )
+    return tuple(namespace)
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """Return the words and numbers in a value, in order, without its structure."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _leaves(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _leaves(inner)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _shown(namespace: Namespace) -> Namespace:
+    """Return the namespace that a user of the store knows."""
+    return namespace[:-1] if namespace[-1] == APART else namespace
+
+
+def _fields(note: Note) -> dict[str, Any]:
+    """Return what LangGraph's `Item` and `SearchItem` are made of."""
+    return {
+        "namespace": _shown(note.namespace),
+        "key": _key(note),
+        "value": json.loads(note.metadata["value"]),
+        "created_at": datetime.fromisoformat(note.metadata["created_at"]),
+        "updated_at": datetime.fromisoformat(note.metadata["updated_at"]),
+    }
+
+
+def _key(note: Note) -> str:
+    return (note.key or "").removeprefix(KEY)
+
+
+def _prolonged(note: Note, now: datetime) -> datetime | None:
+    """Return when an item that is read now expires, or None if it lives long enough as it is."""
+    minutes = note.metadata.get("ttl")
+    if minutes is None or note.expires_at is None:
+        return None
+    if note.expires_at >= now + timedelta(minutes=minutes):
+        return None
+    return now + timedelta(minutes=minutes * (1 + SPARE))
+
+
+def _meets(condition: MatchCondition, namespace: Namespace) -> bool:
+    """Return whether a namespace begins or ends as a condition wants it."""
+    path = condition.path
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
+    if len(namespace) < len(path):
+        return False
+    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=False))
+
+
+def _fits(note: Note, conditions: Mapping[str, Any] | None) -> bool:
+    """Return whether the value of an item meets a filter; what is missing counts as None.
+
+    Raises:
+        ValueError: An unknown operator.
+    """
+    return not conditions or _equals(json.loads(note.metadata["value"]), conditions)
+
+
+def _equals(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
+    if isinstance(wanted, Mapping):
+        if any(str(key).startswith("$") for key in wanted):
+            return all(_holds(value, operator, operand) for operator, operand in wanted.items())
+        return isinstance(value, Mapping) and all(
+            _equals(value.get(key), inner) for key, inner in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        same = isinstance(value, list | tuple) and len(value) == len(wanted)
+        return same and all(starmap(_equals, zip(value, wanted, strict=True)))
+    return bool(value == wanted)
+
+
+def _holds(value: Any, operator: str, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
+    if operator in ("$eq", "$ne"):
+        return bool(value == wanted) == (operator == "$eq")
+    tests = {"$gt": "__gt__", "$gte": "__ge__", "$lt": "__lt__", "$lte": "__le__"}
+    if operator not in tests:
+        raise ValueError(f"Unsupported operator: {operator}; use $eq $ne $gt $gte $lt $lte")
+    if isinstance(value, str) and isinstance(wanted, str):  # such as dates in ISO 8601
+        return bool(getattr(value, tests[operator])(wanted))
+    try:
+        return bool(getattr(float(value), tests[operator])(float(wanted)))
+    except (TypeError, ValueError):
+        return False
+
+
+def _are_paths(paths: object) -> bool:
+    """Return whether it is a list of texts, each a path in a value."""
+    return isinstance(paths, list | tuple) and all(isinstance(path, str) for path in paths)
+
+
+def _is_time_to_live(value: object) -> bool:
+    """Return whether a value is a number of minutes; one below 0 is over already."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < LONGEST_TTL
+
 
 def _check_ttl(ttl: object) -> None:
     if ttl is None:
@@ -186,5 +548,5 @@ def _check_ttl(ttl: object) -> None:
     for name, value in ttl.items():
         if name in ("refresh_on_read", "omit_expired"):
             check_flags(**{name: value})
-        elif value is not None and not is_time_to_live(value):
+        elif value is not None and not _is_time_to_live(value):
             raise ConfigurationError(f"{name}={value!r} of ttl must be a number of minutes")

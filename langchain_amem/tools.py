@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 from typing_extensions import Unpack
 
 from amem_integrations import (
@@ -19,21 +19,21 @@ from amem_integrations import (
     MissingExtraError,
     NamespaceError,
     NoteNotFoundError,
-    ScoredNote,
+    render_notes,
 )
 from amem_integrations.adapting import (
     Call,
-    Evolving,
     OnError,
+    Recalled,
     RecallKeywords,
-    RecallOptions,
     both,
-    evolve_turn,
-    evolves_now,
+    check_flags,
+    checked_recall,
+    marked,
 )
 
 from .retriever import traced
-from .runs import (
+from .run import (
     Failures,
     Namespace,
     NamespaceOf,
@@ -49,7 +49,7 @@ Outcome = tuple[str, list[dict[str, Any]]]
 NAME = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
 
 
-def memory_tools(
+def memory_tools(  # noqa: PLR0913 - options are keywords
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
@@ -57,7 +57,9 @@ def memory_tools(
     kinds: Sequence[Kind] = ("search", "remember", "correct", "forget"),
     prefix: str = "",
     owner: str = "this user",
-    evolve: Evolving = True,
+    filters: Mapping[str, str] | None = None,
+    assistant_supersedes: bool = False,
+    evolve: bool = True,
     on_error: OnError = "log",
     **recall: Unpack[RecallKeywords],
 ) -> list[BaseTool]:
@@ -75,10 +77,14 @@ def memory_tools(
         kinds: Which tools.
         prefix: Begins their names, such as `"team_"`, so that one agent can have the tools of two memories.
         owner: Tells the model whose memory it is, such as `"the team"`.
-        evolve: Whether what is remembered is constructed, linked and evolved before the tool returns;
-            False leaves that to the middleware, or to `memory.evolve()`; `"worker"` to `amem worker`.
+        filters: Metadata by which the model may filter a search, each with a description for it:
+            `{"project": "name of a project"}`.
+        assistant_supersedes: Whether what the model remembers takes the place of what a user said, as `supersedes` asks
+            for; else that is proposed, and the tool says so.
+        evolve: Whether the memory evolves in the background what is remembered; False leaves that to `memory.evolve()`.
         on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
-        recall: Of a search: `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`; see `RecallOptions`.
+        recall: Of a search: `k`, `max_tokens`, `where` (also a function of the `ToolRuntime`), `min_similarity`, `links`,
+            `as_of`; see `AgenticMemory.search`.
 
     Raises:
         ConfigurationError: An unknown kind, or an option that has a value it cannot have.
@@ -87,12 +93,15 @@ def memory_tools(
     """
     if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
         raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(get_args(Kind))}")
+    check_flags(evolve=evolve, assistant_supersedes=assistant_supersedes)
     _check_prefix(prefix)
     actions = Actions(
         memory=memory,
-        options=RecallOptions(**recall),
+        options=checked_recall(recall),
         also=checked_also(also),
-        evolve=evolves_now(evolve),
+        filters=dict(filters or {}),
+        supersedes=assistant_supersedes,
+        evolve=evolve,
         failures=Failures(on_error),
     )
     whose = checked_source(namespace)
@@ -116,10 +125,13 @@ class SearchInput(MemoryInput):
     """Arguments of `search_memory`."""
 
     query: str = Field(description="what to look for, in words")
+    limit: int | None = Field(default=None, ge=1, description="most notes to return")
 
 
 class RememberInput(MemoryInput):
     """Arguments of `remember`."""
+
+    _none_is_empty = field_validator("supersedes", mode="before")(lambda value: value or [])
 
     content: str = Field(description="one fact or event, in a full sentence with names and dates")
     supersedes: list[str] = Field(
@@ -154,19 +166,47 @@ class Actions:
     """What the tools do: text for the model, and the notes themselves as the artifact."""
 
     memory: AgenticMemory
-    options: RecallOptions
+    options: Mapping[str, Any]
     also: Mapping[str, NamespaceOf]
+    filters: Mapping[str, str]
+    supersedes: bool
     evolve: bool
     failures: Failures
 
     async def _search(
-        self, call: Call, namespace: Namespace, query: str, others: Mapping[str, Namespace]
+        self,
+        call: Call,
+        namespace: Namespace,
+        query: str,
+        limit: int | None = None,
+        runtime: Any = None,  # noqa: ANN401 - ToolRuntime
+        **filters: str | None,
     ) -> Outcome:
         """Return the notes found."""
+        options = dict(self.options)
+        most = {"max_tokens": options.pop("max_tokens", 1000)}
+        options.pop("window", None)
         with self._explained("search"):
-            search = self.options.search(call, self.memory, query, [namespace, *others.values()])
-            hits = await traced(call, self.memory, query, search)
-            return self._text(hits, others), [hit.to_dict() for hit in hits]
+            where = options.pop("where", None)
+            where = dict((where(runtime) if callable(where) else where) or {})
+            where |= {f"metadata.{name}": given for name, given in filters.items() if given}
+            k = min(limit or options.get("k", 10), options.pop("k", 10))
+            also = others_of(self.also, runtime)
+            search = call(
+                self.memory.search_turn,
+                query,
+                namespace=namespace,
+                also=also,
+                k=k,
+                where=where or None,
+                **options,
+            )
+            found = await traced(call, self.memory, query, search)
+            self.failures.failed("search", found.error)
+            if not found.hits:
+                missing = " The memory could look for words only." if found.error else ""
+                return f"Nothing is known about that.{missing}", []
+            return self._text(found, also, **most), [hit.to_dict() for hit in found.hits]
 
     search, asearch = both(_search)
 
@@ -175,16 +215,31 @@ class Actions:
     ) -> Outcome:
         """Store a note; saying the same again makes no second one, unless the first was corrected."""
         with self._explained("remember"):
+            before = {
+                one: await call(self.memory.get, one, namespace=namespace) for one in supersedes
+            }
             note = await call(
                 self.memory.add,
                 content,
                 namespace=namespace,
                 source="assistant",
-                supersedes=supersedes,
+                supersedes=() if self.supersedes else supersedes,
                 evolve=False,
             )
-            await self._evolve(call, namespace, note.id)
-            return f"Remembered as note {note.id}.", []
+            for older, was in before.items() if self.supersedes else ():
+                if note.id not in was.supersessions:
+                    await call(self.memory.supersede, older, note.id, namespace=namespace)
+            self._evolve(namespace)
+            said = [f"Remembered as note {note.id}."]
+            for older in before:
+                stands = await call(self.memory.get, older, namespace=namespace)
+                said.append(
+                    f"It takes the place of note {older}."
+                    if stands.superseded_by is not None
+                    else f"That it takes the place of note {older}, which a user said, is only proposed: "
+                    "both count until somebody approves."
+                )
+            return " ".join(said), []
 
     remember, aremember = both(_remember)
 
@@ -194,7 +249,7 @@ class Actions:
         """Give a note other content; the old text stays in its history."""
         with self._explained("correct"):
             await call(self.memory.update, note_id, namespace=namespace, content=content)
-            await self._evolve(call, namespace, note_id)
+            self._evolve(namespace)
             return f"Note {note_id} is corrected.", []
 
     correct, acorrect = both(_correct)
@@ -209,10 +264,9 @@ class Actions:
 
     forget, aforget = both(_forget)
 
-    async def _evolve(self, call: Call, namespace: Namespace, note_id: str) -> None:
+    def _evolve(self, namespace: Namespace) -> None:
         if self.evolve:
-            with self.failures.tolerated("evolve", answered=True):
-                await evolve_turn(call, self.memory, namespace, [note_id])
+            self.memory.evolve_later(namespace)
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
@@ -225,17 +279,11 @@ class Actions:
         if reasons:
             raise ToolException("The memory does not answer now; go on without it.")
 
-    def _text(self, hits: Sequence[ScoredNote], others: Mapping[str, Namespace]) -> str:
-        if not hits:
-            return "Nothing is known about that."
-        # The id stands before the content, which could pretend to another one.
-        shown = [
-            replace(hit, note=hit.note.revised(content=f"(id {hit.note.id}) {hit.note.content}"))
-            for hit in hits
-        ]
-        return self.options.render(shown, others) or (
-            f"{len(hits)} notes were found, too long to be shown in {self.options.max_tokens} tokens; their ids "
-            f"are {', '.join(hit.note.id for hit in hits)}."
+    def _text(self, found: Recalled, also: Mapping[str, Namespace], max_tokens: int) -> str:
+        text = render_notes(marked(found.hits, also), max_tokens=max_tokens, ids=True)
+        return text or (
+            f"{len(found.hits)} notes were found, too long to be shown in {max_tokens} tokens; their ids "
+            f"are {', '.join(hit.note.id for hit in found.hits)}."
         )
 
 
@@ -267,22 +315,27 @@ def _tool(kind: Kind, actions: Actions, whose: NamespaceOf, prefix: str, owner: 
     """Return a tool; with a namespace that asks the run, one that LangGraph gives its runtime."""
     act, aact = getattr(actions, kind), getattr(actions, f"a{kind}")
     ending, schema, description = _TOOLS[kind]
-    name, also = f"{prefix}{ending}", actions.also if kind == "search" else None
-    asks_run = any(map(callable, (whose, *(also or {}).values())))
+    name, sources = f"{prefix}{ending}", [whose]
+    if kind == "search":
+        sources += [*actions.also.values(), actions.options.get("where")]
+        fields: dict[str, Any] = {
+            one: (str | None, Field(default=None, description=text))
+            for one, text in actions.filters.items()
+        }
+        schema = create_model(schema.__name__, __base__=schema, **fields) if fields else schema
+    asks_run = any(map(callable, sources))
 
-    def spaces(runtime: Any) -> tuple[Namespace, dict[str, Any]]:  # noqa: ANN401 - ToolRuntime
+    def given(runtime: Any, arguments: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - ToolRuntime
         if asks_run and runtime is None:
             raise _outside(name)
-        others = {} if also is None else {"others": others_of(also, runtime)}
-        return namespace_of(whose, runtime), others
+        run = {"runtime": runtime} if kind == "search" else {}
+        return {**arguments, **run, "namespace": namespace_of(whose, runtime)}
 
     def run(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - ToolRuntime; text and artifact
-        namespace, others = spaces(runtime)
-        return act(namespace, **arguments, **others)
+        return act(**given(runtime, arguments))
 
     async def arun(runtime: Any = None, **arguments: Any) -> Any:  # noqa: ANN401 - as `run`
-        namespace, others = spaces(runtime)
-        return await aact(namespace, **arguments, **others)
+        return await aact(**given(runtime, arguments))
 
     return StructuredTool(
         name=name,
@@ -293,6 +346,27 @@ def _tool(kind: Kind, actions: Actions, whose: NamespaceOf, prefix: str, owner: 
         response_format="content_and_artifact",
         handle_tool_error=True,
     )
+
+
+def described_call(
+    memory: AgenticMemory, *, namespace: NamespaceOf
+) -> Callable[[Any, Any, Any], str]:
+    """Return a `description` for `HumanInTheLoopMiddleware` that shows the note which a tool is about.
+
+    ``HumanInTheLoopMiddleware({"forget_memory": {"allowed_decisions": ["approve", "reject"], "description":
+    described_call(memory, namespace=whose)}})``
+    """
+
+    def description(tool_call: Any, state: Any, runtime: Any) -> str:  # noqa: ANN401, ARG001 - LangChain's signature
+        space, arguments = namespace_of(namespace, runtime), tool_call["args"]
+        ids = [arguments.get("note_id"), *(arguments.get("supersedes") or ())]
+        notes = memory.get_all(namespace=space, where={"id": {"$in": [i for i in ids if i]}})
+        said = [f"{key}: {value}" for key, value in arguments.items()]
+        return "\n".join(
+            [tool_call["name"], *said, *(f"note {note.id}: {note.content}" for note in notes)]
+        )
+
+    return description
 
 
 def _outside(tool: str) -> NamespaceError:

@@ -26,17 +26,16 @@ from ..errors import status_of
 from ..filters import FIELDS, parse
 from ..flows.recall import RECALLED, marked
 from ..flows.search import falling
-from ..flows.turn import HASH, LEFT_OVERS, Recalled, Remembered
+from ..flows.turn import ANSWERS, HASH, LEFT_OVERS, Recalled, Remembered
 from ..follow_up import WINDOW
 from ..ids import clock, parse_time
 from ..notes import Origin, check_namespace
 from ..plans import HELD
 from ..providers.embedders import Prefixes, Truncation
 from .background import Background
-from .calls import Call, awaited, both, directly, in_thread
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
 from .evolution import Evolving, evolve_turn, evolves_now
-from .failures import PASSING, Failures, OnError, Waiting
+from .failures import PASSING, Failures, OnError
 from .recall_options import (
     RecallKeywords,
     RecallOptions,
@@ -45,9 +44,11 @@ from .recall_options import (
     check_flags,
     checked_recall,
 )
+from .twins import Call, awaited, both, directly, in_thread
 from .unembedded import Unembedded
 
 __all__ = [
+    "ANSWERS",
     "FIELDS",
     "HASH",
     "HELD",
@@ -73,7 +74,6 @@ __all__ = [
     "SearchKeywords",
     "Truncation",
     "Unembedded",
-    "Waiting",
     "awaited",
     "both",
     "check_counts",

@@ -8,7 +8,7 @@ from typing import Literal
 from ..errors import ConfigurationError, ModelUnavailableError
 from ..memory import AgenticMemory
 from ..plans import EvolutionReport
-from .calls import Call
+from .twins import Call
 
 # Whether what a turn adds evolves in it; "worker" leaves that to `AgenticMemory.work`, run elsewhere.
 Evolving = bool | Literal["worker"]

@@ -6,27 +6,27 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
-from typing import Generic, Literal, Self, TypeVar
+from typing import Literal, Self
 
 from ..errors import (
     AmemError,
     ConfigurationError,
     EmbedderMismatchError,
+    MissingExtraError,
     ModelUnavailableError,
+    NamespaceError,
+    StoreClosedError,
     StoreError,
 )
 
 OnError = Literal["log", "raise"]
 
-# What the user of a chat cannot mend in that moment: a store that is down, full or damaged, a model that does
-# not answer. Anything else is wrong from the start, and raises.
-PASSING = (StoreError, ModelUnavailableError, TimeoutError)
-MISTAKES = (EmbedderMismatchError,)
-# Once the chat model has answered, its answer must not be thrown away, whatever is wrong.
-AFTER_ANSWER = (AmemError, TimeoutError)
+PASSING = (StoreError, ModelUnavailableError, TimeoutError)  # what passes by itself
+
+# Mistakes that no chat should hide: nothing says whose memory it is, or the memory cannot be used at all.
+ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
 
 # What failed only after this many seconds (a time-out, with repeats) is then left alone for ten times as
 # long, but never for longer than a minute.
@@ -34,19 +34,13 @@ SLOW = 0.5
 REST = 10.0
 LONGEST_REST = 60.0
 
-# What is tried again in one turn, and what is kept at most; beyond it the oldest is given up.
-AT_ONCE = 8
-MOST_WAITING = 1000
-
-T = TypeVar("T")
-
 
 class Failures:
-    """Counts and logs what the user of a chat cannot mend, so that the chat goes on without the memory.
+    """Counts and logs what the user of a chat cannot mend, so that no answer is lost by it.
 
-    That is a store or a model that does not answer, a full disk, a time-out (`PASSING`). All other errors are
-    mistakes to be fixed, such as a wrong setting or a missing user id, and are raised, as long as no answer
-    can be lost by it. May be used by several threads at once.
+    That is any error of the memory, of its store, its embedder and its models, such as a time-out or a refused key; and,
+    where a callback is called, any error of the callback. A missing user id and a closed memory raise (`ALWAYS`). May be
+    used by several threads at once.
 
     Example:
         >>> import logging
@@ -79,31 +73,40 @@ class Failures:
         self._rests_until: dict[str, float] = {}
 
     @contextmanager
-    def tolerated(self, doing: str, *, answered: bool = False) -> Iterator[list[str]]:
+    def tolerated(
+        self, doing: str, *, answered: bool = True, callback: bool = False
+    ) -> Iterator[list[str]]:
         """Leave the block early, with a warning, when the memory does not work.
 
         Yields a list in which the reason is found afterwards.
 
         Args:
             doing: Names what is done, in the log and in the counts.
-            answered: The chat model has answered already: every `AmemError` is tolerated, a revoked key too.
+            callback: A function of the application is called, which may raise anything.
         """
         reasons: list[str] = []
         start = time.monotonic()
         try:
             yield reasons
-        except AFTER_ANSWER as error:
-            passing = isinstance(error, PASSING) and not isinstance(error, MISTAKES)
-            if not (passing or answered):
+        except ALWAYS:
+            raise
+        except Exception as error:
+            if not callback and not isinstance(error, AmemError | TimeoutError):
                 raise
-            if self._on_error == "raise":
-                self.count(doing, error)
-                raise
-            self.note(doing, error)
+            self.failed(doing, error)
             reasons.append(f"{doing}: {error}")
             now = time.monotonic()
-            if now - start >= SLOW:
+            if not callback and now - start >= SLOW:
                 self._rests_until[doing] = now + min(LONGEST_REST, REST * (now - start))
+
+    def failed(self, doing: str, error: Exception | None) -> None:
+        """Log and count an error, if there is one; with `on_error="raise"` raise the error."""
+        if error is None:
+            return
+        if self._on_error == "raise":
+            self.count(doing, error)
+            raise error
+        self.note(doing, error)
 
     def resting(self, doing: str) -> bool:
         """Return whether to do without, as not every message can wait for the same time-out; count it."""
@@ -130,30 +133,3 @@ class Failures:
         """Return how often each thing failed so far."""
         with self._lock:
             return dict(self._counts)
-
-
-class Waiting(Generic[T]):
-    """What could not be stored, oldest first, until a later turn of anybody tries again.
-
-    Each thing has a key, so that it waits once. May be used by several threads at once.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[Hashable, T] = {}
-
-    def take(self) -> dict[Hashable, T]:
-        """Return the oldest of it, a bounded number, and keep it no longer."""
-        with self._lock:
-            return {key: self._kept.pop(key) for key in list(islice(self._kept, AT_ONCE))}
-
-    def keep(self, left: Mapping[Hashable, T]) -> int:
-        """Keep what is left of what was taken, or is new; return how many things are given up for it."""
-        with self._lock:
-            kept = {**left, **self._kept}
-            self._kept = dict(islice(kept.items(), max(0, len(kept) - MOST_WAITING), None))
-            return len(kept) - len(self._kept)
-
-    def __deepcopy__(self, memo: object) -> Self:
-        """Return the object itself: what waits is stored once, by whichever copy."""
-        return self

@@ -14,21 +14,21 @@ from ..flows.search import merged
 from ..follow_up import WINDOW
 from ..memory import AgenticMemory
 from ..notes import Namespace, ScoredNote, check_time
-from .calls import Call
+from .twins import Call
 
 
 class SearchKeywords(TypedDict, total=False):
     """What a search takes of `RecallOptions`, as keyword arguments: `**search: Unpack[SearchKeywords]`."""
 
     k: int
-    where: Mapping[str, Any] | None
+    where: Any
     min_similarity: float | None
     links: bool
     as_of: datetime | None
 
 
 class RecallKeywords(SearchKeywords, total=False):
-    """All fields of `RecallOptions`, as keyword arguments."""
+    """What `AgenticMemory.recall_turn` takes, as keyword arguments of a door; `where` may be a function of its run."""
 
     max_tokens: int
     window: int
@@ -130,12 +130,25 @@ class RecallOptions:
 
 
 def checked_recall(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a recall, checked; a `where` may be a function.
+    """Return the options of a recall, checked, so that a mistake shows when a door is made and not in its first search.
 
     Raises:
-        ConfigurationError: A value cannot be used.
+        ConfigurationError: An option has a value that it cannot have.
+        TypeError: An option is unknown.
     """
-    RecallOptions(**{name: value for name, value in options.items() if not callable(value)})
+    if unknown := options.keys() - RecallKeywords.__annotations__.keys():
+        known = ", ".join(RecallKeywords.__annotations__)
+        raise TypeError(f"unknown options {sorted(unknown)}; the options are {known}")
+    for name, least in (("k", 1), ("max_tokens", 1), ("window", 0)):
+        check_counts(least=least, **{name: options.get(name, least)})
+    check_flags(links=options.get("links", True))
+    where = options.get("where")
+    try:
+        parse({} if where is None or callable(where) else where)
+        check_similarity(options.get("min_similarity"))
+        check_time("as_of", options.get("as_of"))
+    except InvalidInputError as error:
+        raise ConfigurationError(str(error)) from error
     return dict(options)
 
 

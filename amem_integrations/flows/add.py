@@ -130,7 +130,6 @@ async def add_messages(
     namespace: Sequence[str],
     thread: str | None = None,
     roles: Sequence[str] = SPEAKING,
-    offset: int = 0,
     should_store: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> list[Note]:
     """Return a note for each non-empty chat message of the given roles.
@@ -140,12 +139,11 @@ async def add_messages(
     Args:
         messages: Dicts with `role` and `content` (text, or a list of blocks of which the text is
             taken), optionally `name` (the speaker), `at` (a datetime) and `id`. A message is known by
-            thread, role and id; without an id, by its place in the thread: pass the conversation from
-            its start each time, or say the `offset`, and nothing is stored twice.
+            thread, role and id; without an id, as the first, second, … of its text and role: pass the conversation
+            from its start each time, and nothing is stored twice.
         namespace: Whose memory it is.
         thread: The conversation.
         roles: Whose messages are stored.
-        offset: How many messages of user and assistant came before the first of these in the thread.
         should_store: Called with each message; False leaves it out.
 
     Raises:
@@ -161,7 +159,7 @@ async def add_messages(
         for message in messages
     ]
     most = runtime.config.max_content_chars
-    items = note_inputs(read, thread=thread, roles=roles, offset=offset, max_chars=most)
+    items = note_inputs(read, thread=thread, roles=roles, max_chars=most)
     return await add_many(runtime, items, namespace=namespace)
 
 

@@ -16,7 +16,7 @@ from ..current_facts import CurrentFacts, named
 from ..decisions import Call
 from ..errors import ConfigurationError, MissingExtraError
 from ..fetch import get, note_pages
-from ..filters import WITHOUT_VECTOR, check_count
+from ..filters import WITHOUT_VECTOR, check_count, conditions_of
 from ..ids import first_seq, now, time_of
 from ..journal.projection import differing
 from ..notes import Namespace, Note, check_namespace
@@ -32,9 +32,15 @@ if TYPE_CHECKING:
 PACKAGES = ("amem-integrations", "qdrant-client", "qdrant-edge-py")
 
 
-async def namespaces(runtime: Runtime) -> list[Namespace]:
-    """Return the namespaces that hold notes, sorted."""
-    return await resolve(runtime.store.namespaces())
+async def namespaces(
+    runtime: Runtime, *, where: Mapping[str, Any] | None = None
+) -> list[Namespace]:
+    """Return the namespaces that hold notes, or notes which meet conditions (see `search`), sorted.
+
+    Raises:
+        InvalidInputError: A bad `where`.
+    """
+    return await resolve(runtime.store.namespaces(conditions_of(where)))
 
 
 async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> dict[str, Any]:

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from ..context import render_notes
-from ..conversation import SPEAKING, Message, note_input, occurrence_key, parties
+from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
 from ..errors import AmemError, InvalidInputError, ModelUnavailableError
 from ..follow_up import WINDOW
 from ..ids import note_id, now
@@ -34,13 +34,17 @@ from ..runtime import Runtime, resolve
 from .add import store
 from .evolve import evolve
 from .forms import profile
+from .read import get_all
 from .recall import RECALLED, marked, recall
+from .search import search
 from .writing import embed_missing
 
 log = logging.getLogger("amem_integrations")
 
+ANSWERS = "answers"  # metadata of a message and its note: the id of the message that it answers
 HASH = "message_hash"  # metadata of a note: tells a message that was edited from a note that was corrected
 LEFT_OVERS = 8  # unfinished notes of earlier turns that a turn also finishes, if it evolves itself
+MOST_ANSWERS = 64  # to one message that are looked through
 AT_ONCE = 8  # occurrences of a text that are looked up at once
 
 
@@ -139,6 +143,35 @@ async def recall_turn(
     return replace(found, text=found.render(shown, max_tokens))
 
 
+async def search_turn(
+    runtime: Runtime,
+    query: str,
+    *,
+    namespace: Sequence[str],
+    also: Mapping[str, Sequence[str]] | None = None,
+    k: int = 10,
+    where: Mapping[str, Any] | None = None,
+    min_similarity: float | None = None,
+    links: bool = True,
+    as_of: datetime | None = None,
+) -> Recalled:
+    """Return what `AgenticMemory.search` finds, of notes that say the same one, and why only words counted, if so."""
+    errors: list[AmemError] = []
+    hits = await search(
+        replace(runtime, degraded=errors.append),
+        query,
+        namespace=namespace,
+        also=also,
+        k=k,
+        where=where,
+        min_similarity=min_similarity,
+        links=links,
+        as_of=as_of,
+        repeats=False,
+    )
+    return Recalled(hits=hits, error=next(iter(errors), None))
+
+
 async def remember_turn(
     runtime: Runtime,
     messages: Iterable[Message],
@@ -158,7 +191,10 @@ async def remember_turn(
     edited, so is its note. What an outage kept from being stored is stored before.
 
     Args:
-        messages: Those with `stored=False`, and those of other roles, only count for the occurrences of others.
+        messages: Those with `stored=False`, and those of other roles, only count for the occurrences of others; those with
+            None are only looked at for whether they were edited. An answer
+            that names in `metadata["answers"]` the id of the message that it answers takes the place of an earlier answer
+            to that message which is not among the messages: a run that was killed was asked again.
         namespace: Whose memory.
         thread: The conversation.
         roles: Whose messages are stored, by any name (see `conversation.ROLES`).
@@ -177,30 +213,36 @@ async def remember_turn(
     space, most = check_namespace(namespace), runtime.config.max_content_chars
     wanted, seen = parties(roles), Counter[tuple[str, str]]()
     time = now() if just_said else None
-    said: list[NoteInput] = []
+    said, present, known = list[NoteInput](), set[str | None](), set[str | None]()
     for message in messages:
         text = message.text.strip()
         seen[message.party, text] += 1
-        if message.party in wanted and message.stored and text:
+        present.add(message.id and message_key(thread, message.party, message.id))
+        if message.party in wanted and message.stored is not False and text:
             nth = None if new else seen[message.party, text]
             item = note_input(message, thread, nth, now=time, max_chars=most)
             digest = sha256(item.content.encode()).hexdigest()[:16]
             said.append(replace(item, metadata={**(metadata or {}), **item.metadata, HASH: digest}))
+            known |= {item.key} if message.stored is None else set()
     for item in said:
         check_note_input(item, most)
     waiting = runtime.outbox.take(space)
-    items = [*waiting, *said]
+    keys = {item.key for item in waiting} - {None}
+    known -= keys
+    items = [*waiting, *(item for item in said if item.key not in keys)]
     try:
         items = await _numbered(runtime, space, items)
-        notes = await _stored(runtime, space, items) if items else {}
+        notes = await _stored(runtime, space, items, present, known) if items else {}
     except BaseException:
         # Also of a task that was cancelled: to store a message again changes nothing.
+        items = [item for item in items if item.key is None or item.key not in known]
         if lost := runtime.outbox.keep(space, items):
             log.warning("%d messages that could not be stored were given up", lost)
         raise
     error = await _embedded(runtime, space) if complete else None
-    mine = {note_id(space, item): None for item in items[len(waiting) :]}
-    return Remembered(notes=[notes[i] for i in mine if i in notes], error=error)
+    mine = {item.key for item in (*said, *items[len(waiting) :])} - known
+    ids = [note_id(space, item) for item in items if item.key in mine]
+    return Remembered(notes=[notes[i] for i in ids if i in notes], error=error)
 
 
 async def evolve_turn(
@@ -228,25 +270,48 @@ async def evolve_turn(
 
 
 async def _stored(
-    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
+    runtime: Runtime,
+    namespace: Namespace,
+    items: Sequence[NoteInput],
+    present: Collection[str | None],
+    only_edited: Collection[str | None],
 ) -> dict[str, Note]:
     """Store what is new or was edited; return the notes of all items by id, but those that were deleted."""
     by_id = {note_id(namespace, item): item for item in items}
     known = await resolve(runtime.store.notes(namespace, sorted(by_id)))
     notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
-    due = []
+    due, taken = dict[str, NoteInput](), set(present)
     for i, item in by_id.items():
         note = notes.get(i)
-        if note is None and i not in known:
-            due.append(item)
-        elif (
-            note is not None and note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]
-        ):
-            due.append(replace(item, metadata={**note.metadata, **item.metadata}))
+        if note is None and item.key in only_edited:
+            continue
+        if note is None and i not in known and ANSWERS in item.metadata:
+            note = await _given_before(runtime, namespace, item, taken)
+            taken |= {note.key} if note else set()
+        if note is not None:
+            notes[i] = note
+            if note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]:
+                metadata = {**note.metadata, **item.metadata}
+                due[i] = replace(item, key=note.key, metadata=metadata)
+        elif i not in known:
+            due[i] = item
     if due:
-        stored, _ = await store(runtime, namespace, due, vectors=False)
-        notes |= {note.id: note for note in stored}
+        stored, _ = await store(runtime, namespace, list(due.values()), vectors=False)
+        notes |= dict(zip(due, stored, strict=True))
     return notes
+
+
+async def _given_before(
+    runtime: Runtime, namespace: Namespace, item: NoteInput, taken: Collection[str | None]
+) -> Note | None:
+    """Return the note of an earlier answer to the same message that belongs to none of the messages."""
+    where = {
+        "thread": item.thread,
+        "source": item.source,
+        f"metadata.{ANSWERS}": item.metadata[ANSWERS],
+    }
+    found = await get_all(runtime, namespace=namespace, where=where, limit=MOST_ANSWERS)
+    return next((note for note in found if note.key not in taken), None)
 
 
 async def _numbered(

@@ -86,29 +86,29 @@ class Crashing(AgenticMemory):
         with self._at("commit"):
             return await super().acommit(*args, **kwargs)
 
-    def add_many(self, *args: Any, **kwargs: Any) -> Any:
+    def remember_turn(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("remember"):
-            return super().add_many(*args, **kwargs)
+            return super().remember_turn(*args, **kwargs)
 
-    async def aadd_many(self, *args: Any, **kwargs: Any) -> Any:
+    async def aremember_turn(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("remember"):
-            return await super().aadd_many(*args, **kwargs)
+            return await super().aremember_turn(*args, **kwargs)
 
-    def evolve(self, *args: Any, **kwargs: Any) -> Any:
+    def evolve_turn(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("evolve"):
-            return super().evolve(*args, **kwargs)
+            return super().evolve_turn(*args, **kwargs)
 
-    async def aevolve(self, *args: Any, **kwargs: Any) -> Any:
+    async def aevolve_turn(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("evolve"):
-            return await super().aevolve(*args, **kwargs)
+            return await super().aevolve_turn(*args, **kwargs)
 
-    def recall(self, *args: Any, **kwargs: Any) -> Any:
+    def recall_turn(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("recall"):
-            return super().recall(*args, **kwargs)
+            return super().recall_turn(*args, **kwargs)
 
-    async def arecall(self, *args: Any, **kwargs: Any) -> Any:
+    async def arecall_turn(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("recall"):
-            return await super().arecall(*args, **kwargs)
+            return await super().arecall_turn(*args, **kwargs)
 
     def get_all(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("review" if "id" in (kwargs.get("where") or {}) else "other"):

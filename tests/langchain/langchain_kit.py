@@ -72,29 +72,27 @@ def evolve(request: ModelRequest) -> dict[str, Any]:
 
 
 class Silent(AgenticMemory):
-    """A memory whose server stops answering to searches."""
+    """A memory whose store can be made to stop answering."""
 
-    silent = False
+    _down = False
 
-    def search(self, *args: Any, **options: Any) -> Any:
-        if self.silent:
+    @property
+    def down(self) -> bool:
+        """Whether the store does not answer."""
+        return self._down
+
+    @down.setter
+    def down(self, down: bool) -> None:
+        def refuse(*_: Any, **__: Any) -> Any:
             raise StoreUnavailableError("the server does not answer")
-        return super().search(*args, **options)
 
-    async def asearch(self, *args: Any, **options: Any) -> Any:
-        if self.silent:
-            raise StoreUnavailableError("the server does not answer")
-        return await super().asearch(*args, **options)
-
-    def recall(self, *args: Any, **options: Any) -> Any:
-        if self.silent:
-            raise StoreUnavailableError("the server does not answer")
-        return super().recall(*args, **options)
-
-    async def arecall(self, *args: Any, **options: Any) -> Any:
-        if self.silent:
-            raise StoreUnavailableError("the server does not answer")
-        return await super().arecall(*args, **options)
+        store: Any = self._runtime.store
+        for name in ("notes", "find_notes", "insert_notes", "swap_notes", "search", "scan"):
+            if down:
+                setattr(store, name, refuse)
+            elif self._down:
+                delattr(store, name)
+        self._down = down
 
 
 def scripted() -> ScriptedModel:

@@ -46,9 +46,7 @@ class Talk(MessagesState, MemoryState):
 
 
 def agent_of(memory: AgenticMemory, evolves: bool) -> Any:
-    middleware = AMemMiddleware(memory, namespace=user, write="inline" if evolves else "background")
-    if not evolves:
-        middleware.close()
+    middleware = AMemMiddleware(memory, namespace=user, evolve=evolves)
     replies = iter(f"Answer {n}." for n in range(TURNS))
     model = Talker(answer=lambda _: next(replies))
     return create_agent(model, [], middleware=[middleware], context_schema=User)
@@ -86,6 +84,7 @@ async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
                 await runnable.ainvoke(asked, **context)
             else:
                 runnable.invoke(asked, **context)
+            memory.flush()
             assert len(embedder.calls) <= (EVOLVED if evolves else RAW)
             documents = [t for call in embedder.calls for t in call if not t.startswith("Where")]
             assert len(documents) == len(set(documents))

@@ -16,7 +16,7 @@ from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, NamespaceError
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import AMemVectorStore
+from langchain_amem import AMemRetriever, AMemVectorStore, memory_tools
 
 TEAM = ("team",)
 
@@ -56,16 +56,16 @@ def texts(memory, namespace=TEAM):
     return sorted(note.content for note in stored(memory, namespace))
 
 
-def test_adding_the_documents_of_a_source_again_replaces_what_changed(memory, store):
+def test_a_source_is_replaced_where_that_is_wanted(memory, store):
     ids = store.add_documents(pages("One.", "Two.", "Three."))
     before = {note.content: note for note in stored(memory)}
-    report = store.add(pages("One.", "2.", "Three."))
+    report = store.add(pages("One.", "2.", "Three."), replace=True)
     assert texts(memory) == ["2.", "One.", "Three."]
     assert (report.added, report.changed, report.removed) == (1, 0, 1)
     assert (report.ids[0], report.ids[2]) == (ids[0], ids[2])
     after = {note.content: note for note in stored(memory)}
     assert after["One."] == before["One."]
-    again = store.add(pages("One.", "2.", "Three."))
+    again = store.add(pages("One.", "2.", "Three."), replace=True)
     assert (again.added, again.changed, again.removed) == (0, 0, 0)
 
 
@@ -83,17 +83,62 @@ def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(memory, store):
 def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store):
     memory.add("I like quinces.", namespace=TEAM, thread="a.txt")
     store.add_documents([*pages("One."), *pages("Other.", source="b.txt"), Document("No source.")])
-    store.add_documents([Document("Mine.", id="m", metadata={"source": "a.txt"})])
-    store.add_documents(pages("Uno."))
-    assert texts(memory) == ["I like quinces.", "Mine.", "No source.", "Other.", "Uno."]
-    assert store.add(pages("Page of its own."), replace=False).removed == 0
+    assert store.add(pages("Uno."), replace=True).removed == 1
+    assert texts(memory) == ["I like quinces.", "No source.", "Other.", "Uno."]
+
+
+@pytest.mark.parametrize("size", [1, 3, 10])
+def test_splits_of_one_source_added_bit_by_bit_all_stay(memory, store, size):
+    splits = pages(*[f"Split {n}." for n in range(9)], "Split 0.")
+    ids = []
+    for start in range(0, len(splits), size):
+        ids += store.add_documents(splits[start : start + size])
+    assert len(set(ids)) == len(stored(memory)) == 10
+    assert store.get_by_ids(ids) == [
+        Document(one.page_content, id=i, metadata=one.metadata)
+        for one, i in zip(splits, ids, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["where", "namespace", "score_threshold", "search_kwargs"])
+def test_an_unknown_option_is_an_error(store, wrong):
+    with pytest.raises(TypeError, match=wrong):
+        store.similarity_search("One", **{wrong: {}})
+    with pytest.raises(TypeError, match=wrong):
+        store.add_documents(pages("One."), **{wrong: {}})
+
+
+def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(store):
+    store.add_documents([*pages("One.", "Two."), *pages("Other.", source="b.txt", year=2020)])
+
+    def found(conditions):
+        return sorted(one.page_content for one in store.similarity_search("One", filter=conditions))
+
+    assert found({"$or": [{"source": "b.txt"}, {"page": 1}]}) == ["Other.", "Two."]
+    assert found({"$and": [{"source": "a.txt"}, {"page": {"$nin": [0]}}]}) == ["Two."]
+    assert found({"year": {"$exists": True}}) == ["Other."]
+    assert store.similarity_search(" ") == []
+
+
+def test_a_retriever_cites_the_documents_own_source_and_shows_the_passage(memory, store):
+    text = "".join(f"The quince of row {n} is pruned in March. " for n in range(300))
+    store.add_documents([Document(text, metadata={"source": "trees.txt", "author": "Ann"})])
+    (found,) = AMemRetriever(memory=memory, namespace=TEAM).invoke("quince of row 77")
+    assert found.page_content == text
+    assert (found.metadata["source"], found.metadata["author"]) == ("trees.txt", "Ann")
+    assert "row 77 " in found.metadata["passage"]
+    assert len(found.metadata["passage"]) <= 1600
+    (search,) = memory_tools(memory, namespace=TEAM, kinds=["search"])
+    shown = search.invoke({"query": "quince of row 77"})
+    assert "row 77 " in shown
+    assert len(shown) < 3000
 
 
 def test_the_same_text_twice_in_a_source_is_two_documents(memory, store):
     report = store.add(pages("Same.", "Same."))
     assert len(set(report.ids)) == 2
     assert texts(memory) == ["Same.", "Same."]
-    assert store.add(pages("Same.")).removed == 1
+    assert store.add(pages("Same."), replace=True).removed == 1
 
 
 def test_a_removed_source_removes_its_notes_and_nothing_else(memory, store):
@@ -115,8 +160,6 @@ def test_a_long_document_is_one_note_and_found_by_its_passages(memory, store):
     assert found.page_content == long
     assert found.metadata == {"source": "trees.txt"}
     assert store.similarity_search("quince of row 777", k=1) == [found]
-    store.add_documents([Document("Cut down.", metadata={"source": "trees.txt"})])
-    assert texts(memory) == ["Cut down."]
     with pytest.raises(InvalidInputError, match="TextSplitter of LangChain"):
         store.add_documents([Document(long * 3)])
 
@@ -289,7 +332,7 @@ def test_documents_on_a_server_are_replaced_and_removed_by_source():
     ):
         store = AMemVectorStore(memory, TEAM)
         store.add_documents(pages("One.", "Two."))
-        assert store.add(pages("One.")).removed == 1
+        assert store.add(pages("One."), replace=True).removed == 1
         assert [one.page_content for one in store.similarity_search("One")] == ["One."]
         store.delete(sources=["a.txt"])
         assert stored(memory) == []

@@ -94,8 +94,8 @@ async def by_classic_memory(memory: AgenticMemory, text: str) -> None:
 
 
 async def by_middleware(memory: AgenticMemory, text: str) -> None:
-    for write in ("inline", "background", "off"):
-        middleware = AMemMiddleware(memory, namespace=user, write=write)  # type: ignore[arg-type]
+    for remember in (True, False):
+        middleware = AMemMiddleware(memory, namespace=user, remember=remember)
         agent = create_agent(
             Talker(answer=oslo),
             [],
@@ -106,7 +106,7 @@ async def by_middleware(memory: AgenticMemory, text: str) -> None:
         config: Any = {"configurable": {"thread_id": "1"}}
         for asked in (text, f"{text} Really."):
             await agent.ainvoke({"messages": [HumanMessage(asked)]}, config, context=User("ann"))
-        await asyncio.to_thread(middleware.close)
+        await memory.aflush(timeout=10)
 
 
 async def by_agent_with_tools(memory: AgenticMemory, text: str) -> None:

@@ -21,8 +21,6 @@ from amem_integrations.testing import HashEmbedder
 from langchain_amem import (
     AMemMemory,
     AMemMiddleware,
-    AMemStore,
-    memory_tools,
     remember_node,
 )
 
@@ -68,7 +66,7 @@ def by_classic_memory(memory: AgenticMemory, turns: list[tuple[str, str]], with_
 def by_middleware(memory: AgenticMemory, turns: list[tuple[str, str]], with_ids: bool) -> None:
     said = messages(turns, with_ids)
     replies = iter(said[1::2])
-    middleware = AMemMiddleware(memory, namespace=ANN)
+    middleware = AMemMiddleware(memory, namespace=ANN, evolve=False)
     agent = create_agent(Talker(answer=lambda _: next(replies)), [], middleware=[middleware])  # type: ignore[arg-type,return-value]
     history: list[Any] = []
     for asked in said[::2]:
@@ -122,30 +120,6 @@ def test_each_turn_that_a_chain_saves_is_one_more_of_its_thread(threads: list[li
         for thread, texts in zip(names, threads, strict=True):
             stored = memory.get_all(namespace=ANN, where={"thread": thread})
             assert [note.content for note in stored] == [t for text in texts for t in (text, text)]
-
-
-def test_a_chain_counts_on_after_its_notes_were_cleared(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    mine = AMemMemory(memory=memory, namespace=ANN, evolve=False)
-    for _ in range(2):
-        mine.save_context({"input": "ok"}, {"output": "ok"})
-    first = memory.get_all(namespace=ANN)[0].id
-    mine.clear()
-    mine.save_context({"input": "ok"}, {"output": "ok"})
-    assert memory.get_all(namespace=ANN)[0].id == first
-
-
-def test_what_tools_and_stores_keep_is_no_message_of_the_thread(memory: AgenticMemory) -> None:
-    (remember,) = memory_tools(memory, namespace=ANN, kinds=["remember"])
-    remember.invoke({"content": "Ann likes jazz."})
-    AMemStore(memory).put(ANN, "k", {"text": "Ann plays chess."})
-    AMemMemory(memory=memory, namespace=ANN, evolve=False).save_context(
-        {"input": "Hi."}, {"output": "Hello."}
-    )
-    kept = {note.id for note in memory.get_all(namespace=ANN)}
-    memory.add_messages([{"role": "user", "content": "Hi."}], namespace=ANN)
-    assert {note.id for note in memory.get_all(namespace=ANN)} == kept
 
 
 TIME = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)

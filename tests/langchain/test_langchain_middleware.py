@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +17,18 @@ from langchain.agents.middleware import (
 )
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
-from langchain_kit import ANN, BOB, Contents, Talker, User, oslo, scripted, system_text, user
+from langchain_kit import (
+    ANN,
+    BOB,
+    Contents,
+    Silent,
+    Talker,
+    User,
+    oslo,
+    scripted,
+    system_text,
+    user,
+)
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -32,7 +41,7 @@ from amem_integrations import (
 )
 from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
-from langchain_amem import AMemMemory, AMemMiddleware, memory_tools
+from langchain_amem import AMemMiddleware
 
 
 def build(
@@ -76,6 +85,7 @@ async def test_the_same_works_asynchronously(memory: AgenticMemory) -> None:
     await agent.ainvoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
     state = await agent.ainvoke(ask("Where did I move to?"), thread("2"), context=User("ann"))
     assert state["messages"][-1].text == "In Oslo."
+    assert memory.flush(timeout=10)
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
@@ -166,7 +176,7 @@ def test_notes_are_recalled_once_a_run_and_shown_at_each_call() -> None:
         memory.add("The meeting is in Oslo.", namespace=ANN)
         memory.info()  # finds the thresholds of the embedder, once
         model = Talker(answer=looking, seen=[])
-        agent = build(memory, model, tools=[look], write="off")
+        agent = build(memory, model, tools=[look], remember=False)
         before = embedder.queries
         ann(agent, "Where is the meeting?")
         assert embedder.queries - before == 1
@@ -177,7 +187,7 @@ def test_tool_calls_and_their_results_are_not_stored(
     memory: AgenticMemory, contents: Contents
 ) -> None:
     ann(build(memory, Talker(answer=looking), tools=[look]), "What is it?")
-    assert contents(ANN) == ["What is it?", "It is 42."]
+    assert contents(ANN) == ["What is it?", "One moment.", "It is 42."]
 
 
 def test_each_turn_is_stored_once(memory: AgenticMemory, contents: Contents) -> None:
@@ -232,7 +242,7 @@ def test_a_turn_whose_model_failed_is_stored_with_the_next_one(
     agent = build(memory, model)
     with pytest.raises(ConnectionError):
         ann(agent, "I moved to Oslo.")
-    assert contents(ANN) == []
+    assert contents(ANN) == ["I moved to Oslo."]
     model.down = False
     ann(agent, "Did you hear me?")
     assert contents(ANN)[:2] == ["I moved to Oslo.", "Did you hear me?"]
@@ -394,10 +404,10 @@ def test_after_an_interrupt_the_turn_is_stored_once_for_whom_it_began(
     human = HumanInTheLoopMiddleware(interrupt_on={"look": True})
     agent = build(memory, Talker(answer=looking), tools=[look], before=[human])
     ann(agent, "What is it?")
-    assert contents(ANN) == []
+    assert contents(ANN) == ["What is it?"]
     approve = Command(resume={"decisions": [{"type": "approve"}]})
     agent.invoke(approve, thread(), context=User("bob"))
-    assert contents(ANN) == ["What is it?", "It is 42."]
+    assert contents(ANN) == ["What is it?", "One moment.", "It is 42."]
     assert contents(BOB) == []
 
 
@@ -407,21 +417,9 @@ def test_a_run_ended_by_a_call_limit_is_stored(memory: AgenticMemory, contents: 
     assert contents(ANN)[0] == "What is it?"
 
 
-def test_a_worker_evolves_what_the_agent_only_stored(memory: AgenticMemory) -> None:
-    ann(build(memory, write="worker"), "I moved to Oslo.")
-    chain = AMemMemory(memory=memory, namespace=ANN, evolve="worker")
-    chain.save_context({"input": "I have a boat."}, {"output": "A fine one."})
-    (remember,) = memory_tools(memory, namespace=ANN, kinds=["remember"], evolve="worker")
-    remember.invoke({"content": "She likes rain."})
-    assert [note.state for note in memory.get_all(namespace=ANN)] == ["pending"] * 5
-    assert memory.work(once=True).done == 5
-    with pytest.raises(ConfigurationError):
-        memory_tools(memory, namespace=ANN, evolve="workers")  # type: ignore[arg-type]
-
-
 def test_off_reads_and_never_writes(memory: AgenticMemory, contents: Contents) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
-    state = ann(build(memory, write="off"), "Where did I move to?")
+    state = ann(build(memory, remember=False), "Where did I move to?")
     assert state["messages"][-1].text == "In Oslo."
     assert contents(ANN) == ["I moved to Oslo."]
 
@@ -431,7 +429,10 @@ def test_should_store_decides_what_is_stored(memory: AgenticMemory, contents: Co
     assert contents(ANN) == ["I moved to Oslo."]
 
 
-@pytest.mark.parametrize("options", [{"inject": "tool"}, {"write": "later"}, {"k": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"inject": "tool"}, {"evolve": "later"}, {"remember": "facts"}, {"write": "off"}, {"k": 0}],
+)
 def test_an_unknown_setting_is_refused(memory: AgenticMemory, options: Any) -> None:
     with pytest.raises(ConfigurationError):
         AMemMiddleware(memory, namespace=ANN, **options)
@@ -463,129 +464,35 @@ def test_in_the_background_raw_notes_are_there_before_any_model_is_called(
 ) -> None:
     model, gate = slow
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        middleware = AMemMiddleware(memory, namespace=user, write="background")
+        middleware = AMemMiddleware(memory, namespace=user)
         agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
         agent.invoke(ask("I moved to Oslo."), context=User("ann"))
         assert [note.state for note in memory.get_all(namespace=ANN)] == ["pending", "pending"]
-        assert not middleware.flush(timeout=0.01)
+        assert not memory.flush(timeout=0.01)
         gate.set()
-        assert middleware.flush(timeout=10)
+        assert memory.flush(timeout=10)
         assert [note.state for note in memory.get_all(namespace=ANN)] == ["done", "done"]
-        assert middleware.close(timeout=10)
 
 
 async def test_in_the_background_works_asynchronously_too(memory: AgenticMemory) -> None:
-    middleware = AMemMiddleware(memory, namespace=user, write="background")
+    middleware = AMemMiddleware(memory, namespace=user)
     agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
     await agent.ainvoke(ask("I moved to Oslo."), context=User("ann"))
-    assert middleware.flush(timeout=10)
+    assert memory.flush(timeout=10)
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-def test_what_an_earlier_process_left_pending_is_taken_up_at_start(memory: AgenticMemory) -> None:
-    memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
-    memory.add("I moved to Rome.", namespace=BOB, evolve=False)
-    middleware = AMemMiddleware(memory, namespace=user, write="background")
-    assert middleware.flush(timeout=10)
-    assert memory.stats()["states"] == {"done": 2}
-
-
-def test_closed_it_takes_nothing_more_and_the_notes_wait(memory: AgenticMemory) -> None:
-    middleware = AMemMiddleware(memory, namespace=user, write="background")
-    middleware.close(timeout=10)
-    agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
-    agent.invoke(ask("I moved to Oslo."), context=User("ann"))
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
-
-
-@pytest.mark.parametrize("order", [["memory"], ["middleware", "memory"], ["memory", "middleware"]])
-def test_closing_in_any_order_while_a_step_is_under_way_is_quiet(
-    slow: tuple[ScriptedModel, threading.Event],
-    caplog: pytest.LogCaptureFixture,
-    order: list[str],
-) -> None:
-    model, gate = slow
-    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
-    middleware = AMemMiddleware(memory, namespace=user, write="background")
-    agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
-    agent.invoke(ask("I moved to Oslo."), context=User("ann"))
-    for closed in order:
-        {"middleware": middleware, "memory": memory}[closed].close()
-    gate.set()
-    assert middleware.close(timeout=10)
-    assert middleware.failures == {}
-    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
-
-
-def test_a_mistake_in_the_background_is_raised_by_flush() -> None:
-    model = ScriptedModel({"construct": ConfigurationError("wrong key")})
-    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
-        middleware = AMemMiddleware(memory, namespace=user, write="background")
-        with pytest.raises(ConfigurationError, match="wrong key"):
-            middleware.flush(timeout=10)
-        assert middleware.flush(timeout=10)
-
-
-def test_a_model_without_a_synchronous_form_is_reported_by_flush() -> None:
-    class Later:
-        name = "later"
-
-        async def generate(self, request: Any) -> Any:
-            await asyncio.sleep(0)
-
-    with AgenticMemory.open(":memory:", model=Later(), embedder=HashEmbedder()) as memory:
-        memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
-        middleware = AMemMiddleware(memory, namespace=user, write="background")
-        with pytest.raises(ConfigurationError, match="aevolve"):
-            middleware.flush(timeout=10)
 
 
 # When the memory does not answer
 
 
-class Broken(AgenticMemory):
-    """A memory whose store can be made to stop answering."""
-
-    down = False
-
-    def _check(self) -> None:
-        if self.down:
-            raise StoreUnavailableError("the store is down")
-
-    def search(self, *args: Any, **kwargs: Any) -> Any:
-        self._check()
-        return super().search(*args, **kwargs)
-
-    async def asearch(self, *args: Any, **kwargs: Any) -> Any:
-        self._check()
-        return await super().asearch(*args, **kwargs)
-
-    def recall(self, *args: Any, **kwargs: Any) -> Any:
-        self._check()
-        return super().recall(*args, **kwargs)
-
-    async def arecall(self, *args: Any, **kwargs: Any) -> Any:
-        self._check()
-        return await super().arecall(*args, **kwargs)
-
-    def add_many(self, *args: Any, **kwargs: Any) -> Any:
-        self._check()
-        return super().add_many(*args, **kwargs)
-
-    async def aadd_many(self, *args: Any, **kwargs: Any) -> Any:
-        self._check()
-        return await super().aadd_many(*args, **kwargs)
-
-
 @pytest.fixture
-def broken() -> Iterator[Broken]:
-    with Broken.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+def broken() -> Iterator[Silent]:
+    with Silent.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
         yield memory
 
 
 async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_later(
-    broken: Broken,
+    broken: Silent,
 ) -> None:
     broken.down = True
     middleware = AMemMiddleware(broken, namespace=user)
@@ -598,14 +505,14 @@ async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_late
     )
     assert ann(agent, "I moved to Oslo.")["messages"][-1].text == "I do not know."
     await agent.ainvoke(ask("It is cold."), thread(), context=User("ann"))
-    assert middleware.failures == {"recall": 2, "remember": 2}
+    assert middleware.failures == {"recall": 2, "remember": 4}
     broken.down = False
     ann(agent, "Where did I move to?")
     stored = [note.content for note in broken.get_all(namespace=ANN) if note.source == "user"]
     assert stored == ["I moved to Oslo.", "It is cold.", "Where did I move to?"]
 
 
-def test_on_error_raise_raises(broken: Broken) -> None:
+def test_on_error_raise_raises(broken: Silent) -> None:
     broken.down = True
     with pytest.raises(StoreUnavailableError):
         ann(build(broken, on_error="raise"), "Hello.")
@@ -634,14 +541,13 @@ class Hopping(ScriptedModel):
         return super().generate(request)
 
 
-@pytest.mark.parametrize("write", ["inline", "background"])
-async def test_models_and_embedders_never_work_on_the_event_loop(write: Any) -> None:
+async def test_models_and_embedders_never_work_on_the_event_loop() -> None:
     model, embedder = Hopping(), Counting()
     memory = AgenticMemory.open(":memory:", model=model, embedder=embedder)
-    middleware = AMemMiddleware(memory, namespace=user, write=write)
+    middleware = AMemMiddleware(memory, namespace=user)
     agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
     await agent.ainvoke(ask("I moved to Oslo."), context=User("ann"))
-    middleware.flush(timeout=10)
+    memory.flush(timeout=10)
     assert model.threads
     assert embedder.threads
     assert threading.get_ident() not in model.threads | embedder.threads
@@ -679,8 +585,7 @@ async def test_a_turn_that_recalls_and_stores_calls_the_embedder_twice_with_thre
 ) -> None:
     embedder = Encoder()
     with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
-        middleware = AMemMiddleware(memory, namespace=user, write="background")
-        middleware.close()  # so that nothing evolves
+        middleware = AMemMiddleware(memory, namespace=user, evolve=False)
         memory.info()  # finds the thresholds of the embedder, once
         model = Talker(answer=lambda messages: f"Noted: {messages[-1].text}")
         agent = create_agent(model, [], middleware=[middleware], context_schema=User)
@@ -713,32 +618,8 @@ def test_after_an_outage_the_next_turn_finishes_what_was_left() -> None:
         ann(agent, "It is cold.")
         down = False
         ann(agent, "I like it.")
+        assert memory.flush(timeout=10)
         assert memory.stats(namespace=ANN)["states"] == {"done": 6}
-
-
-def test_a_wrong_key_is_counted_and_takes_no_answer_away() -> None:
-    model = ScriptedModel({"construct": ConfigurationError("wrong key")})
-    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        middleware = AMemMiddleware(memory, namespace=ANN)
-        agent = create_agent(Talker(answer=oslo), [], middleware=[middleware])
-        assert agent.invoke(ask("Hello."))["messages"][-1].text == "I do not know."
-        assert middleware.failures == {"evolve": 1}
-
-
-def test_closing_the_memory_stops_a_backlog_within_a_second() -> None:
-    quick = scripted()
-
-    def slowly(request: Any) -> Any:
-        time.sleep(0.2)
-        return quick.generate(request)
-
-    memory = AgenticMemory.open(":memory:", model=ScriptedModel(slowly), embedder=HashEmbedder())
-    memory.add_many([f"Fact {i}." for i in range(200)], namespace=ANN, evolve=False)
-    middleware = AMemMiddleware(memory, namespace=ANN, write="background")
-    begun = time.monotonic()
-    memory.close()
-    assert time.monotonic() - begun < 2  # a second, and the step that was under way
-    assert middleware.close(timeout=5)
 
 
 @pytest.mark.parametrize("option", [{"max_tokens": 0}, {"k": True}, {"should_store": "human"}])

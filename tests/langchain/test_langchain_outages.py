@@ -156,20 +156,12 @@ def test_after_an_outage_each_user_has_their_own_turns(flaky: Flaky, door: Any) 
 
 
 @all_doors
-def test_what_a_run_could_not_store_is_left_out_if_that_is_wanted(flaky: Flaky, door: Any) -> None:
-    graph = door(flaky, remember_unanswered=False)
-    say(graph, flaky, "1.", down=True)
-    say(graph, flaky, "2.")
-    assert kept(flaky, ANN) == turns("2.")
-
-
-@all_doors
 def test_what_is_stored_later_has_the_time_at_which_it_was_said(flaky: Flaky, door: Any) -> None:
     graph = door(flaky)
     say(graph, flaky, "1.", down=True)
     say(graph, flaky, "2.")
     times = [note.at for note in flaky.get_all(namespace=ANN)]
-    assert times[0] == times[1] < times[2] == times[3]
+    assert times[0] <= times[1] < times[2] <= times[3]
 
 
 def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky: Flaky) -> None:
@@ -269,4 +261,5 @@ def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(
         flaky.down = text in ("1.", "2.")
         memory.save_context({"input": text}, {"output": f"re: {text}"})
     assert kept(flaky, ANN) == turns("1.", "2.", "3.", "3.")
+    assert flaky.flush(timeout=10)
     assert {note.state for note in flaky.get_all(namespace=ANN)} == {"done"}

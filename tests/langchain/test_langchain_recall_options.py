@@ -43,7 +43,7 @@ Door = Callable[..., str]
 
 def by_middleware(memory: AgenticMemory, question: str, **options: Any) -> str:
     chat = Talker(answer=lambda _: "Yes.")
-    middleware = AMemMiddleware(memory, namespace=ANN, write="off", **options)
+    middleware = AMemMiddleware(memory, namespace=ANN, remember=False, **options)
     create_agent(chat, middleware=[middleware]).invoke({"messages": [HumanMessage(question)]})
     return system_text(chat.seen[0])
 
@@ -226,9 +226,13 @@ def test_further_namespaces_are_read_and_their_notes_marked(
     assert "Rome" not in found
     (line,) = [line for line in found.splitlines() if "office" in line]
     if door is not by_retriever:
-        assert line.startswith("- from team: Eva: ")
+        assert (
+            "] from team: Eva: " in line
+            if door is by_tool
+            else line.startswith("- from team: Eva: ")
+        )
         (own,) = [line for line in found.splitlines() if "I moved to Oslo." in line]
-        assert own.startswith("- Ann: ")
+        assert "] Ann: " in own if door is by_tool else own.startswith("- Ann: ")
 
 
 def test_documents_and_artifacts_say_whose_they_are(shared: AgenticMemory) -> None:
@@ -377,7 +381,7 @@ def agent_of(memory: AgenticMemory, way: str) -> Any:
         builder.add_node("recall", recall_node(memory, namespace=ANN, output_key="messages"))
         builder.add_edge(START, "recall")
         return builder.compile()
-    middleware = [AMemMiddleware(memory, namespace=ANN, write="off")] if way != "tool" else []
+    middleware = [AMemMiddleware(memory, namespace=ANN, remember=False)] if way != "tool" else []
     return create_agent(
         Talker(answer=search), memory_tools(memory, namespace=ANN), middleware=middleware
     )
@@ -403,7 +407,7 @@ async def test_recall_is_a_retriever_run_below_that_of_the_agent(
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_recall_that_fails_is_a_run_that_fails(asynchronous: bool) -> None:
     with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
-        memory.silent = True
+        memory.down = True
         watching, agent = Watching(), agent_of(memory, "middleware")
         asked: Any = {"messages": [HumanMessage("moved?")]}
         config: Any = {"callbacks": [watching]}
@@ -414,7 +418,7 @@ async def test_a_recall_that_fails_is_a_run_that_fails(asynchronous: bool) -> No
 
 def test_a_tool_that_fails_tells_the_model_and_the_trace() -> None:
     with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
-        memory.silent = True
+        memory.down = True
         watching = Watching()
         (search,) = memory_tools(memory, namespace=ANN, kinds=["search"])
         search.handle_tool_error = False

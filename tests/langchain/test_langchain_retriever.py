@@ -158,7 +158,7 @@ def test_as_a_tool_the_documents_are_its_artifact(retriever: AMemRetriever) -> N
 async def test_when_the_store_is_down_nothing_is_found_and_that_is_counted() -> None:
     with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
         memory.add("I moved to Oslo.", namespace=ANN)
-        memory.silent = True
+        memory.down = True
         retriever = AMemRetriever(memory=memory, namespace=ANN)
         assert retriever.invoke("Oslo") == []
         assert await retriever.ainvoke("Oslo") == []

@@ -115,7 +115,7 @@ def test_a_search_shows_notes_as_data_with_their_ids(seeded: AgenticMemory) -> N
     assert message.text.startswith("<memories>")
     assert message.text.endswith("</memories>")
     found = {item["note_id"]: item for item in message.artifact}
-    assert all(f"(id {note_id})" in message.text for note_id in found)
+    assert all(f"- [{note_id}] " in message.text for note_id in found)
     assert found[message.artifact[0]["note_id"]]["score"] > 0
 
 
@@ -128,9 +128,11 @@ def test_what_is_remembered_can_be_corrected_and_forgotten(
 ) -> None:
     kit = tools(memory)
     call(kit["remember"], content="Ann moved to Oslo.")
+    assert memory.flush(timeout=10)
     (note,) = memory.get_all(namespace=ANN)
     assert (note.source, note.state) == ("assistant", "done")
     call(kit["correct_memory"], note_id=note.id, content="Ann moved to Rome.")
+    assert memory.flush(timeout=10)
     (note,) = memory.get_all(namespace=ANN)
     assert (note.content, note.state) == ("Ann moved to Rome.", "done")
     call(kit["forget_memory"], note_id=note.id)
@@ -241,7 +243,7 @@ def test_the_model_sees_no_runtime_among_the_arguments(memory: AgenticMemory) ->
             tool.name: set(tool.tool_call_schema.model_json_schema()["properties"]) for tool in made
         }
         assert shown == {
-            "search_memory": {"query"},
+            "search_memory": {"query", "limit"},
             "remember": {"content", "supersedes"},
             "correct_memory": {"note_id", "content"},
             "forget_memory": {"note_id", "thorough"},
@@ -265,7 +267,7 @@ def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemo
 
 def test_when_the_memory_does_not_answer_the_model_is_told() -> None:
     with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
-        memory.silent = True
+        memory.down = True
         message = call(tools(memory)["search_memory"], query="Oslo")
         assert (message.status, "does not answer" in message.text) == ("error", True)
         with pytest.raises(StoreUnavailableError):

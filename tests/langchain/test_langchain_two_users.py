@@ -88,23 +88,19 @@ def by_classic_memory(memory: AgenticMemory) -> Say:
     return say
 
 
-def by_middleware(memory: AgenticMemory, write: Any = "inline") -> Say:
+def by_middleware(memory: AgenticMemory) -> Say:
     model = Talker(answer=lambda _: "I see.", seen=[])
-    middleware = AMemMiddleware(memory, namespace=user, write=write)
+    middleware = AMemMiddleware(memory, namespace=user)
     options: dict[str, Any] = {"context_schema": User, "checkpointer": InMemorySaver()}
     agent = create_agent(model, [], middleware=[middleware], **options)
 
     async def say(who: str, text: str, thread: str) -> str:
         await agent.ainvoke(ask(text), within(thread), context=User(who))
-        assert middleware.flush(10)
+        assert memory.flush(10)
         mine = [seen for seen in model.seen if seen[-1].text == text]
         return system_text(mine[-1])
 
     return say
-
-
-def by_middleware_in_the_background(memory: AgenticMemory) -> Say:
-    return by_middleware(memory, "background")
 
 
 def by_tools(memory: AgenticMemory) -> Say:
@@ -186,7 +182,6 @@ DOORS = [
     by_configured_retriever,
     by_classic_memory,
     by_middleware,
-    by_middleware_in_the_background,
     by_tools,
     by_nodes,
     by_evolution_graph,

@@ -27,6 +27,7 @@ from amem_integrations import (
     NamespaceError,
     Note,
     ScoredNote,
+    StoreClosedError,
     StoreUnavailableError,
     Via,
     adapting,
@@ -37,9 +38,14 @@ from amem_integrations.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[2]
 LOG = logging.getLogger("adapting-test")
-OUTAGES = [StoreUnavailableError("down"), ModelUnavailableError("away"), TimeoutError("slow")]
+OUTAGES = [
+    StoreUnavailableError("down"),
+    ModelUnavailableError("away"),
+    TimeoutError("slow"),
+    ConfigurationError("a refused key"),
+]
 MISTAKES = [
-    ConfigurationError("a wrong setting"),
+    StoreClosedError("closed"),
     NamespaceError("nobody"),
     EmbedderMismatchError("another embedder"),
     MissingExtraError("package", "extra"),
@@ -95,6 +101,15 @@ def test_a_mistake_is_raised_whatever_was_asked_for(error, on_error):
     with pytest.raises(type(error)), failures.tolerated("recall"):
         raise error
     assert failures.snapshot() == {}
+
+
+def test_what_a_callback_raises_is_skipped_and_counted():
+    failures = Failures(LOG)
+    with failures.tolerated("where", callback=True) as reasons:
+        raise KeyError("user")
+    assert (failures.snapshot(), reasons) == ({"where": 1}, ["where: 'user'"])
+    with pytest.raises(KeyError), Failures(LOG, "raise").tolerated("where", callback=True):
+        raise KeyError("user")
 
 
 def test_what_goes_well_is_not_counted():

@@ -41,7 +41,15 @@ from amem_integrations.adapting import (
 )
 
 from .nodes import as_json
-from .runs import Failures, Namespace, NamespaceOf, checked_source, namespace_of, report, run_of
+from .run import (
+    Failures,
+    Namespace,
+    NamespaceOf,
+    checked_source,
+    current_run,
+    namespace_of,
+    report,
+)
 
 try:
     from langgraph.graph import END, START, StateGraph
@@ -240,7 +248,7 @@ class Steps:
 
     def _begun_for(self, state: State, config: RunnableConfig) -> Namespace:
         if self.namespace is not None:
-            return namespace_of(self.namespace, run_of(state, config))
+            return namespace_of(self.namespace, current_run(state, config))
         if state.get("namespace"):
             return check_namespace(state["namespace"])
         raise NamespaceError(

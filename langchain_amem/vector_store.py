@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
+from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError
 from amem_integrations.adapting import (
     RECORD,
     Call,
@@ -26,9 +26,9 @@ class AMemVectorStore(VectorStore):
     """The documents in one namespace of a memory, as a vector store.
 
     A document is one note, however long, found by `AMemRetriever` beside what an agent remembers; this store itself
-    returns documents only, each with all of its text. `add_documents` with ids replaces the documents of
-    these ids; without ids it replaces what their sources (`metadata["source"]`) held before. It feeds from
-    `langchain_core.indexing.index` with every mode of `cleanup`.
+    returns documents only, as they were added. A document with an id replaces the one of that id; nothing else is ever
+    removed by adding. To replace what a source held before, use `langchain_core.indexing.index` with `cleanup`, or
+    `add(…, replace=True)`.
     https://reference.langchain.com/python/langchain_core/vectorstores/
 
     Example:
@@ -76,7 +76,7 @@ class AMemVectorStore(VectorStore):
         documents: Iterable[Document],
         *,
         ids: Sequence[str | None] | None = None,
-        replace: bool = True,
+        replace: bool = False,
         progress: Any = False,  # noqa: ANN401 - True, or a function
     ) -> DocumentReport:
         """Add documents, which may be yielded by a loader, and return what that did; see `Documents.add`.
@@ -87,13 +87,12 @@ class AMemVectorStore(VectorStore):
         wanted = documents if ids is None else [*documents]
         if ids is not None and isinstance(wanted, list) and len(ids) != len(wanted):
             raise InvalidInputError(f"there are {len(ids)} ids for {len(wanted)} documents")
-        given = _inputs(wanted, ids, self._source)
+        given = self._inputs(wanted, ids)
+        options = {"replace": replace, "evolve": self._evolve, "progress": progress}
         return await call(
             self._documents.add,
-            [*given] if isinstance(wanted, Sized) else given,
-            replace=replace,
-            evolve=self._evolve,
-            progress=progress,
+            [*given] if isinstance(wanted, Sequence) else given,
+            **options,
         )
 
     add, aadd = both(_add)
@@ -103,22 +102,17 @@ class AMemVectorStore(VectorStore):
         call: Call,
         /,
         documents: Iterable[Document],
-        **options: Any,  # noqa: ANN401
+        *,
+        ids: Sequence[str | None] | None = None,
+        batch_size: int | None = None,  # noqa: ARG002 - of `index`
     ) -> list[str]:
-        """Add documents as `add` does, and return their ids."""
-        options.pop("batch_size", None)  # of `index`
-        return (await call(self.add, documents, **options)).ids
+        """Add documents, and return their ids."""
+        return (await call(self.add, documents, ids=ids)).ids
 
     add_documents, aadd_documents = both(_add_documents)
 
     async def _delete(
-        self,
-        call: Call,
-        /,
-        ids: list[str] | None = None,
-        *,
-        sources: Iterable[str] = (),
-        **_: object,
+        self, call: Call, /, ids: list[str] | None = None, *, sources: Iterable[str] = ()
     ) -> bool:
         """Remove documents for good, by id, or all of a source; return True.
 
@@ -147,23 +141,24 @@ class AMemVectorStore(VectorStore):
         *,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangChain's name
         min_similarity: float | None = None,
-        **_: object,
     ) -> list[tuple[Document, float]]:
         """Return the documents found, best first, each with the cosine of the query and its text.
 
         `filter` is a condition on metadata, `{"source": "trees.txt"}` or with the operators of
         `AgenticMemory.search`.
         """
-        where = {f"metadata.{name}": test for name, test in (filter or {}).items()}
+        if not query.strip():
+            return []
+        are_documents = {f"metadata.{RECORD}.id": {"$exists": True}}
         hits = await call(
             self.memory.search,
             query,
             namespace=self.namespace,
             k=k,
-            where={**where, f"metadata.{RECORD}.id": {"$ne": None}},
+            where={"$and": [_on_metadata(filter), are_documents]} if filter else are_documents,
             min_similarity=min_similarity,
         )
-        return [(_document(described(hit.note)), _score(hit)) for hit in hits]
+        return [(_document(described(hit.note)), float(hit.similarity or 0)) for hit in hits]
 
     similarity_search_with_score, asimilarity_search_with_score = both(
         _similarity_search_with_score
@@ -175,15 +170,18 @@ class AMemVectorStore(VectorStore):
         /,
         query: str,
         k: int = 4,
-        **options: Any,  # noqa: ANN401
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangChain's name
+        min_similarity: float | None = None,
     ) -> list[Document]:
         """Return the documents found, best first; see `similarity_search_with_score`."""
+        options = {"filter": filter, "min_similarity": min_similarity}
         found = await call(self.similarity_search_with_score, query, k, **options)
         return [document for document, _ in found]
 
     similarity_search, asimilarity_search = both(_similarity_search)
 
-    def _select_relevance_score_fn(self) -> Any:  # noqa: ANN401 - a function
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda similarity: min(1.0, max(0.0, similarity))
 
     @classmethod
@@ -209,23 +207,28 @@ class AMemVectorStore(VectorStore):
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
-
-def _inputs(
-    documents: Iterable[Document], ids: Sequence[str | None] | None, source: str
-) -> Iterable[DocumentInput]:
-    for number, one in enumerate(documents):
-        origin = one.metadata.get(source)
-        yield DocumentInput(
-            text=one.page_content,
-            id=(ids[number] if ids is not None else None) or one.id,
-            source=None if origin is None else str(origin),
-            metadata=one.metadata,
-        )
+    def _inputs(
+        self, documents: Iterable[Document], ids: Sequence[str | None] | None
+    ) -> Iterable[DocumentInput]:
+        for number, one in enumerate(documents):
+            origin = one.metadata.get(self._source)
+            yield DocumentInput(
+                text=one.page_content,
+                id=(ids[number] if ids is not None else None) or one.id,
+                source=None if origin is None else str(origin),
+                metadata=one.metadata,
+            )
 
 
 def _document(given: DocumentInput) -> Document:
     return Document(id=given.id, page_content=given.text, metadata=dict(given.metadata))
 
 
-def _score(hit: ScoredNote) -> float:
-    return 0.0 if hit.similarity is None else float(hit.similarity)
+def _on_metadata(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return conditions on the metadata of documents as conditions on notes."""
+    return {
+        name if name.startswith("$") else f"metadata.{name}": (
+            [_on_metadata(one) for one in test] if name in ("$or", "$and") else test
+        )
+        for name, test in conditions.items()
+    }

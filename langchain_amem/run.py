@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from amem_integrations import ConfigurationError, NamespaceError, adapting
@@ -31,9 +31,9 @@ def _no_config() -> RunnableConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a callable `namespace` is given: `context`, `state` and `config` of the run.
+    """What a callable `namespace`, `where` or `metadata` is given: `context`, `state` and `config` of the run.
 
-    LangChain's `ToolRuntime` has the same three, so one callable serves the middleware, the nodes and
+    LangChain's `ToolRuntime` has the same three, so one function serves the middleware, the nodes and
     the tools: `lambda run: (run.context.user_id,)`.
     """
 
@@ -47,27 +47,29 @@ class Run:
         thread = self.config.get("configurable", {}).get("thread_id")
         return None if thread is None else str(thread)
 
+    @property
+    def caller(self) -> str:
+        """A digest of the `context` and the configuration of the run, which tells one caller from another."""
+        given = {
+            name: value
+            for name, value in self.config.get("configurable", {}).items()
+            if not name.startswith(("__", "checkpoint", "thread_id"))
+        }
+        return sha256(repr((self.context, sorted(given.items(), key=str))).encode()).hexdigest()[
+            :16
+        ]
 
-def run_of(state: Any, config: RunnableConfig) -> Run:  # noqa: ANN401 - the user's own type
-    """Return the run that a node is called in; `context` is None outside a graph."""
+
+def current_run(state: Any, config: RunnableConfig | None = None) -> Run:  # noqa: ANN401 - the user's own type
+    """Return the run that a hook or a node is called in; outside a graph there is no `context`."""
+    from langgraph.config import get_config  # noqa: PLC0415 - an extra
     from langgraph.runtime import get_runtime  # noqa: PLC0415 - an extra
 
     try:
-        runtime = get_runtime()
+        context = getattr(get_runtime(), "context", None)
+        return Run(context=context, state=state, config=config or get_config())
     except (RuntimeError, KeyError):
-        return Run(state=state, config=config)
-    return Run(context=getattr(runtime, "context", None), state=state, config=config)
-
-
-def run_now(state: Any, context: Any) -> Run:  # noqa: ANN401 - the user's own types
-    """Return the run that a hook is called in, which gets its context but not its config."""
-    from langgraph.config import get_config  # noqa: PLC0415 - an extra
-
-    try:
-        config = get_config()
-    except RuntimeError:
-        config = {}
-    return Run(context=context, state=state, config=config)
+        return Run(state=state, config=config or {})
 
 
 def report(step: str, **what: Any) -> None:  # noqa: ANN401 - JSON values
@@ -86,8 +88,8 @@ def checked_source(namespace: NamespaceOf) -> NamespaceOf:
     return namespace if callable(namespace) else check_namespace(namespace)
 
 
-def namespace_of(namespace: NamespaceOf, run: Any) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
-    """Return the namespace of this run.
+def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
+    """Return the namespace of this run; an empty one only if it is optional.
 
     Raises:
         NamespaceError: The run does not say whose memory it is; there is no shared default.
@@ -96,12 +98,12 @@ def namespace_of(namespace: NamespaceOf, run: Any) -> Namespace:  # noqa: ANN401
         return namespace
     try:
         found = namespace(run)
+        return () if optional and not found else check_namespace(found)
     except (AttributeError, KeyError, TypeError) as error:
         raise NamespaceError(
             f"this run does not say whose memory it is ({error!r}); pass what `namespace` reads, "
             "such as invoke(…, context=…), also when a run is resumed"
         ) from error
-    return check_namespace(found)
 
 
 def checked_also(also: Mapping[str, NamespaceOf] | None) -> dict[str, NamespaceOf]:
@@ -120,37 +122,19 @@ def checked_also(also: Mapping[str, NamespaceOf] | None) -> dict[str, NamespaceO
 
 
 def others_of(also: Mapping[str, NamespaceOf], run: Any) -> dict[str, Namespace]:  # noqa: ANN401 - as above
-    """Return the namespaces that this run reads besides its own, by name.
+    """Return the namespaces that this run reads besides its own, by name; a function may return an empty one for none.
 
     Raises:
         NamespaceError: The run does not say one of them.
     """
-    return {name: namespace_of(source, run) for name, source in also.items()}
-
-
-def source_name(namespace: NamespaceOf) -> str:
-    """Return by what name the nodes of one memory know each other in the state of a graph.
-
-    Of functions, many are called `<lambda>`: those are of one memory that read the same.
-    """
-    if not callable(namespace):
-        return "/".join(namespace)
-    if isinstance(namespace, partial):
-        given = (*namespace.args, *namespace.keywords.values())
-        return " ".join([source_name(namespace.func), *map(str, given)])
-    name = str(getattr(namespace, "__name__", type(namespace).__name__))
-    if (code := getattr(namespace, "__code__", None)) is None:
-        return name
-    held = [cell.cell_contents for cell in getattr(namespace, "__closure__", None) or ()]
-    texts = [value for value in (*code.co_consts, *held) if isinstance(value, str)]
-    texts = [text for text in texts if text != namespace.__doc__]
-    return " ".join([name, *code.co_names, *texts])
+    named = {name: namespace_of(source, run, optional=True) for name, source in also.items()}
+    return {name: space for name, space in named.items() if space}
 
 
 def failures() -> dict[str, int]:
     """Return how often the memory did not work in this process, by what an adapter was doing.
 
-    Keys: `recall`, `remember`, `evolve`, and so on; also messages that could not be stored as they are.
+    Keys: `recall`, `remember`, `evolve`, and so on; also callbacks of yours that raised, such as `should_store`.
     """
     with _lock:
         return dict(_total)

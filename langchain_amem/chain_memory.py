@@ -1,0 +1,185 @@
+"""`AMemMemory`: the memory of LangChain's classic chains (`langchain-classic`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from langchain_core.messages import BaseMessage, HumanMessage
+from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, model_validator
+
+from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError
+from amem_integrations.adapting import RECALLED, Call, OnError, Recalled, both
+from amem_integrations.conversation import Message
+
+from .messages import to_message
+from .retriever import OPTIONS, checked_options, to_document, traced
+from .run import Failures
+
+try:
+    from langchain_classic.base_memory import BaseMemory
+except ImportError as error:
+    raise MissingExtraError("langchain-classic", "classic") from error
+
+Values = Mapping[str, Any]
+
+
+class AMemMemory(BaseMemory):
+    """Long-term memory for any classic chain.
+
+    Before a chain runs, notes about its input are put into the variable `memory_key`: as text, with
+    `return_messages` as one message, with `return_docs` as documents. When it has run, input and output are
+    stored; what was recalled is never stored again.
+    https://reference.langchain.com/python/langchain_classic/base_memory/
+
+    Attributes:
+        memory: The memory to use.
+        namespace: Whose memory. A chain has no run-time context: make one of these for each user.
+        thread: The conversation, if there are several.
+        memory_key: The variable that the notes are put into.
+        input_key: What a person says; needed if a chain has several inputs, as under `CombinedMemory`.
+        output_key: What the chain answers; needed if it has several outputs and none is `output`.
+        exclude_input_keys: Inputs that are neither.
+        return_messages: Give a list of messages instead of text, as `MessagesPlaceholder` and
+            `ConversationalRetrievalChain` want it.
+        return_docs: Give a list of documents instead.
+        also: Further namespaces to read, each by the name that marks its notes in the prompt.
+        k: How many notes to consider, of which as many are shown as fit.
+        where: Conditions on fields; see `AgenticMemory.search`.
+        min_similarity: Least cosine of question and note.
+        links: Whether links are followed.
+        as_of: What was true then.
+        max_tokens: Most tokens of notes, about.
+        remember: False reads only.
+        evolve: Whether the memory evolves in the background what was said.
+        on_error: `"log"` lets the chain run without memory when that does not answer; `"raise"` raises.
+    """
+
+    # The framework's base class allows more.
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    memory: AgenticMemory = Field(exclude=True, repr=False)
+    namespace: tuple[str, ...]
+    thread: str | None = None
+    memory_key: str = "history"
+    input_key: str | None = None
+    output_key: str | None = None
+    exclude_input_keys: frozenset[str] = frozenset()
+    return_messages: StrictBool = False
+    return_docs: StrictBool = False
+    also: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    k: int = RECALLED
+    where: dict[str, Any] | None = None
+    min_similarity: float | None = None
+    links: bool = True
+    as_of: datetime | None = None
+    max_tokens: int = 1000
+    remember: StrictBool = True
+    evolve: StrictBool = True
+    on_error: OnError = "log"
+    _failures: Failures = PrivateAttr()
+    _checked = model_validator(mode="before")(checked_options)
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
+        """Start counting failures."""
+        super().model_post_init(context)
+        self._failures = Failures(self.on_error)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often the memory did not work so far, by what it was doing."""
+        return self._failures.snapshot()
+
+    @property
+    def memory_variables(self) -> list[str]:
+        """The variable that a prompt may use."""
+        return [self.memory_key]
+
+    async def _load_memory_variables(self, call: Call, inputs: Values) -> dict[str, Any]:
+        """Return the notes about the input; a chain with several inputs and no `input_key` asks with all of them."""
+        given = self._given(inputs) if self.input_key is None else {"": inputs.get(self.input_key)}
+        texts = [_message(value, "user").text.strip() for value in given.values()]
+        asked, found = "\n".join(text for text in texts if text), Recalled()
+        if asked and not self._failures.resting("recall"):
+            with self._failures.tolerated("recall"):
+                search = call(
+                    self.memory.recall_turn,
+                    [Message(role="user", text=asked)],
+                    namespace=self.namespace,
+                    also=self.also,
+                    max_tokens=self.max_tokens,
+                    **{name: getattr(self, name) for name in OPTIONS},
+                )
+                found = await traced(call, self.memory, asked, search)
+            self._failures.failed("recall", found.error)
+        if self.return_docs:
+            return {self.memory_key: list(map(to_document, found.hits))}
+        messages = [HumanMessage(found.text)] if found.text else []
+        return {self.memory_key: messages if self.return_messages else found.text}
+
+    load_memory_variables, aload_memory_variables = both(_load_memory_variables)
+
+    async def _save_context(self, call: Call, inputs: Values, outputs: Mapping[str, str]) -> None:
+        """Store the input and the output of the chain as two messages.
+
+        Raises:
+            ConfigurationError: It is not clear which input or output that is.
+        """
+        asked = _only(self._given(inputs), self.input_key, "input_key")
+        key = self.output_key or ("output" if "output" in outputs else None)
+        answered, done = _only(outputs, key, "output_key"), None
+        if not self.remember:
+            return
+        with self._failures.tolerated("remember"):
+            done = await call(
+                self.memory.remember_turn,
+                [_message(asked, "user"), _message(answered, "assistant")],
+                namespace=self.namespace,
+                thread=self.thread,
+                new=True,
+            )
+            if self.evolve:
+                self.memory.evolve_later(self.namespace)
+        self._failures.failed("remember", done and done.error)
+
+    save_context, asave_context = both(_save_context)
+
+    def clear(self) -> None:
+        """Delete every note of this namespace, and nothing else. It cannot be undone."""
+        self.memory.clear(namespace=self.namespace)
+
+    async def aclear(self) -> None:
+        """Delete every note of this namespace, in a worker thread."""
+        await asyncio.to_thread(self.clear)
+
+    def _given(self, inputs: Values) -> dict[str, Any]:
+        """Return the inputs without what this memory put there itself."""
+        ours = {self.memory_key, "stop", *self.exclude_input_keys}
+        return {key: value for key, value in inputs.items() if key not in ours}
+
+
+def _message(value: object, role: str) -> Message:
+    """Return a value of a chain as a message: text, a message, the last of several; else an empty one."""
+    if isinstance(value, list) and value:
+        value = value[-1]
+    if isinstance(value, BaseMessage):
+        return replace(to_message(value), role=role)
+    return Message(role=role, text=value if isinstance(value, str) else "")
+
+
+def _only(values: Values, key: str | None, option: str) -> Any:  # noqa: ANN401 - any input
+    """Return the value of `key`, or the only one there is.
+
+    Raises:
+        ConfigurationError: There is no such key, or several values and no key.
+    """
+    if key is None and len(values) == 1:
+        return next(iter(values.values()))
+    if key is None or key not in values:
+        raise ConfigurationError(
+            f"{option}={key!r}: the chain has {sorted(values)}; set {option} to the one to remember"
+        )
+    return values[key]

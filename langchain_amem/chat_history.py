@@ -1,0 +1,87 @@
+"""`AMemChatMessageHistory`: the messages of one conversation, kept in the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage
+
+from amem_integrations import AgenticMemory, Note
+from amem_integrations.adapting import check_flags, check_namespace
+
+from .messages import to_message
+
+PAGE = 256  # notes read at once
+TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+
+
+class AMemChatMessageHistory(BaseChatMessageHistory):
+    """The messages of one thread, in order, in the words in which they were said.
+
+    What is added is found by every search of the namespace, too. Messages without text are not kept.
+    https://reference.langchain.com/python/langchain_core/chat_history/
+
+    Example:
+        >>> from amem_integrations import AgenticMemory
+        >>> from amem_integrations.testing import HashEmbedder
+        >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+        >>> history = AMemChatMessageHistory(memory, ("ann",), "monday", evolve=False)
+        >>> history.add_messages([HumanMessage("I moved to Oslo."), AIMessage("How nice.")])
+        >>> [message.text for message in history.messages]
+        ['I moved to Oslo.', 'How nice.']
+    """
+
+    def __init__(
+        self, memory: AgenticMemory, namespace: Sequence[str], thread: str, *, evolve: bool = True
+    ) -> None:
+        """Take a memory, whose it is, and which conversation; `evolve` evolves in the background what is added.
+
+        Raises:
+            ConfigurationError: `evolve` is neither True nor False.
+            NamespaceError: The namespace is not a non-empty tuple of strings.
+        """
+        check_flags(evolve=evolve)
+        self.memory, self.namespace, self.thread = memory, check_namespace(namespace), thread
+        self._evolve = evolve
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+        """The messages, oldest first."""
+        return [_message(note) for note in self._notes()]
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages that have just been said."""
+        said = list(map(to_message, messages))
+        self.memory.remember_turn(
+            said,
+            namespace=self.namespace,
+            thread=self.thread,
+            roles=tuple({one.party for one in said}),
+            new=True,
+        )
+        if self._evolve:
+            self.memory.evolve_later(self.namespace)
+
+    def clear(self) -> None:
+        """Delete the notes of this thread for good, and no others."""
+        for note in self._notes():
+            self.memory.delete(note.id, namespace=self.namespace)
+
+    def _notes(self) -> list[Note]:
+        notes: list[Note] = []
+        while True:
+            after = notes[-1].seq if notes else -1
+            where = {"thread": self.thread, "seq": {"$gt": after}}
+            page = self.memory.get_all(namespace=self.namespace, where=where, limit=PAGE)
+            notes += page
+            if len(page) < PAGE:
+                return notes
+
+
+def _message(note: Note) -> BaseMessage:
+    name = note.speaker if note.speaker != note.source else None
+    if name == "system" or note.source not in TYPES:
+        return TYPES.get(name or "", partial(ChatMessage, role=note.speaker))(note.content)  # type: ignore[operator]
+    return TYPES[note.source](note.content, name=name)
