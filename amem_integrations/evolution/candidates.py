@@ -26,9 +26,9 @@ from ..stored_note import Vector
 from .construct import Batch
 from .show import Offer
 
-# Least fused score of a candidate, as a share of the best. On LoCoMo .87 and .80 of the annotated links of two
-# conversations lead to candidates (.84 and .78 at .6), and recall is as with all; at .7 it is .015 lower.
-NEAR = 0.5
+# Least fused score of a candidate, as a share of the best. On LoCoMo .86 and .80 of the annotated links of two
+# conversations lead to candidates (.87 and .81 at .5, .85 and .78 at .6), and recall is as with all; at .7 it is .015 lower.
+NEAR = 0.55
 SPARE = 2  # times as many notes as candidates come with a search: the fusion of a server is a little simpler
 CONVERSED = Condition("origin", "$eq", "conversation")
 SAID = (Condition("kind", "$in", ("statement", "question")), CONVERSED)

@@ -11,6 +11,7 @@ from itertools import groupby, permutations
 from typing import Any
 
 from .. import texts
+from ..kinds import telling_words
 from ..notes import Link, Namespace, Note
 from ..plans import ANSWERS, FOLLOWS, MAX_RELATION_CHARS, Candidate
 
@@ -23,6 +24,7 @@ REMARKS_TOKENS = (
 )
 MAX_LINKS_SHOWN = 8
 SURE = (FOLLOWS, ANSWERS)
+MORE = 0.25  # share of the telling words of a context that the note has not, from which on both are shown
 REPLY_TOKENS = 120  # for a note
 
 NONE = "(none)"
@@ -112,10 +114,12 @@ def remarks(note: Note) -> list[str]:
     return kept[::-1]
 
 
-def meaning(note: Note) -> list[str]:
-    """Return the line that says what a new note means by itself; none for one of which nothing is said."""
+def meaning(note: Note, names: str) -> list[str]:
+    """Return the line that says what a new note means by itself; none if its own words, and names, say nearly all of that."""
     text = note.own_entry.text if note.own_entry else ""
-    return [f"  = {clipped(text, CONTENT_CHARS)}"] if text else []
+    told = telling_words(text)
+    more = told - telling_words(f"{names} {note.content}")
+    return [f"  = {clipped(text, CONTENT_CHARS)}"] if told and len(more) >= MORE * len(told) else []
 
 
 def replies(note: Note, before: Note) -> bool:
@@ -270,14 +274,14 @@ class Offer:
 
     def text(self, notes: Sequence[Note]) -> str:
         """Return new notes as text, each with the ids it may refer to and the earlier notes not listed before."""
-        listed = {note.id for note in notes}
+        listed, names = {note.id for note in notes}, speakers(notes)
         rows = apart(notes)
         for day, group in groupby(notes, key=day_of):
             rows.append(f"({day})")
             for note in group:
                 rows += [
                     turn(note, self.alias[note.id]),
-                    *meaning(note),
+                    *meaning(note, names),
                     f"  ids: {self._ids(note)}",
                 ]
                 for other in self.near(note):

@@ -68,9 +68,9 @@ def test_the_ids_that_a_note_may_refer_to_stand_under_it_with_a_star_at_what_it_
     bob = NoteInput(content="kayak trip 2", speaker="Bob", thread="t", at=MAY)
     memory.add_many([said("kayak trip 0"), said("kayak trip 1"), bob], namespace=ANN)
     (request,) = memory.model.asked("evolve")
-    assert "[n1] Ann: kayak trip 0\n  = About kayak trip 0\n  ids: (none)" in request.prompt
-    assert "[n2] Ann: kayak trip 1\n  = About kayak trip 1\n  ids: n1\n" in request.prompt
-    assert "[n3] Bob: kayak trip 2\n  = About kayak trip 2\n  ids: n2*, n1" in request.prompt
+    assert "[n1] Ann: kayak trip 0\n  ids: (none)" in request.prompt
+    assert "[n2] Ann: kayak trip 1\n  ids: n1\n" in request.prompt
+    assert "[n3] Bob: kayak trip 2\n  ids: n2*, n1" in request.prompt
 
 
 def test_after_filler_no_star_points_to_a_turn_of_the_same_speaker(opened):
@@ -81,13 +81,22 @@ def test_after_filler_no_star_points_to_a_turn_of_the_same_speaker(opened):
     assert "ids: n1\n" in request.prompt
 
 
-def test_a_note_of_which_nothing_is_said_is_shown_in_its_own_words_alone(opened):
-    def bare(request):
-        return {"notes": [{"id": note["alias"]} for note in request.inputs["notes"]]}
+def test_what_a_note_means_by_itself_stands_under_it_where_its_words_leave_that_open(opened):
+    contexts = {
+        "It was great!": "Ann enjoyed the kayak trip of 7 May 2023.",
+        "The kayak trip was wet": "Ann says that the kayak trip was wet.",
+        "Quite": "",
+    }
 
-    memory = opened(models.model(models.nothing, bare))
-    memory.add_many([said("kayak trip"), said("kayak again")], namespace=ANN)
-    assert "  = " not in memory.model.asked("evolve")[0].prompt
+    def construct(request):
+        notes = request.inputs["notes"]
+        return {"notes": [{"id": n["alias"], "c": contexts[n["content"]]} for n in notes]}
+
+    memory = opened(models.model(models.nothing, construct))
+    memory.add_many([said(content) for content in contexts], namespace=ANN)
+    (request,) = memory.model.asked("evolve")
+    assert "It was great!\n  = Ann enjoyed the kayak trip of 7 May 2023.\n" in request.prompt
+    assert request.prompt.count("  = ") == 1
 
 
 def test_the_links_between_candidates_have_a_twentieth_of_the_tokens_at_most(opened):
