@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import amem_integrations
-from amem_integrations import adapting, conversation, lazy, ports
+from amem_integrations import adapting, conversation, ports
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "amem_integrations"
@@ -34,7 +34,7 @@ def test_no_two_files_of_the_core_have_one_name():
 
 
 def test_an_adapter_uses_only_the_public_names_of_the_core():
-    modules = (amem_integrations, adapting, conversation, lazy)
+    modules = (amem_integrations, adapting, conversation)
     public = {module.__name__: set(module.__all__) for module in modules}
     public["amem_integrations"] |= {"adapting", "conversation"}
     public["amem_integrations.ports"] = {name for name in vars(ports) if not name.startswith("_")}

@@ -1,0 +1,17 @@
+from .chain_memory import AMemMemory as AMemMemory
+from .chat_history import AMemChatMessageHistory as AMemChatMessageHistory
+from .evolution_graph import build_evolution_graph as build_evolution_graph
+from .middleware import AMemMiddleware as AMemMiddleware
+from .models import LangChainChatModel as LangChainChatModel
+from .models import LangChainEmbedder as LangChainEmbedder
+from .models import open_memory as open_memory
+from .nodes import MemoryState as MemoryState
+from .nodes import evolve_node as evolve_node
+from .nodes import recall_node as recall_node
+from .nodes import remember_node as remember_node
+from .retriever import AMemRetriever as AMemRetriever
+from .run import failures as failures
+from .store import AMemStore as AMemStore
+from .tools import described_call as described_call
+from .tools import memory_tools as memory_tools
+from .vector_store import AMemVectorStore as AMemVectorStore
