@@ -29,28 +29,36 @@ RUN = 4  # words in a row that are a quote, however common each of them is
 Mark = str | tuple[str, ...]  # by which a text is known again: a telling word, or a run of words
 
 # The relations that prompts explain and rules give.
-EXPLAINED = {
+EXPLAINED = set(map(words_of, (
     ANSWERS, FOLLOWS, REPEATS, "continues", "explains", "results_from", "same_event", "same_subject", "possibly_same",
     "same_topic", "related",
-}  # fmt: skip
+)))  # fmt: skip
 
 
 class SourceFinder:
-    """Knows the texts that stood in front of a model, and finds those of which another one was made."""
+    """Knows the texts that stood in front of a model, and finds those of which another one was made.
+
+    The marks of a text are found when they are first asked for: most of what is written has no word that its own notes do
+    not have.
+    """
 
     def __init__(self) -> None:
+        self._notes: dict[Source, Note] = {}
         self._contents: dict[Source, frozenset[Mark]] = {}
-        self._contexts: list[tuple[frozenset[Mark], list[Source]]] = []
+        self._entries: list[tuple[ContextEntry, Source]] = []
+        self._contexts: list[tuple[frozenset[Mark], list[Source]]] = []  # of the entries so far
+        self._speakers: set[str] = set()
         self._names: set[Mark] = set()
 
     def show(self, notes: Iterable[Note], *, contexts: bool = True) -> SourceFinder:
         """Take the contents of notes, and their contexts too unless the model was shown the contents only."""
         for note in notes:
             wording = Source(note.id, note.rev)
-            self._names |= _marks_of(note.speaker or "")
-            self._contents[wording] = self._marks_of_content(note)
-            for entry in note.contexts if contexts else ():
-                self._contexts.append((_marks_in(entry), [wording, *_sources_of(entry)]))
+            self._notes[wording] = note
+            if note.speaker and note.speaker not in self._speakers:
+                self._speakers.add(note.speaker)
+                self._names |= _marks_of(note.speaker)
+            self._entries += [(entry, wording) for entry in note.contexts] if contexts else []
         return self
 
     def sources_of(self, words: Iterable[str], own: Iterable[Note]) -> tuple[Source, ...]:
@@ -61,38 +69,47 @@ class SourceFinder:
         """
         notes = list(own)
         found = {Source(note.id, note.rev) for note in notes}
-        known = COMMON.union(self._names, *map(self._marks_of_content, notes))
-        left = _marks_of(" ".join(words)) - known
+        left = _marks_of(" ".join(words)) - COMMON - self._names
+        for note in notes if left else ():
+            left -= self._marks_of_content(note)
         for entry in chain.from_iterable(note.contexts for note in notes) if left else ():
             if shared := left & _marks_in(entry):
                 found.update(_sources_of(entry))
                 left -= shared
         said = set[Mark]()
-        for wording, marks in self._contents.items() if left else ():
-            if shared := left & marks:
+        for wording, note in self._notes.items() if left else ():
+            if shared := left & self._marks_of_content(note):
                 found.add(wording)
                 said |= shared
         left -= said
-        for marks, sources in self._contexts if left else ():
+        for marks, sources in self._marks_of_contexts() if left else ():
             if not left.isdisjoint(marks):
                 found.update(sources)
         return tuple(sorted(found))
 
     def quotes(self, relation: str) -> bool:
         """Return whether a relation has a telling word of something that was shown; what prompts explain has none."""
-        if relation in EXPLAINED:
+        said = words_of(relation)
+        if said in EXPLAINED or not (words := _telling(said.split()) - COMMON - self._names):
             return False
-        words = _telling(words_of(relation).split()) - COMMON - self._names
-        shown = [*self._contents.values(), *(marks for marks, _ in self._contexts)]
-        return any(not words.isdisjoint(marks) for marks in shown)
+        contents = map(self._marks_of_content, self._notes.values())
+        contexts = (marks for marks, _ in self._marks_of_contexts())
+        return any(not words.isdisjoint(marks) for marks in chain(contents, contexts))
 
     def _marks_of_content(self, note: Note) -> frozenset[Mark]:
         """Return the marks of a content; the day of a note is no secret of another one."""
-        known = self._contents.get(Source(note.id, note.rev))
-        if known is not None:
-            return known
-        when = f"{texts.weekday(note.when)} {texts.day(note.when)}"
-        return _marks_of(note.content) | _marks_of(when)
+        wording = Source(note.id, note.rev)
+        known = self._contents.get(wording)
+        if known is None:
+            when = f"{texts.weekday(note.when)} {texts.day(note.when)}"
+            known = self._contents[wording] = _marks_of(note.content) | _marks_of(when)
+        return known
+
+    def _marks_of_contexts(self) -> list[tuple[frozenset[Mark], list[Source]]]:
+        """Return the marks of all contexts, and what each was made of."""
+        for entry, wording in self._entries[len(self._contexts) :]:
+            self._contexts.append((_marks_in(entry), [wording, *_sources_of(entry)]))
+        return self._contexts
 
 
 def _marks_in(entry: ContextEntry) -> frozenset[Mark]:

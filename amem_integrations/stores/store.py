@@ -44,7 +44,7 @@ from .payloads import (
     owner,
 )
 
-IDS_AT_ONCE = 512  # in one filter; servers may limit the number of conditions
+IDS_AT_ONCE = 500  # in one filter; servers may limit the number of conditions
 NOTES_AT_ONCE = 64  # of which the newest decisions are asked for in one request
 SAME_SEQ = 32  # records that one call may have written at the same instant, and more
 ALL = 1_000_000  # more records than there are about one note
@@ -253,13 +253,7 @@ class PointStore:
             return {}
         points: dict[str, Point] = {}
         for part in _parts(query):
-            which = self._clauses(namespace_key(namespace), part)
-            found: Iterable[Point]
-            if part.about is None or part.newest is None:
-                found = self._records.scroll(self._dialect.every(which))
-            else:
-                found = self._records.newest(self._bounded(which, part.about, part.newest))
-            points |= {point.id: point for point in found}
+            points |= {point.id: point for point in self._found_by(namespace_key(namespace), part)}
         wanted = query.of(decode_record(point) for point in points.values())
         return {record.id: record for record in wanted}
 
@@ -444,8 +438,23 @@ class PointStore:
     def _ours(self, key: str) -> Filter:
         return self._dialect.any_of("namespace", [key])
 
+    def _found_by(self, key: str, query: RecordQuery) -> Iterable[Point]:
+        """Return the wanted records, and maybe some more, whose rev or seq is another.
+
+        Each note's newest decisions take a query for each; where nothing waits for a network, and there are not more than
+        these would be, all are read at once.
+        """
+        every, about, newest = self._dialect.every, query.about, query.newest
+        which = self._clauses(key, query)
+        if about is None or newest is None:
+            return self._records.scroll(every(which))
+        of_all = every([*which, self._naming("about", about)])
+        if not self.remote and self._records.count(of_all) <= newest * len(about):
+            return self._records.scroll(of_all)
+        return self._records.newest(self._bounded(which, about, newest))
+
     def _clauses(self, key: str, query: RecordQuery) -> list[Filter]:
-        """Return conditions that the wanted records meet, and maybe some more, whose rev or seq is another."""
+        """Return conditions that the wanted records meet, but for those about notes of which only the newest are wanted."""
         about = query.about if query.newest is None else None
         named = {
             "about": about,

@@ -204,6 +204,12 @@ MUTANTS: Mapping[str, Mutant] = {
         new='(__import__("dataclasses").replace(read[key], token="*"), reopened(',
         breaks="undo and redo against delete, kill, late copy",
     ),
+    "a decision is closed that somebody else has switched": Mutant(
+        module=f"{JOURNAL}.history",
+        old="key in stands and stands[key] == wrote[key]",
+        new="key in stands",
+        breaks="two items of one decision are undone at once, kill",
+    ),
     "a switch shows what was not looked at": Mutant(
         module=f"{JOURNAL}.writer",
         old="phase=max(decision.phase, VISIBLE)",

@@ -363,6 +363,14 @@ def begin_bounded() -> Collections:
     return collections
 
 
+def with_two_links() -> Collections:
+    """Return a memory in which one decision links `d` to `a` and to `c`."""
+    collections = begin()
+    links = ("link", "a", "da"), ("link", "c", "dc")
+    collections.run("o4", answer("o4", "acd", decide("o4", "d", *links, shown="acd")))
+    return collections
+
+
 def with_sentences() -> Collections:
     """Return a memory in which `c` has a sentence of `a`, and a newer one that was made of the secret."""
     collections = begin_bounded()
@@ -786,6 +794,12 @@ SCENARIOS: dict[str, Scenario] = {
         faults=KILL_AND_COPY,
         always=unseen("del"),
         after=checked(link_redone),
+    ),
+    "two items of one decision are undone at once, kill": lambda: explore(
+        with_two_links(),
+        {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
+        faults=KILL_AND_COPY,
+        after=checked(),
     ),
     "undo of what a delete is removing": lambda: explore(
         begin(),
