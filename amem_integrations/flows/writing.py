@@ -11,13 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Protocol, runtime_checkable
-from uuid import uuid4
 
 from ..embedding import WITHOUT_EMBEDDER, embed_by, vectors_by, with_vectors
 from ..errors import AmemError, ModelUnavailableError
 from ..fetch import note_pages
 from ..filters import WITHOUT_VECTOR
-from ..ids import clock, now
+from ..ids import clock, new_token, now
 from ..journal.erasure import resume, resume_after_power_cut
 from ..journal.projection import project
 from ..journal.writer import Writer
@@ -45,7 +44,7 @@ def writer_of(
     return Writer(
         store=runtime.store,
         namespace=namespace,
-        new_token=lambda: uuid4().hex,
+        new_token=new_token,
         new_seq=clock.tick,
         now=now,
         embed=partial(with_vectors, runtime, despite=despite),
