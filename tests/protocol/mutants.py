@@ -297,8 +297,8 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "of what was shown a tombstone that was collected counts as there": Mutant(
         module=f"{JOURNAL}.commit",
-        old="return decision.phase == WRITTEN",
-        new="return False",
+        old="is_late = any(",
+        new="is_late = False and any(",
         breaks="thorough delete, tombstone collected, late answer",
     ),
     "a form that only inferred is left when its notes are cleared": Mutant(
