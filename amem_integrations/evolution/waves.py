@@ -53,7 +53,7 @@ async def evolve_wave(
     wave: Sequence[Batch],
     *,
     link: bool = True,
-    record_failures: bool = True,
+    upgrade: bool = False,
 ) -> Outcome:
     """Construct what is raw, then link, and write both in one commit a batch, in order.
 
@@ -65,7 +65,8 @@ async def evolve_wave(
         writer: Writes the decisions.
         wave: The batches.
         link: Whether the notes are linked too.
-        record_failures: Whether a note without a usable answer counts as failed, or stays as it is.
+        upgrade: Whether the answers take the place of what rules decided. A note without a usable answer then stays as it
+            is, where it else counts as failed.
     """
     async with open_calls(runtime, writer.namespace, len(wave)) as calls:
         jobs = [_Job(batch=batch, call=call) for batch, call in zip(wave, calls, strict=True)]
@@ -83,9 +84,11 @@ async def evolve_wave(
             await runtime.map(linked, jobs, runtime.config.max_concurrency)
         outcome = Outcome(error=next((job.error for job in jobs if job.error), None))
         for job in jobs:
-            done = await commit(job.call, writer, _decisions(job, failed=record_failures))
+            if upgrade:  # before: whoever is killed between the two leaves notes that are pending
+                await _switch_rules_off(writer, {decision.note for decision in job.made})
+            done = await commit(job.call, writer, _decisions(job, failed=not upgrade))
             beside = EvolutionReport(dropped=sum(one.dropped for one in job.proposal.notes))
-            if not record_failures:
+            if upgrade:
                 beside = replace(beside, failed={**job.said.failed, **job.proposal.failed})
             outcome = replace(
                 outcome,
@@ -123,11 +126,8 @@ async def _construct(job: _Job) -> None:
 async def upgrade_wave(runtime: Runtime, writer: Writer, wave: Sequence[Batch]) -> Outcome:
     """Construct and link anew what was made by rules; a note for which the model has no answer keeps what it has."""
     bared = [replace(batch, notes=[_bared(note) for note in batch.notes]) for batch in wave]
-    made = await evolve_wave(runtime, writer, bared, record_failures=False)
-    if not made.report.constructed:
-        return replace(made, notes={})
-    notes = await switch_rules_off(writer, made.report.constructed)
-    return replace(made, notes={**made.notes, **notes})
+    made = await evolve_wave(runtime, writer, bared, upgrade=True)
+    return made if made.report.constructed else replace(made, notes={})
 
 
 def _bared(note: Note) -> Note:
@@ -153,8 +153,8 @@ async def batch_of(runtime: Runtime, writer: Writer, notes: Sequence[Note]) -> B
     return Batch(notes=notes, before=before)
 
 
-async def switch_rules_off(writer: Writer, ids: Collection[str]) -> dict[str, Note]:
-    """Switch off all that rules decided for these notes, what waited for a person too; return the notes as they are then."""
+async def _switch_rules_off(writer: Writer, ids: Collection[str]) -> None:
+    """Switch off all that rules decided for these notes, what waited for a person too."""
     query = RecordQuery(about=frozenset(ids), newest=1)  # and the notes' own decisions
     own = {key: one for key, one in (await writer.decisions(query)).items() if one.note in ids}
     places: dict[tuple[str, int], Switch] = {
@@ -164,5 +164,3 @@ async def switch_rules_off(writer: Writer, ids: Collection[str]) -> dict[str, No
         if item.by == RULES and item.switch in ("on", "waiting")
     }
     await toggle_all(writer, places, {key: own[key] for key, _ in places})
-    found = await writer.notes(ids)
-    return {key: one.note for key, one in found.items() if one.note is not None}

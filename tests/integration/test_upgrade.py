@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import suppress
+
 import pytest
 from support import models
 
@@ -10,8 +13,8 @@ from amem_integrations import (
     MemoryConfig,
     ModelUnavailableError,
     NoteInput,
-    StoreError,
 )
+from amem_integrations.stores.store import PointStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -157,13 +160,38 @@ def test_an_upgrade_can_be_undone_and_had_again(folder):
         ]
 
 
-def test_after_a_kill_before_the_rules_are_switched_off_the_models_entry_shows(folder, monkeypatch):
-    async def killed(*_args):
-        raise StoreError("the process is killed here")
+@pytest.mark.parametrize("write", [1, 2, 3, 4, 5, 9, 11, 13])
+def test_a_kill_at_any_write_of_an_upgrade_leaves_one_set_of_links(
+    folder, tmp_path_factory, monkeypatch, write
+):
+    whole = tmp_path_factory.mktemp("whole") / "copy"
+    shutil.copytree(folder, whole)
+    with reopened(whole, models.model()) as memory:
+        memory.evolve(namespace=ANN, upgrade=True)
+        wanted = [
+            (note.links.keys(), note.contexts[0].text) for note in memory.get_all(namespace=ANN)
+        ]
+    left = [write]
 
-    monkeypatch.setattr("amem_integrations.evolution.waves.switch_rules_off", killed)
-    with reopened(folder, models.model()) as memory:
-        with pytest.raises(StoreError):
+    def counted(method):
+        def writes(*args):
+            left[0] -= 1
+            if not left[0]:
+                raise KeyboardInterrupt
+            return method(*args)
+
+        return writes
+
+    with monkeypatch.context() as patch:
+        for name in ("swap_notes", "insert_records", "swap_records"):
+            patch.setattr(PointStore, name, counted(getattr(PointStore, name)))
+        with reopened(folder, models.model()) as memory, suppress(KeyboardInterrupt):
             memory.evolve(namespace=ANN, upgrade=True)
+    with reopened(folder, models.model()) as memory:
+        memory.evolve(namespace=ANN)
+        memory.evolve(namespace=ANN, upgrade=True)
         notes = memory.get_all(namespace=ANN)
-        assert {note.attributes_source for note in notes[:2]} == {"scripted"}
+        assert [(note.links.keys(), note.contexts[0].text) for note in notes] == wanted
+        assert {(note.state, note.attributes_source) for note in notes} == {("done", "scripted")}
+        changes = [change for note in notes for change in memory.history(note.id, namespace=ANN)]
+        assert {made.state for made in changes if made.by == "rules"} == {"off"}
