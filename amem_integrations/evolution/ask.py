@@ -14,7 +14,7 @@ from .. import texts
 from ..config import PARTED, MemoryConfig
 from ..decisions import Call, Decision, Item, Source, Stage, slot_id
 from ..errors import AmemError, ModelReplyError, StoreError, model_error
-from ..ids import clock, new_operation, new_token
+from ..ids import clock, new_operation, new_token, now
 from ..notes import Namespace, Note, storable
 from ..plans import ModelCall
 from ..ports import Completion, ModelRequest
@@ -63,8 +63,10 @@ class OpenCall:
             data=cost_data(self.model_calls),
         )
 
-    def decide(self, note: Note, stage: Stage, attempt: int, items: Iterable[Item]) -> Decision:
-        """Return what the call decides about the present wording of a note, as one decision with numbered items."""
+    def decide(
+        self, note: Note | Source, stage: Stage, attempt: int, items: Iterable[Item]
+    ) -> Decision:
+        """Return what the call decides about a wording of a note, or about a form, as one decision with numbered items."""
         return Decision(
             id=slot_id(note.id, stage, note.rev, attempt),
             token=new_token(),
@@ -75,7 +77,7 @@ class OpenCall:
             stage=stage,
             attempt=attempt,
             seq=clock.tick(),
-            at=note.when,
+            at=note.when if isinstance(note, Note) else now(),
             items=tuple(items),
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field, PydanticUserError, ValidationError
 
-from ..decisions import Decision, Item, Source, form_id, slot_id
+from ..decisions import Decision, Item, Source, form_id
 from ..errors import (
     BudgetExceededError,
     ConfigurationError,
@@ -24,7 +24,7 @@ from ..evolution.show import aliases, bare, raw, turns
 from ..evolution.sources import SourceFinder
 from ..fetch import note_pages
 from ..filters import parse
-from ..ids import clock, new_operation, now
+from ..ids import now
 from ..notes import Namespace, Note, check_namespace
 from ..ports import RecordQuery
 from ..prompts.replies import FillReply
@@ -247,18 +247,6 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
     item = Item(
         kind="form", to=form.id, by=model, text=text, sources=tuple(sorted(sources)), data=data
     )
-    decision = Decision(
-        id=slot_id(form.id, "form", 0, form.attempt),
-        token=new_operation(),
-        namespace=call.namespace,
-        call=call.id,
-        note=form.id,
-        rev=0,
-        stage="form",
-        attempt=form.attempt,
-        seq=clock.tick(),
-        at=now(),
-        items=(item,),
-    )
+    decision = call.decide(Source(form.id, 0), "form", form.attempt, [item])
     async with writing(call.runtime, call.namespace, model) as writer:
         await commit(call, writer, [decision])
