@@ -9,6 +9,7 @@ import json
 import random
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import BaseModel
@@ -642,6 +643,50 @@ def test_a_late_answer_for_the_deleted_note_says_nothing_of_the_new_one(tmp_path
         memory.evolve()
         assert "Rome" in memory.get(note.id, namespace=ANN).own_entry.text
         assert "zanzibar4711" not in repr(memory.get_all(namespace=ANN))
+
+
+@pytest.mark.parametrize("gone", ["expired", "cleared"])
+def test_a_late_answer_for_what_expired_or_was_cleared_away_changes_nothing(tmp_path, gone):
+    said = []
+
+    def construct(request):
+        if not said:
+            said.append("once")
+            (note,) = memory.get_all(namespace=ANN)
+            if gone == "cleared":
+                memory.clear(namespace=ANN)
+            else:
+                memory.update(note.id, namespace=ANN, expires_at=datetime.now(UTC))
+        return CopyingModel().generate(request)
+
+    model = ScriptedModel({"construct": construct, "evolve": models.nothing})
+    with AgenticMemory.open(tmp_path / "memory", model=model, embedder=HashEmbedder()) as memory:
+        with suppress(NoteNotFoundError):
+            memory.add("I live in zanzibar4711", namespace=ANN)
+        assert said
+        memory.sweep(namespace=ANN)
+        memory.evolve()
+        assert holders(memory, tmp_path, "zanzibar4711") == set()
+
+
+@pytest.mark.parametrize("field", ["speaker", "thread", "key"])
+def test_a_secret_that_stands_in_a_name_only_is_gone(memory, tmp_path, field):
+    one = memory.add(
+        "Hello, how are you today?", namespace=ANN, **{"thread": "t", field: "zanzibar4711"}
+    )
+    memory.add("Very well indeed", namespace=ANN, thread=one.thread)
+    memory.add("That is good to hear", namespace=ANN, thread="u")
+    if field == "speaker":
+        assert (
+            len(holders(memory, tmp_path, "zanzibar4711")) > 2
+        )  # a context of another note has the name
+    if field == "thread":  # the second note is of this thread, as its user has said
+        (second,) = (
+            note for note in memory.get_all(namespace=ANN) if note.content.startswith("Very")
+        )
+        memory.delete(second.id, namespace=ANN)
+    memory.delete(one.id, namespace=ANN)
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 def test_after_compact_the_files_hold_nothing_of_it(tmp_path):
