@@ -13,12 +13,13 @@ from .errors import InvalidInputError
 from .notes import Namespace, NoteInput
 
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
+_as_json = json.JSONEncoder(separators=(",", ":")).encode
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def derive(*parts: object) -> str:
     """Return the UUID that these JSON values stand for; the same values give the same UUID."""
-    return str(uuid5(ROOT, json.dumps(parts, separators=(",", ":"))))
+    return str(uuid5(ROOT, _as_json(parts)))
 
 
 def note_id(namespace: Namespace, item: NoteInput) -> str:

@@ -45,7 +45,7 @@ def fold(
     state = _state(stored.note, entry, own, failed)
     shown = [one for one in about if one.shows]
     links = _links(stored.id, shown)
-    kind = kind_of(stored.note.content)
+    kind = entry.item.data.get("kind") if entry else None
     view: dict[str, Any] = {
         "contexts": (*_own_context(entry), *_sentences(stored.id, shown)),
         "links": _strongest(links, most_links),
@@ -54,7 +54,7 @@ def fold(
         "failure": failed[-1].items[0].text if state == "failed" else None,
         "attempts": 0 if state == "done" else _failures(own),
         "next_attempts": Attempts(*(_next_attempt(own, one, entry) for one in Attempts._fields)),
-        "kind": entry.item.data.get("kind") or kind if entry else kind,
+        "kind": kind or kind_of(stored.note.content),
     }
     return replace(
         stored,

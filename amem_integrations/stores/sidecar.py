@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class Sidecar:
                 f"not read (it reads schema {SCHEMA}); the memory is as it was: open it with the version that made it"
             )
         try:
-            return TypeAdapter(cls).validate_python(stored)
+            return _adapter().validate_python(stored)
         except ValidationError as error:
             raise StoreError(
                 f"the description of the memory in {where} is damaged: {error}"
@@ -135,6 +136,11 @@ class Sidecar:
                 f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
                 "or embed its notes anew: amem_integrations.reindex.reindex(location, embedder)"
             )
+
+
+@cache
+def _adapter() -> TypeAdapter[Sidecar]:
+    return TypeAdapter(Sidecar)
 
 
 def boot_id() -> str:
