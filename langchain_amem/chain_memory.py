@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, model_validator
 
 from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError
-from amem_integrations.adapting import RECALLED, Call, OnError, Recalled, both
+from amem_integrations.adapting import RECALLED, Call, OnError, Recalled, Remembered, both
 from amem_integrations.conversation import Message
 
 from .messages import to_message
@@ -130,9 +130,10 @@ class AMemMemory(BaseMemory):
         """
         asked = _only(self._given(inputs), self.input_key, "input_key")
         key = self.output_key or ("output" if "output" in outputs else None)
-        answered, done = _only(outputs, key, "output_key"), None
+        answered = _only(outputs, key, "output_key")
         if not self.remember:
             return
+        done = Remembered()
         with self._failures.tolerated("remember"):
             done = await call(
                 self.memory.remember_turn,
@@ -143,7 +144,7 @@ class AMemMemory(BaseMemory):
             )
             if self.evolve:
                 self.memory.evolve_later(self.namespace)
-        self._failures.failed("remember", done and done.error)
+        self._failures.failed("remember", done.error)
 
     save_context, asave_context = both(_save_context)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage
@@ -14,7 +13,6 @@ from amem_integrations.adapting import check_flags, check_namespace
 from .messages import to_message
 
 PAGE = 256  # notes read at once
-TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
 
 class AMemChatMessageHistory(BaseChatMessageHistory):
@@ -81,7 +79,11 @@ class AMemChatMessageHistory(BaseChatMessageHistory):
 
 
 def _message(note: Note) -> BaseMessage:
-    name = note.speaker if note.speaker != note.source else None
-    if name == "system" or note.source not in TYPES:
-        return TYPES.get(name or "", partial(ChatMessage, role=note.speaker))(note.content)  # type: ignore[operator]
-    return TYPES[note.source](note.content, name=name)
+    name = None if note.speaker == note.source else note.speaker
+    if name == "system":
+        return SystemMessage(note.content)
+    if note.source == "assistant":
+        return AIMessage(note.content, name=name)
+    if note.source == "user":
+        return HumanMessage(note.content, name=name)
+    return ChatMessage(content=note.content, role=name or note.source)

@@ -167,7 +167,7 @@ class Steps:
         space = self._begun_for(state, config)
         # A thread may run this graph many times: nothing of an earlier run may show through.
         begun: Update = {"namespace": list(space), "ids": [], "plan": {}, "answers": {}}
-        with self.failures.tolerated("construct", answered=True) as reasons:
+        with self.failures.tolerated("construct") as reasons:
             begun["ids"] = await self._unfinished(call, space, state.get("remembered") or ())
             made = await call(self.memory.construct, begun["ids"], namespace=space)
             report("construct", **made)
@@ -178,7 +178,7 @@ class Steps:
 
     async def _propose(self, call: Call, state: State, config: RunnableConfig) -> Update:  # noqa: ARG002 - as the others
         """Ask for links and updates; writes nothing."""
-        with self.failures.tolerated("propose", answered=True) as reasons:
+        with self.failures.tolerated("propose") as reasons:
             found = await call(self.memory.propose, state["ids"], namespace=self._kept(state))
             plan = as_json(found.to_dict())
             planned = _planned(plan)
@@ -225,7 +225,7 @@ class Steps:
     async def _commit(self, call: Call, state: State, config: RunnableConfig) -> Update:  # noqa: ARG002 - as the others
         """Write the plan; committing it again changes nothing."""
         plan, space, done = state["plan"], self._kept(state), EvolutionReport()
-        with self.failures.tolerated("commit", answered=True) as reasons:
+        with self.failures.tolerated("commit") as reasons:
             if plan:
                 answers = state["answers"]
                 done = await call(self.memory.commit, plan, namespace=space, answers=answers)

@@ -166,7 +166,7 @@ def began(
 
 def ended(messages: Sequence[BaseMessage], namespace: Sequence[str]) -> Entry:
     """Return the entry after a run of which everything was dealt with."""
-    return {"namespace": list(namespace), "cursor": (marks_of(messages) or [None])[-1]}
+    return {"namespace": list(namespace), "cursor": marks_of(messages)[-1] if messages else None}
 
 
 def place_after(messages: Sequence[BaseMessage], entry: Mapping[str, Any]) -> int:

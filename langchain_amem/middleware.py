@@ -20,7 +20,7 @@ from amem_integrations import (
 from amem_integrations.adapting import (
     Call,
     OnError,
-    RecallKeywords,
+    RecallOptions,
     both,
     check_flags,
     checked_recall,
@@ -142,7 +142,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         remember_unanswered: bool = True,
         on_error: OnError = "log",
         name: str = "AMemMiddleware",
-        **recall: Unpack[RecallKeywords],
+        **recall: Unpack[RecallOptions],
     ) -> None:
         """Set up; nothing is read or written yet."""
         super().__init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from os import PathLike
 from typing import Any, Literal, get_args
@@ -32,7 +32,7 @@ from amem_integrations import (
     MissingExtraError,
     ModelRequest,
 )
-from amem_integrations.adapting import Call, Prefixes, Truncation, both, check_counts
+from amem_integrations.adapting import Call, Prefixes, Truncation, both, check_counts, status_of
 
 log = logging.getLogger("langchain_amem")
 
@@ -108,26 +108,13 @@ class LangChainChatModel:
     def _cannot_do_schemas(self, error: Exception) -> bool:
         """Return whether to ask in words from now on. Each vendor has error classes of its own."""
         return not self._fixed and (
-            isinstance(error, NotImplementedError) or _status(error) in REFUSALS
+            isinstance(error, NotImplementedError) or status_of(error) in REFUSALS
         )
 
     def _options(self, request: ModelRequest) -> RunnableConfig:
         tags = [*(self._config.get("tags") or []), "nostream"]
         mine = RunnableConfig(run_name=f"amem:{request.task}", callbacks=[])
         return {**mine, **self._config, "tags": tags}
-
-
-def _status(error: Exception) -> int | None:
-    """Return the status that a server answered, wherever the vendor has put it."""
-    response = getattr(error, "response", None)
-    found = (
-        getattr(error, "status_code", None),
-        getattr(error, "code", None),
-        getattr(response, "status_code", None),
-        response.get("status_code") if isinstance(response, Mapping) else None,
-    )
-    texts = (str(value) for value in found if isinstance(value, int | str))
-    return next((int(text) for text in texts if text.isdecimal()), None)
 
 
 def _innermost(model: Runnable[Any, Any]) -> object:

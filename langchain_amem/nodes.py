@@ -26,7 +26,7 @@ from amem_integrations.adapting import (
     LEFT_OVERS,
     Call,
     OnError,
-    RecallKeywords,
+    RecallOptions,
     both,
     check_counts,
     check_flags,
@@ -100,7 +100,7 @@ def recall_node(
     output_key: str = "memories",
     turn_key: str = "memory_turn",
     on_error: OnError = "log",
-    **recall: Unpack[RecallKeywords],
+    **recall: Unpack[RecallOptions],
 ) -> Node:
     """Return a node that recalls notes for the last human message, as text under `output_key`.
 

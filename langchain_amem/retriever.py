@@ -121,6 +121,7 @@ class AMemRetriever(BaseRetriever):
     async def _search(
         self,
         call: Call,
+        /,
         query: str,
         *,
         run_manager: Any,  # noqa: ANN401, ARG002 - LangChain's signature

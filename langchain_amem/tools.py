@@ -25,7 +25,7 @@ from amem_integrations.adapting import (
     Call,
     OnError,
     Recalled,
-    RecallKeywords,
+    RecallOptions,
     both,
     check_flags,
     checked_recall,
@@ -61,7 +61,7 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     assistant_supersedes: bool = False,
     evolve: bool = True,
     on_error: OnError = "log",
-    **recall: Unpack[RecallKeywords],
+    **recall: Unpack[RecallOptions],
 ) -> list[BaseTool]:
     """Return tools over a memory, for `create_agent` or any graph with a `ToolNode`.
 
@@ -176,6 +176,7 @@ class Actions:
     async def _search(
         self,
         call: Call,
+        /,
         namespace: Namespace,
         query: str,
         limit: int | None = None,
@@ -315,7 +316,7 @@ def _tool(kind: Kind, actions: Actions, whose: NamespaceOf, prefix: str, owner: 
     """Return a tool; with a namespace that asks the run, one that LangGraph gives its runtime."""
     act, aact = getattr(actions, kind), getattr(actions, f"a{kind}")
     ending, schema, description = _TOOLS[kind]
-    name, sources = f"{prefix}{ending}", [whose]
+    name, sources = f"{prefix}{ending}", list[Any]([whose])
     if kind == "search":
         sources += [*actions.also.values(), actions.options.get("where")]
         fields: dict[str, Any] = {

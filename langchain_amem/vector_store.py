@@ -109,7 +109,8 @@ class AMemVectorStore(VectorStore):
         """Add documents, and return their ids."""
         return (await call(self.add, documents, ids=ids)).ids
 
-    add_documents, aadd_documents = both(_add_documents)
+    # Unlike the base class, this one refuses options that it does not know.
+    add_documents, aadd_documents = both(_add_documents)  # type: ignore[assignment]
 
     async def _delete(
         self, call: Call, /, ids: list[str] | None = None, *, sources: Iterable[str] = ()
@@ -124,7 +125,7 @@ class AMemVectorStore(VectorStore):
         await call(self._documents.remove, ids=ids or [], sources=sources)
         return True
 
-    delete, adelete = both(_delete)
+    delete, adelete = both(_delete)  # type: ignore[assignment]
 
     async def _get_by_ids(self, call: Call, ids: Sequence[str], /) -> list[Document]:
         """Return the documents of these ids, each with all of its text; unknown ones are left out."""
@@ -175,11 +176,11 @@ class AMemVectorStore(VectorStore):
         min_similarity: float | None = None,
     ) -> list[Document]:
         """Return the documents found, best first; see `similarity_search_with_score`."""
-        options = {"filter": filter, "min_similarity": min_similarity}
+        options: dict[str, Any] = {"filter": filter, "min_similarity": min_similarity}
         found = await call(self.similarity_search_with_score, query, k, **options)
         return [document for document, _ in found]
 
-    similarity_search, asimilarity_search = both(_similarity_search)
+    similarity_search, asimilarity_search = both(_similarity_search)  # type: ignore[assignment]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda similarity: min(1.0, max(0.0, similarity))

@@ -78,7 +78,7 @@ class Failures(adapting.Failures):
         super().__init__(log, on_error)
 
     @contextmanager
-    def tolerated(self, doing: str, *, callback: bool = False) -> Iterator[list[str]]:  # type: ignore[override]
+    def tolerated(self, doing: str, *, callback: bool = False) -> Iterator[list[str]]:
         """Leave the block early, with a warning, when the memory or (`callback`) a function of the user's fails."""
         reasons: list[str] = []
         start = time.monotonic()

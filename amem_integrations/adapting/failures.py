@@ -15,15 +15,11 @@ from ..errors import (
     ConfigurationError,
     EmbedderMismatchError,
     MissingExtraError,
-    ModelUnavailableError,
     NamespaceError,
     StoreClosedError,
-    StoreError,
 )
 
 OnError = Literal["log", "raise"]
-
-PASSING = (StoreError, ModelUnavailableError, TimeoutError)  # what passes by itself
 
 # Mistakes that no chat should hide: nothing says whose memory it is, or the memory cannot be used at all.
 ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
@@ -73,9 +69,7 @@ class Failures:
         self._rests_until: dict[str, float] = {}
 
     @contextmanager
-    def tolerated(
-        self, doing: str, *, answered: bool = True, callback: bool = False
-    ) -> Iterator[list[str]]:
+    def tolerated(self, doing: str, *, callback: bool = False) -> Iterator[list[str]]:
         """Leave the block early, with a warning, when the memory does not work.
 
         Yields a list in which the reason is found afterwards.

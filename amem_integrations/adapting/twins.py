@@ -10,7 +10,6 @@ A flow is a coroutine function that reaches the memory only through `call`::
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -41,11 +40,6 @@ async def awaited(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) 
     name: str = getattr(method, "__name__", "")
     result: R = await getattr(owner, f"a{name}")(*args, **kwargs)
     return result
-
-
-async def in_thread(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call the method in a worker thread, under a copy of the caller's context variables."""
-    return await asyncio.to_thread(method, *args, **kwargs)
 
 
 def both(

@@ -112,17 +112,6 @@ async def add_many(
     return [finished.get(note.id, note) for note in notes]
 
 
-async def add_by_words(
-    runtime: Runtime, items: Iterable[NoteInput], *, namespace: Sequence[str]
-) -> list[Note]:
-    """Return a note for each item, stored as by `add_many`; new ones have no vector until `embed_missing` makes one.
-
-    It saves calls of the embedder where more notes are about to follow.
-    """
-    space = check_namespace(namespace)
-    return (await store(runtime, space, _inputs(items), vectors=False))[0]
-
-
 async def add_messages(
     runtime: Runtime,
     messages: Iterable[Mapping[str, Any]],

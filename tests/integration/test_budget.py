@@ -24,7 +24,6 @@ from amem_integrations import (
     NoteNotFoundError,
     Plan,
 )
-from amem_integrations.adapting import directly, evolve_turn
 from amem_integrations.ports import RecordQuery
 from amem_integrations.stores import ServerStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -558,11 +557,9 @@ def test_a_turn_of_an_agent_goes_on_at_the_limit():
     with opened(daily_calls=1) as memory:
         memory.add(FACTS[0], namespace=ANN)
         note = memory.add(FACTS[1], namespace=ANN, evolve=False)
-        turn = evolve_turn(directly, memory, ANN, [note.id])
-        with pytest.raises(StopIteration) as done:
-            turn.send(None)
-        assert done.value.value.limited
-        assert "1 of its 1 calls" in done.value.value.interrupted
+        done = memory.evolve_turn(namespace=ANN, ids=[note.id])
+        assert done.limited
+        assert "1 of its 1 calls" in done.interrupted
 
 
 @pytest.mark.parametrize("name", ["daily_calls", "daily_tokens"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
-from amem_integrations.adapting import Unembedded
+from amem_integrations.conversation import Message
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.thresholds import floor_of
 
@@ -51,8 +51,8 @@ def test_an_exact_name_passes_the_floor_also_without_a_vector(embedder):
     config = MemoryConfig(min_relevance=0.99)
     with AgenticMemory.open(":memory:", embedder=embedder, config=config) as memory:
         memory.add_many(["Zorbla sold the boat.", "I like jazz."], namespace=ANN)
-        adding = Unembedded(memory)
-        adding.add_by_words(["We adopted a beagle, Rex."], namespace=ANN)
+        said = Message(role="user", text="We adopted a beagle, Rex.")
+        memory.remember_turn([said], namespace=ANN, complete=False)
         assert contents(memory, "What about Zorbla?") == ["Zorbla sold the boat."]
         assert contents(memory, "Where does Rex sleep?") == ["We adopted a beagle, Rex."]
 

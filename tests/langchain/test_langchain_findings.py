@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -121,7 +122,7 @@ def test_nobodys_words_are_in_anothers_memory(
             graph.add_edge("answer", name)
     else:
         order = [START, *reads, "answer", *writes]
-        for one, following in zip(order, order[1:], strict=False):
+        for one, following in pairwise(order):
             graph.add_edge(one, following)
     built = graph.compile(checkpointer=InMemorySaver())
     for who in ("ann", "bob"):

@@ -14,6 +14,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import RunnableLambda
 from langchain_kit import ANN, Talker, User, oslo, user
 from langgraph.graph import START, MessagesState, StateGraph
@@ -112,7 +113,7 @@ def test_after_a_refusal_schemas_are_not_tried_again() -> None:
         assert model._words
         strict = LangChainChatModel(chat, structured="schema")
         memory2 = AgenticMemory.open(":memory:", model=strict, embedder=HashEmbedder())
-        assert memory2.add("I moved to Oslo.", namespace=ANN).state == "pending"
+        assert memory2.add("I moved to Oslo.", namespace=ANN).state == "failed"
 
 
 def test_a_model_that_is_down_leaves_the_note_pending() -> None:
@@ -121,6 +122,24 @@ def test_a_model_that_is_down_leaves_the_note_pending() -> None:
         assert memory.add("I moved to Oslo.", namespace=ANN).state == "pending"
         assert memory.stats()["usage"]["total"]["unavailable"] == 1
         assert not model._words
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda chat: chat.with_retry(),
+        lambda chat: chat.with_fallbacks([chat]),
+        lambda chat: chat.with_config(tags=["mine"]),
+        lambda chat: chat.with_retry().with_fallbacks([chat]),
+        lambda chat: chat.bind(stop=["x"]),
+    ],
+)
+def test_a_chat_model_may_be_wrapped(wrap: Any) -> None:
+    model = LangChainChatModel(wrap(Talker(answer=by_schema)))
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+        assert memory.add("I moved to Oslo.", namespace=ANN).state == "done"
+    with pytest.raises(ConfigurationError, match="does not end in"):
+        LangChainChatModel(wrap(Talker(answer=by_schema)) | StrOutputParser())
 
 
 def test_tokens_are_counted() -> None:
@@ -173,6 +192,7 @@ def test_the_memorys_thoughts_are_not_in_the_users_token_stream() -> None:
     agent, memory = remembering()
     parts = agent.stream(asked(), context=User("ann"), stream_mode="messages")
     assert "".join(chunk.text for chunk, _ in parts) == "I do not know."
+    assert memory.flush(timeout=10)
     assert memory.stats(namespace=ANN)["states"] == {"done": 2}
 
 
@@ -184,6 +204,7 @@ async def test_nor_in_the_asynchronous_stream_nor_among_the_events() -> None:
     spoken = [event for event in events if event["event"].startswith("on_chat_model")]
     assert spoken
     assert "Secret thought" not in str(spoken)  # a recalled note may show what was made of it
+    assert await memory.aflush(timeout=10)
     assert memory.stats(namespace=ANN)["states"] == {"done": 4}
 
 

@@ -33,9 +33,8 @@ from amem_integrations import (
     ConfigurationError,
     ModelRequest,
     NamespaceError,
-    NoteInput,
 )
-from amem_integrations.adapting import Unembedded
+from amem_integrations.conversation import Message
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemRetriever, AMemToolSpec
 
@@ -456,8 +455,8 @@ def test_what_was_true_at_a_time_is_found(towns: AgenticMemory) -> None:
 def test_a_note_without_a_vector_can_be_fused(mode: str) -> None:
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
         memory.add("Rex is a dog.", namespace=("mira",))
-        raw = NoteInput(content="Rex eats fish.")
-        Unembedded(memory).add_by_words([raw], namespace=("mira",))
+        raw = Message(role="user", text="Rex eats fish.")
+        memory.remember_turn([raw], namespace=("mira",), complete=False)
         retrievers = [AMemRetriever(memory, ("mira",), k=k) for k in (10, 3)]
         fused = QueryFusionRetriever(retrievers, llm=MockLLM(), num_queries=1, mode=mode)
         assert {node.text for node in fused.retrieve("Rex fish")} >= {"Rex eats fish."}

@@ -32,9 +32,10 @@ from amem_integrations import (
     Via,
     adapting,
 )
-from amem_integrations.adapting import Background, Failures, check_namespace
+from amem_integrations.adapting import Failures, check_namespace
 from amem_integrations.adapting import failures as failures_module
 from amem_integrations.testing import HashEmbedder
+from amem_integrations.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 LOG = logging.getLogger("adapting-test")
@@ -138,7 +139,7 @@ def test_what_failed_slowly_is_left_alone_for_a_while(clock, took, rests):
     assert failures.snapshot() == {"recall": 1 + (rests > 0)}
 
 
-# Background
+# The background worker
 
 
 class Gate:
@@ -162,7 +163,7 @@ def gate() -> Iterator[Gate]:
 
 
 def test_tasks_are_done_oldest_first_and_once_while_they_wait(gate):
-    background = Background(gate)
+    background = Worker(gate)
     background.submit("a")
     assert gate.entered.wait(10)
     for task in ("b", "c", "b", "a", None):
@@ -175,7 +176,7 @@ def test_tasks_are_done_oldest_first_and_once_while_they_wait(gate):
 
 
 def test_waiting_has_a_limit(gate):
-    background = Background(gate)
+    background = Worker(gate)
     background.submit("a")
     assert not background.flush(timeout=0.01)
     gate.open.set()
@@ -184,7 +185,7 @@ def test_waiting_has_a_limit(gate):
 
 def test_a_new_thread_comes_when_there_is_something_to_do_again():
     threads = []
-    background = Background(lambda _: threads.append(threading.current_thread()))
+    background = Worker(lambda _: threads.append(threading.current_thread()))
     for task in ("a", "b"):
         background.submit(task)
         assert background.flush(timeout=10)
@@ -199,7 +200,7 @@ def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate):
         if task != "c":
             raise ConfigurationError(task)
 
-    background = Background(work)
+    background = Worker(work)
     for task in ("a", "b", "c"):
         background.submit(task)
     gate.open.set()
@@ -218,7 +219,7 @@ def test_what_is_no_exception_does_not_stop_the_thread(gate):
         if task == "a":
             raise Panic
 
-    background = Background(work)
+    background = Worker(work)
     background.submit("a")
     background.submit("b")
     gate.open.set()
@@ -227,22 +228,8 @@ def test_what_is_no_exception_does_not_stop_the_thread(gate):
     assert gate.done == ["a", "b"]
 
 
-def test_dropping_waits_for_what_is_under_way_and_forgets_the_rest(gate):
-    background = Background(gate)
-    background.submit(("ann", 1))
-    assert gate.entered.wait(10)
-    for task in (("ann", 2), ("bob", 1)):
-        background.submit(task)
-
-    threading.Timer(0.05, gate.open.set).start()
-    background.drop(lambda task: task[0] == "ann")
-    assert ("ann", 1) in gate.done
-    assert background.flush(timeout=10)
-    assert gate.done == [("ann", 1), ("bob", 1)]
-
-
 def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
-    background = Background(gate)
+    background = Worker(gate)
     background.submit("a")
     assert gate.entered.wait(10)
     background.submit("b")
@@ -254,26 +241,12 @@ def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
     assert gate.done == ["a"]
 
 
-def test_a_task_with_more_to_do_goes_on_after_those_that_wait():
-    done = []
-
-    def step(task):
-        done.append(task)
-        return done.count(task) < 3
-
-    background = Background(step)
-    for task in "ab":
-        background.submit(task)
-    assert background.flush(timeout=10)
-    assert sorted(done) == ["a"] * 3 + ["b"] * 3
-
-
 def test_what_a_step_raises_after_closing_is_nobodys_concern(gate):
     def step(_task):
         gate("x")
         raise OSError("the store is closed")
 
-    background = Background(step)
+    background = Worker(step)
     background.submit("a")
     assert gate.entered.wait(10)
     background.close(timeout=0)
@@ -284,7 +257,7 @@ def test_what_a_step_raises_after_closing_is_nobodys_concern(gate):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_has_a_thread_of_its_own(gate):
-    background = Background(gate)
+    background = Worker(gate)
     background.submit("a")
     assert gate.entered.wait(10)
     child = os.fork()
@@ -300,7 +273,7 @@ def test_a_forked_child_has_a_thread_of_its_own(gate):
 
 ENDING = """
 import threading, time
-from amem_integrations.adapting import Background
+from amem_integrations.worker import Worker
 
 def step(task):
     entered.set()
@@ -309,7 +282,7 @@ def step(task):
     return True
 
 entered = threading.Event()
-background = Background(step)
+background = Worker(step)
 background.submit("a")
 entered.wait()
 """
@@ -416,7 +389,7 @@ def test_all_is_complete():
     assert all(hasattr(adapting, name) for name in adapting.__all__)
 
 
-@pytest.mark.parametrize("name", ["failures", "background"])
+@pytest.mark.parametrize("name", ["failures"])
 def test_the_examples_in_the_docstrings_are_true(name):
     outcome = doctest.testmod(import_module(f"amem_integrations.adapting.{name}"))
     assert (outcome.failed, outcome.attempted > 0) == (0, True)
