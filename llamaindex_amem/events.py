@@ -6,25 +6,12 @@ https://developers.llamaindex.ai/python/framework/module_guides/observability/in
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events import BaseEvent
 
-from amem_integrations import (
-    AmemError,
-    EmbedderMismatchError,
-    MissingExtraError,
-    NamespaceError,
-    StoreClosedError,
-    adapting,
-)
+from amem_integrations import adapting
 from amem_integrations.adapting import OnError
-
-SLOW, REST, LONGEST_REST = 0.5, 10.0, 60.0  # seconds; see `adapting.Failures`
-ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
 
 dispatcher = get_dispatcher("llamaindex_amem")
 log = logging.getLogger("llamaindex_amem")
@@ -76,33 +63,6 @@ class Failures(adapting.Failures):
 
     def __init__(self, on_error: OnError = "log") -> None:
         super().__init__(log, on_error)
-
-    @contextmanager
-    def tolerated(self, doing: str, *, callback: bool = False) -> Iterator[list[str]]:
-        """Leave the block early, with a warning, when the memory or (`callback`) a function of the user's fails."""
-        reasons: list[str] = []
-        start = time.monotonic()
-        try:
-            yield reasons
-        except ALWAYS:
-            raise
-        except Exception as error:
-            if not callback and not isinstance(error, AmemError | TimeoutError):
-                raise
-            self.failed(doing, error)
-            reasons.append(f"{doing}: {error}")
-            now = time.monotonic()
-            if not callback and now - start >= SLOW:
-                self._rests_until[doing] = now + min(LONGEST_REST, REST * (now - start))
-
-    def failed(self, doing: str, error: Exception | None) -> None:
-        """Log and count an error, if there is one; with `on_error="raise"` raise the error."""
-        if error is None:
-            return
-        if self._on_error == "raise":
-            self.count(doing, error)
-            raise error
-        self.note(doing, error)
 
     def count(self, doing: str, error: BaseException | None = None) -> None:
         """Count one failure, and send an event."""

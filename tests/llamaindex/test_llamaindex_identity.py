@@ -12,7 +12,6 @@ from llama_index.core.memory import Memory
 from llamaindex_fakes import ANN, assistant, calling, user
 
 from amem_integrations import AgenticMemory
-from amem_integrations.conversation import from_dict
 from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
 SMALL = {"token_limit": 60, "chat_history_token_ratio": 0.1, "token_flush_size": 4}
@@ -45,9 +44,8 @@ def as_dicts(messages: list[ChatMessage]) -> list[dict[str, Any]]:
     ]
 
 
-def tell(memory: AgenticMemory, messages: list[ChatMessage]) -> None:
-    said = [from_dict(message) for message in as_dicts(messages)]
-    memory.remember_turn(said, namespace=ANN, thread="s")
+def add_messages(memory: AgenticMemory, messages: list[ChatMessage]) -> None:
+    memory.add_messages(as_dicts(messages), namespace=ANN, thread="s")
 
 
 def with_id(role: str, text: str, known: Any) -> ChatMessage:
@@ -58,7 +56,7 @@ def with_id(role: str, text: str, known: Any) -> ChatMessage:
 
 
 @pytest.mark.parametrize("talk", [TALK, [with_id(m.role, m.content, "turn-1") for m in TALK[:2]]])
-def test_a_message_by_this_adapter_and_by_the_core_is_one_note(
+def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(
     memory: AgenticMemory, talk: list[ChatMessage]
 ) -> None:
     made = ann(memory)
@@ -66,7 +64,7 @@ def test_a_message_by_this_adapter_and_by_the_core_is_one_note(
         made.put(message)
     before = memory.get_all(namespace=ANN)
 
-    tell(memory, talk)
+    add_messages(memory, talk)
 
     assert [note.content for note in before] == [message.content for message in talk]
     assert [note.id for note in memory.get_all(namespace=ANN)] == [note.id for note in before]
@@ -77,7 +75,7 @@ def test_tools_and_systems_do_not_count_for_the_occurrence(memory: AgenticMemory
     made.put_messages([ChatMessage(role="system", content="Be brief."), TALK[0]])
     made.put_messages([calling("look", {}), ChatMessage(role="tool", content="seen"), *TALK[1:]])
 
-    tell(memory, TALK)
+    add_messages(memory, TALK)
 
     assert contents(memory) == SPOKEN
 
@@ -89,7 +87,7 @@ def test_occurrences_go_on_after_a_restart_of_the_session(
     for message in TALK:
         ann(memory, async_database_uri=uri, **SMALL).put(message)
 
-    tell(memory, TALK)
+    add_messages(memory, TALK)
 
     assert contents(memory) == SPOKEN
 
@@ -136,10 +134,10 @@ async def overflow(memory: AgenticMemory, talk: list[ChatMessage], **options: An
     await block.aflush_from(stock)
 
 
-async def test_what_overflows_into_a_block_is_known_to_tell(memory: AgenticMemory) -> None:
+async def test_what_overflows_into_a_block_is_known_to_add_messages(memory: AgenticMemory) -> None:
     await overflow(memory, TALK)
 
-    tell(memory, TALK)
+    add_messages(memory, TALK)
 
     assert contents(memory) == SPOKEN
 
@@ -147,7 +145,7 @@ async def test_what_overflows_into_a_block_is_known_to_tell(memory: AgenticMemor
 async def test_an_overflow_is_counted_with_what_was_not_to_be_stored(memory: AgenticMemory) -> None:
     await overflow(memory, TALK, roles=("user",))
 
-    tell(memory, TALK)
+    add_messages(memory, TALK)
 
     assert sorted(contents(memory)) == sorted(SPOKEN)
 
@@ -170,7 +168,7 @@ async def test_batches_follow_what_is_stored_of_the_session(
             await deliver(memory, batch)
     else:
         await deliver(memory, *batches)
-    tell(memory, TALK)
+    add_messages(memory, TALK)
 
     assert contents(memory) == SPOKEN
 
@@ -233,7 +231,7 @@ async def test_a_message_without_a_time_has_that_of_now(
 def test_a_time_of_now_changes_no_stored_note(memory: AgenticMemory) -> None:
     then = datetime(2023, 5, 8, 10, tzinfo=UTC)
     said = {"role": "user", "content": "Hello", "at": then}
-    memory.remember_turn([from_dict(said)], namespace=ANN, thread="s")
+    memory.add_messages([said], namespace=ANN, thread="s")
 
     ann(memory, chat_history=[user("Hello")], ingest_history=True)
 
