@@ -140,11 +140,8 @@ class AMemIngest(TransformComponent):
 
     async def _of(self, call: Call, space: Space, ref_doc_ids: set[str]) -> list[Note]:
         notes: list[Note] = []
-        where: dict[str, Any] = {
-            "source": "import",
-            "thread": {"$in": sorted(ref_doc_ids)},
-            "seq": {"$gt": -1},
-        }
+        where: dict[str, Any] = {"thread": {"$in": sorted(ref_doc_ids)}, "seq": {"$gt": -1}}
+        where[f"metadata.{RECORD}.id_"] = {"$exists": True}
         while page := await call(self._memory.get_all, namespace=space, where=where, limit=PAGE):
             notes += page
             where["seq"] = {"$gt": page[-1].seq}

@@ -18,13 +18,7 @@ from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, ValidationError
 
 from amem_integrations import AgenticMemory, ConfigurationError
-from amem_integrations.adapting import (
-    RECALLED,
-    WINDOW,
-    OnError,
-    Recalled,
-    Remembered,
-)
+from amem_integrations.adapting import RECALLED, WINDOW, OnError, Recalled, Remembered
 from amem_integrations.conversation import Message
 
 from .conversation import (

@@ -154,7 +154,9 @@ def test_a_document_that_nobody_split_is_one_node_of_itself(memory):
     AMemIngest(memory, TEAM)([Document(text="One.", doc_id="a", metadata={"page": 1})])
     (hit,) = AMemRetriever(memory, TEAM).retrieve("one")
     assert (hit.node_id, hit.node.ref_doc_id, hit.metadata) == ("a", "a", {"page": 1})
+    memory.add("What was imported of thread a stays.", namespace=TEAM, thread="a", source="import")
     assert AMemIngest(memory, TEAM).remove(["a"]) == 1
+    assert texts(memory) == ["What was imported of thread a stays."]
 
 
 def test_a_second_call_deletes_nothing_and_no_character_stops_a_pipeline(memory):

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import pickle
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -525,3 +526,22 @@ def test_other_memories_still_take_it_for_one_of_them() -> None:
     assert issubclass(AMemMemory, BaseMemory)
     assert not issubclass(AMemMemoryBlock, BaseMemory)
     assert issubclass(ConfigurationError, ValueError)
+
+
+async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not_remembered(
+    memory: AgenticMemory, tmp_path: Path
+) -> None:
+    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
+    made = ann(memory, session_id="s", async_database_uri=uri, evolve=False)
+    await made.aput(user("Hello"))
+    for n in range(40):
+        putting = asyncio.create_task(made.aput(user(f"I planted tree number {n}.")))
+        await asyncio.sleep(n / 4000)
+        putting.cancel()
+        with suppress(asyncio.CancelledError):
+            await putting
+    await made.aput(assistant("Well done."))
+
+    history = [message.content for message in await made.aget_all()]
+    assert set(history) <= set(contents(memory))
+    assert len(contents(memory)) == len(set(contents(memory)))
