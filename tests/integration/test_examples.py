@@ -69,7 +69,13 @@ def test_the_readme_shows_what_its_first_block_prints(tmp_path):
 
 @pytest.mark.parametrize("page", [p for p in PAGES if code(p)], ids=lambda page: page.name)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path):
-    run("-c", ALL_OF_A_PAGE + "".join(map(numbered, code(page))), folder=tmp_path)
+    out = run("-c", ALL_OF_A_PAGE + "".join(map(numbered, code(page))), folder=tmp_path)
+    if page.name == "llamaindex-documents.md":
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        _install, *outputs = [block.partition("…")[0] for kind, block in blocks if not kind]
+        assert outputs
+        assert [block for block in outputs if block not in out] == []
 
 
 # The package of a vendor's model stands for any, and need not be installed.
@@ -82,8 +88,9 @@ def test_the_guides_of_both_frameworks_pass_mypy_strict(tmp_path):
     for package in ("mypy", "langchain_classic", "llama_index"):
         pytest.importorskip(package)
     guides = []
-    for name, first in (("langchain", ""), ("llamaindex", NOT_INSTALLED)):
-        guides.append(tmp_path / f"guide_{name}.py")
+    pages = {"langchain": "", "llamaindex": NOT_INSTALLED, "llamaindex-documents": NOT_INSTALLED}
+    for name, first in pages.items():
+        guides.append(tmp_path / f"guide_{name.replace('-', '_')}.py")
         text = first + "\n".join(code(ROOT / f"docs/{name}.md"))
         guides[-1].write_text(text, encoding="utf-8")
     program = [sys.executable, "-m", "mypy", "--strict", *map(str, guides)]
