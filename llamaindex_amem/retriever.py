@@ -21,7 +21,7 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilters
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
-from amem_integrations.adapting import FIELDS, HASH, OnError, parse
+from amem_integrations.adapting import FIELDS, HASH, OnError, Recalled, parse
 
 from .conversation import SEARCH, Whose, checked, searched, whose
 from .events import AMemRecallEvent, Failures, dispatcher
@@ -156,17 +156,18 @@ class AMemRetriever(BaseRetriever):
         query = query_bundle.query_str
         if not query.strip() or self._failures.resting("recall"):
             return []
-        hits: list[ScoredNote] = []
+        found = Recalled()
         with self._failures.tolerated("recall", callback=True) as reasons:
             options = searched(self._search, self._filters)
             space = whose(self._namespace)
         if reasons:
             return []
         with self._failures.tolerated("recall"):
-            hits = self._memory.search(query, namespace=space, repeats=False, **options)
-        ids = [hit.note.id for hit in hits]
+            found = self._memory.search_turn(query, namespace=space, **options)
+        self._failures.failed("recall", found.error)
+        ids = [hit.note.id for hit in found.hits]
         dispatcher.event(AMemRecallEvent(question=query, note_ids=ids))
-        return [to_node(hit) for hit in hits]
+        return [to_node(hit) for hit in found.hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.

@@ -21,6 +21,7 @@ from amem_integrations import (
 from amem_integrations.adapting import (
     Call,
     OnError,
+    Recalled,
     both,
     check_counts,
     check_flags,
@@ -157,18 +158,20 @@ class AMemToolSpec(BaseToolSpec):
 
         Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
         """
+        found = Recalled()
         with self._answering("recall") as answer:
             k = min(max(1, limit or self._search["k"]), MOST)
             told = {"speaker": speaker} if speaker else {}
             when = {"when": {"$gte": parse_time(since)}} if since else {}
             options = searched({**self._search, "k": k + QUESTIONS}, told, when)
             space = whose(self._namespace)
-            hits = await call(self._memory.search, query, namespace=space, repeats=False, **options)
-            hits = [hit for hit in hits if not _asks(hit.note, query)][:k]
+            found = await call(self._memory.search_turn, query, namespace=space, **options)
+            hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
             text = render_notes(
                 marked(hits, options["also"]), max_tokens=self._max_tokens, ids=True
             )
             answer.text, answer.note_ids = text or NOTHING, [hit.note.id for hit in hits]
+        self._failures.failed("recall", found.error)
         return answer.text
 
     @dispatcher.span

@@ -158,6 +158,9 @@ async def test_an_embedder_that_is_away_or_refused_is_counted_and_words_count(
     found = await block.aget([user("What is the name of my dog?")])
     assert ("Rex" in found) == (not isinstance(error, ConfigurationError))
     assert block.failures == {"write": 1, "recall": 1}
+    retriever, spec = AMemRetriever(memory, ANN), AMemToolSpec(memory, ANN)
+    assert bool(retriever.retrieve("Rex")) == ("Rex" in spec.recall("Rex")) == ("Rex" in found)
+    assert retriever.failures == spec.failures == {"recall": 1}
     with pytest.raises(AmemError):
         await strict.aget([user("What is the name of my dog?")])
     with pytest.raises(AmemError):
