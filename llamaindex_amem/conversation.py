@@ -125,11 +125,14 @@ def whose(namespace: Whose) -> Space:
     return check_namespace(settled(namespace))
 
 
-def searched(options: Mapping[str, Any], *conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a search as they are meant now, with further conditions."""
+def searched(
+    namespace: Whose, options: Mapping[str, Any], *conditions: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what a search is given, as it is meant now, with further conditions."""
     also = {name: whose(one) for name, one in (options.get("also") or {}).items()}
     found = [one for one in (settled(options.get("where")), *conditions) if one]
-    return {**options, "also": also, "where": {"$and": found} if found else None}
+    where = {"$and": found} if found else None
+    return {**options, "namespace": whose(namespace), "also": also, "where": where}
 
 
 def checked(

@@ -190,12 +190,12 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         if not asked or self._failures.resting("recall"):
             return ""
         with self._failures.tolerated("recall", callback=True) as reasons:
-            options = searched({name: getattr(self, name) for name in RECALL})
-            space = self._space(thread)
+            recall = {name: getattr(self, name) for name in RECALL}
+            options = searched(lambda: self._space(thread), recall)
         if reasons:
             return ""
         with self._failures.tolerated("recall"):
-            found = self.memory.recall_turn(messages, namespace=space, **options)
+            found = self.memory.recall_turn(messages, **options)
         with self._failures.tolerated("recall", callback=True):
             found = self._postprocessed(found, asked)
         self._failures.failed("recall", found.error)

@@ -23,7 +23,7 @@ from llama_index.core.vector_stores import FilterCondition, FilterOperator, Meta
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
 from amem_integrations.adapting import FIELDS, HASH, OnError, Recalled, parse
 
-from .conversation import SEARCH, Whose, checked, searched, whose
+from .conversation import SEARCH, Whose, checked, searched
 from .events import AMemRecallEvent, Failures, dispatcher
 
 if TYPE_CHECKING:
@@ -158,12 +158,11 @@ class AMemRetriever(BaseRetriever):
             return []
         found = Recalled()
         with self._failures.tolerated("recall", callback=True) as reasons:
-            options = searched(self._search, self._filters)
-            space = whose(self._namespace)
+            options = searched(self._namespace, self._search, self._filters)
         if reasons:
             return []
         with self._failures.tolerated("recall"):
-            found = self._memory.search_turn(query, namespace=space, **options)
+            found = self._memory.search_turn(query, **options)
         self._failures.failed("recall", found.error)
         ids = [hit.note.id for hit in found.hits]
         dispatcher.event(AMemRecallEvent(question=query, note_ids=ids))

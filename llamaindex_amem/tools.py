@@ -163,9 +163,9 @@ class AMemToolSpec(BaseToolSpec):
             k = min(max(1, limit or self._search["k"]), MOST)
             told = {"speaker": speaker} if speaker else {}
             when = {"when": {"$gte": parse_time(since)}} if since else {}
-            options = searched({**self._search, "k": k + QUESTIONS}, told, when)
-            space = whose(self._namespace)
-            found = await call(self._memory.search_turn, query, namespace=space, **options)
+            wanted = {**self._search, "k": k + QUESTIONS}
+            options = searched(self._namespace, wanted, told, when)
+            found = await call(self._memory.search_turn, query, **options)
             hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
             text = render_notes(
                 marked(hits, options["also"]), max_tokens=self._max_tokens, ids=True
