@@ -16,7 +16,7 @@ from support.openai_server import OpenAIServer, serving
 from amem_integrations.ports import Completion, ModelRequest
 from amem_integrations.providers import MiniLmEmbedder
 from amem_integrations.testing import HashEmbedder, RecordedModel
-from benchmarks import data, locomo
+from benchmarks import data, locomo, pointing
 from benchmarks.answering import Models, Named
 from benchmarks.cache import PROBE
 from benchmarks.report import Report, build
@@ -326,6 +326,29 @@ def test_with_a_language_model_the_evidence_is_found(embedder, name, candidates)
     assert made["candidate_recall"] >= candidates
     # A bulk add costs less than a third of a call for a note.
     assert (made["model_calls"] <= 0.3 * report["notes"], made["unfinished"]) == (True, 0)
+
+
+def pointed(file: Path, annotations: Path, embedder: Any, marks: pointing.Marks) -> dict[str, bool]:
+    known = data.load(file)
+    ((name, written),) = data.load_annotations([annotations], known).items()
+    return pointing.found(data.select(known, [name])[0], written, marks, embedder)
+
+
+def test_what_a_turn_points_to_counts_if_it_was_shown_with_it():
+    keys = [turn.key or "" for turn in data.load(TINY)[0].turns]
+    marks = {keys[1]: keys[:1], keys[0]: keys[-1:]}  # nothing that is said later is shown
+    found = pointed(TINY, ANNOTATIONS, HashEmbedder(256), marks)
+    assert found == {keys[1]: True, keys[0]: False}
+
+
+@needs_data
+def test_what_a_turn_points_to_is_a_candidate(embedder):
+    folder = Path(str(DATA)) / "locomo"
+    marks = pointing.marks_of("conv-30")
+    files = folder / "locomo_dev.json", folder / "conv-30.annotations.jsonl"
+    found = pointed(*files, embedder, marks)
+    reported = list(found.values())[1::2]
+    assert sum(reported) >= 0.85 * len(reported)
 
 
 @needs_data
