@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,52 @@ os.kill(os.getpid(), 9)
         store.insert_records(ANN, [decision("1", "a", item("b", text="w" * 100))])
         store.remove_decisions(ANN, [decision("1", "a").id])
         assert store.made_with["deleted_bytes"] == 1600
+
+
+def test_a_note_that_is_written_without_its_vectors_keeps_those_that_stand(tmp_path: Path) -> None:
+    with closing(opened(tmp_path / "m")) as store:
+        store.insert_notes(ANN, [stored("a", [1], content="the old kiln")])
+        new = replace(stored("a", [1], content="the new barn", token="u"), vectors=None)
+        store.swap_notes(ANN, [("token a", new)])
+        (held,) = store.notes(ANN, [note_id("a")], vectors=True).values()
+        assert held == new
+        assert held.vectors is not None
+        assert held.vectors[0].tolist() == unit(1).tolist()
+        kiln, barn = store.search(ANN, [Query(text="kiln"), Query(text="barn", vector=unit(1))])
+        assert not kiln.lexical
+        assert [hit for hit, _ in (*barn.lexical, *barn.dense)] == [note_id("a")] * 2
+
+
+def test_words_that_were_written_before_a_kill_are_written_again(tmp_path: Path) -> None:
+    """A note whose vectors stay is written in two steps; whoever finishes may write what stood there before."""
+    code = """
+from dataclasses import replace
+from amem_integrations.stores import folder_collection
+store = opened()
+store.insert_notes(("ann",), [stored("a", [1], content="the old kiln")])
+edge = folder_collection.edge
+class Dying:
+    def __getattr__(self, name):
+        if name == "overwrite_payload":
+            os.kill(os.getpid(), 9)
+        return getattr(edge.UpdateOperation, name)
+class Engine:
+    UpdateOperation = Dying()
+    def __getattr__(self, name):
+        return getattr(edge, name)
+folder_collection.edge = Engine()
+new = replace(stored("a", [1], content="the new barn", token="u"), vectors=None)
+store.swap_notes(("ann",), [("token a", new)])
+"""
+    assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
+    with closing(opened(tmp_path / "m")) as store:
+        asked = [Query(text="kiln"), Query(text="barn")]
+        kiln, barn = store.search(ANN, asked)
+        assert (len(kiln.lexical), len(barn.lexical)) == (0, 1)  # or the test would show nothing
+        as_it_was = replace(stored("a", [1], content="the old kiln", token="v"), vectors=None)
+        store.swap_notes(ANN, [("token a", as_it_was)])
+        kiln, barn = store.search(ANN, asked)
+        assert (len(kiln.lexical), len(barn.lexical)) == (1, 0)
 
 
 @pytest.mark.parametrize("moment", ["copying", "copied", "moved away", "in place"])
