@@ -40,7 +40,7 @@ from amem_integrations.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from amem_integrations.filters import FIELDS, WITHOUT_VECTOR, parse
+from amem_integrations.filters import FIELDS, VALUES, WITHOUT_VECTOR, parse
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
 from amem_integrations.stores import Bm25, FolderStore, ServerStore
@@ -429,7 +429,10 @@ def test_a_server_gets_an_index_for_every_field_that_can_be_named(
     assert len(fake.indexes["amem"]) + len(fake.indexes["amem-journal"]) <= 25
     exercised(store)
     for field in FIELDS:
-        times = [datetime.now(UTC)] if field in TIMES else [1] if field == "seq" else ["x", None, 1]
+        text = VALUES.get(field, ("x",))[0]
+        times = (
+            [datetime.now(UTC)] if field in TIMES else [1] if field == "seq" else [text, None, 1]
+        )
         for value in times:
             store.count(ANN, parse({field: value}))
             store.count(ANN, parse({field: {"$ne": value}}))
