@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ..decisions import Decision, Switch
 from ..errors import ConfigurationError, ModelUnavailableError
 from ..journal.history import toggle_all
-from ..journal.writer import Writer
+from ..journal.writer import Writer, as_it_is
 from ..notes import Attempts, Note
 from ..plans import EvolutionReport
 from ..ports import RecordQuery
@@ -163,4 +163,6 @@ async def _switch_rules_off(writer: Writer, ids: Collection[str]) -> None:
         for item in one.items
         if item.by == RULES and item.switch in ("on", "waiting")
     }
-    await toggle_all(writer, places, {key: own[key] for key, _ in places})
+    # The answers that are written next give the notes other texts: only these are embedded.
+    unembedded = replace(writer, embed=as_it_is)
+    await toggle_all(unembedded, places, {key: own[key] for key, _ in places})

@@ -345,8 +345,13 @@ def _keyed(item: object, key: str) -> list[Any]:
 
 
 def _tidied(item: dict[str, Any], model: type[BaseModel], key: str) -> dict[str, Any] | None:
-    """Return an item, known by its alias alone; None if its key is null."""
+    """Return an item, known by its alias alone; None if its key is null.
+
+    An item with an empty key stays, as one of a note that was not shown.
+    """
     tidied = _tidy(item, model)
+    if isinstance(item.get(key), str):
+        tidied.setdefault(key, "")
     if isinstance(tidied.get(key), str) and (found := _BEGINS_WITH_ALIAS.match(tidied[key])):
         tidied[key] = found[1].lower()
     return None if key in item and item[key] is None else tidied

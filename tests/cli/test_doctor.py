@@ -11,13 +11,20 @@ from uuid import uuid4
 import pytest
 
 from amem_integrations import AgenticMemory
-from amem_integrations.adapting import Unembedded
 from amem_integrations.cli import upkeep
+from amem_integrations.conversation import Message
 from amem_integrations.notes import ContextEntry
 from amem_integrations.stores import FolderStore
 from amem_integrations.stores.folder_collection import FolderCollection
 from amem_integrations.stores.payloads import Point
 from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+
+class Down(HashEmbedder):
+    """An embedder that does not answer."""
+
+    def embed_documents(self, texts):
+        raise OSError("no route to the embedder")
 
 
 def findings(amem, *, status):
@@ -198,9 +205,10 @@ def test_it_mends_views_and_vectors_that_are_missing(talk):
         ((_, link), *_) = note.links.items()
         return note.revised(links={gone: link})
 
-    with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)) as memory:
+    with AgenticMemory.open(talk.folder, embedder=Down(256)) as memory:
         before = memory.get_all(namespace=("ann",), limit=99)
-        (bare,) = Unembedded(memory).add_by_words(["The kiln is cold."], namespace=("bo",))
+        said = Message(text="The kiln is cold.", role="user")
+        (bare,) = memory.remember_turn([said], namespace=("bo",)).notes
     rewrite(talk, change)
     assert findings(talk, status=1)[1] == ["vectors", "views"]
     assert talk("doctor", "--mend").exit_code == 0

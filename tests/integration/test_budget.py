@@ -463,8 +463,8 @@ def test_a_call_that_got_no_answer_leaves_room_for_another():
 
 def test_a_smaller_call_is_made_where_a_larger_one_has_no_room():
     model = costing(0, 0)
-    with opened(model=model, daily_tokens=600, link=False) as memory:
-        memory.add("word " * 400, namespace=ANN)
+    with opened(model=model, daily_tokens=1000, link=False) as memory:
+        memory.add("word " * 800, namespace=ANN)
         assert "tokens" in memory.stats(namespace=ANN)["stopped"][0]
         assert memory.add(FACTS[0], namespace=ANN).state == "done"
 

@@ -10,6 +10,7 @@ from support.processes import run_python
 
 from amem_integrations import AgenticMemory, StoreError, StoreFullError, StoreLockedError
 from amem_integrations.stores import FolderStore
+from amem_integrations.stores.folder import MIN_FREE_BYTES, used_bytes
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -169,7 +170,7 @@ def test_a_disk_that_runs_full_in_the_middle_of_work_costs_no_note(folder):
 def test_a_memory_is_not_optimized_where_there_is_no_room_for_a_copy(folder):
     left = [10**12]
     store = FolderStore(folder, dimensions=64, free_bytes=lambda _path: left[0])
-    left[0] = 257 * MIB
+    left[0] = MIN_FREE_BYTES + used_bytes(folder / "notes") - 1
     with pytest.raises(StoreFullError, match="optimizing"):
         store.optimize()
     assert store.count(ANN) == 1

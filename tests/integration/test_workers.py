@@ -32,9 +32,11 @@ from amem_integrations import (
     StoreError,
     WorkReport,
 )
+from amem_integrations.decisions import Lease
 from amem_integrations.evolution.leases import take_lease
 from amem_integrations.plans import FOLLOWS
 from amem_integrations.runtime import RULES, run
+from amem_integrations.stores.payloads import decode_record
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -371,7 +373,8 @@ def refusing(word: str, reply: Any) -> Any:
 def leases_held(memory: AgenticMemory) -> int:
     store = memory._runtime.store
     points = store._records.scroll(None)  # type: ignore[attr-defined]
-    return sum(bool(point.payload.get("holder")) for point in points)
+    records = [decode_record(point) for point in points]
+    return sum(isinstance(one, Lease) and bool(one.holder) for one in records)
 
 
 POISONS = {"raising": ValueError("too hot"), "garbage": "I would rather not."}

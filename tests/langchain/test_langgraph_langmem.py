@@ -79,6 +79,7 @@ def test_its_store_manager_keeps_what_a_model_extracts(memory: AgenticMemory) ->
     manager.invoke({"messages": [HumanMessage("I moved to Oslo.")]}, config=of("ann"))
     (item,) = store.search(("memories", "ann"))
     assert item.value == {"kind": "Memory", "content": {"content": "Ann moved to Oslo."}}
+    memory.flush()
     assert store.note(("memories", "ann"), item.key).state == "done"  # type: ignore[union-attr]
     found = manager.search(query="Oslo", config=of("ann"))
     assert [hit.key for hit in found] == [item.key]

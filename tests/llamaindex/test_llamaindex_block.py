@@ -292,6 +292,7 @@ async def test_overflow_becomes_notes_in_a_stock_memory(memory: AgenticMemory) -
         "Well done with the 0 trees!",
     ]
     assert {note.thread for note in memory.get_all(namespace=ANN)} == {"s"}
+    memory.flush()
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 

@@ -83,7 +83,7 @@ def test_a_batch_that_is_too_long_is_done_note_by_note(server, name):
         embedder=HashEmbedder(),
         config=MemoryConfig(link=False),
     ) as memory:
-        texts = [f"{word} " * (WINDOW // 16) for word in ("one", "two", "six")]
+        texts = [f"{word} " * (WINDOW // 20) for word in ("one", "two", "six")]
         notes = memory.add_many(texts, namespace=("ann",))
         assert [note.failure for note in notes] == [None] * 3
         assert memory.stats()["states"] == {"done": 3}
