@@ -251,8 +251,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
                 messages,
                 run,
                 space,
-                places.__contains__,
-                lambda number: is_human(messages[number]),
+                wanted=places.__contains__,
+                edited=lambda number: is_human(messages[number]),
                 complete=False,
             )
             known.stored |= {marks[number] for number in places}
@@ -273,8 +273,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
                 messages,
                 run,
                 space,
-                lambda number: number >= start and (blocked or not is_human(messages[number])),
-                lambda number: number < start and not is_human(messages[number]),
+                wanted=lambda n: n >= start and (blocked or not is_human(messages[n])),
+                edited=lambda n: n < start and not is_human(messages[n]),
             )
             for each in {space, tuple(entry.get("namespace", space))} if self._evolve else ():
                 self._memory.evolve_later(each)

@@ -201,8 +201,8 @@ def remember_node(  # noqa: PLR0913 - options are keywords
                 turn.messages,
                 turn.run,
                 space,
-                places.__contains__,
-                lambda number, end=places.start: number < end,  # type: ignore[misc]
+                wanted=places.__contains__,
+                edited=lambda number, end=places.start: number < end,  # type: ignore[misc]
             )
             ids += [note.id for note in notes]
             if evolve:

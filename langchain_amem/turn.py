@@ -60,9 +60,9 @@ class Turns:
         messages: Sequence[BaseMessage],
         run: Run,
         space: Namespace,
+        *,
         wanted: Callable[[int], bool],
         edited: Callable[[int], bool],
-        *,
         complete: bool = True,
     ) -> list[Note]:
         """Store those of the messages that are wanted, by place, and worth storing; return their notes.
