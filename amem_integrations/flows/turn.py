@@ -317,22 +317,28 @@ async def _given_before(
 async def _numbered(
     runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
 ) -> list[NoteInput]:
-    """Give those without a key the key of the next occurrence that is neither stored nor among the items."""
-    numbered, used = list(items), {item.key for item in items}
-    for place, item in enumerate(items):
-        first = 1
-        while numbered[place].key is None:
-            keys = [
-                occurrence_key(item.thread, item.source, item.content, first + n)
+    """Give those without a key the key of the next occurrence that is neither stored nor among the items.
+
+    The next occurrences of all of them are looked up by one request; another follows where so many are stored already.
+    """
+    numbered, used, first = list(items), {item.key for item in items}, 1
+    while places := [place for place, item in enumerate(numbered) if item.key is None]:
+        named = {
+            place: [
+                replace(one, key=occurrence_key(one.thread, one.source, one.content, first + n))
                 for n in range(AT_ONCE)
             ]
-            ids = {key: note_id(namespace, replace(item, key=key)) for key in keys}
-            known = await resolve(runtime.store.notes(namespace, sorted(ids.values())))
-            free = [key for key in keys if key not in used and ids[key] not in known]
-            if free:
-                numbered[place] = replace(item, key=free[0])
-                used.add(free[0])
-            first += AT_ONCE
+            for place in places
+            for one in [numbered[place]]
+        }
+        ids = {one.key: note_id(namespace, one) for some in named.values() for one in some}
+        known = await resolve(runtime.store.notes(namespace, sorted(set(ids.values()))))
+        for place, some in named.items():
+            free = (one for one in some if one.key not in used and ids[one.key] not in known)
+            if (next_one := next(free, None)) is not None:
+                numbered[place] = next_one
+                used.add(next_one.key)
+        first += AT_ONCE
     return numbered
 
 

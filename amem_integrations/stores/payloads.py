@@ -543,7 +543,10 @@ def _bytes_in(value: object) -> int:
 
 
 def number_of(text: str) -> int:
-    """Return the number that stands for a text in a list of terms: it has 48 bits, and no two of some millions are equal."""
+    """Return the number that stands for a text in a list of terms: it has 48 bits.
+
+    The chance that one of a million other texts has the same number is 4 in a billion.
+    """
     return int(mmh3.hash64(text, signed=False)[0]) >> 16
 
 
