@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
 from ..errors import MissingExtraError
 
+if TYPE_CHECKING:
+    import typer
+
 INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
+
+
+def commands() -> typer.Typer:
+    """Return the program with its commands, in the order of the help."""
+    from .app import app  # noqa: PLC0415 - imports typer, as each module of commands does
+
+    for module in ("notes", "changes", "upkeep", "graph_page"):
+        import_module(f".{module}", __name__)
+    return app
 
 
 def main() -> None:
@@ -16,9 +30,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):  # what the terminal has no character for is escaped
             stream.reconfigure(errors="backslashreplace")
     try:
-        from .app import app  # noqa: PLC0415 - imports typer
-
-        app()
+        commands()()
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise

@@ -12,7 +12,6 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
-from importlib import import_module
 from inspect import Parameter, Signature, getdoc, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -435,12 +434,3 @@ def note_values(note: Note) -> dict[str, Any]:
     """Return a note as values for JSON, with what follows from its entries and supersessions."""
     made = ("keywords", "tags", "attributes_source", "superseded_by", "superseded_since")
     return values_of(note) | {name: getattr(note, name) for name in made}
-
-
-for module in (
-    "notes",
-    "changes",
-    "upkeep",
-    "graph_page",
-):  # the commands, in the order of the help
-    import_module(f".{module}", __package__)

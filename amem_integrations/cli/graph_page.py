@@ -15,8 +15,8 @@ import typer
 from ..errors import InvalidInputError
 from ..notes import Change, Note
 from . import app
-from . import changes as history  # whole when the page is drawn: `app` imports both
 from .app import Session, format_namespace, note_values
+from .changes import cause_of, change_values
 
 _SLOT = "__AMEM_DATA__"
 
@@ -61,7 +61,7 @@ def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> s
 
     histories: dict[str, list[dict[str, Any]]] = {}
     for change in changes:
-        values = {**history.change_values(change), "cause": history.cause_of(change)}
+        values = {**change_values(change), "cause": cause_of(change)}
         for end in dict.fromkeys((change.note_id, change.after.get("to", change.note_id))):
             histories.setdefault(end, []).append(values)
     held = [

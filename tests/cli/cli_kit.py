@@ -8,7 +8,8 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from amem_integrations.cli.app import Ports, app, make_model
+from amem_integrations.cli import commands
+from amem_integrations.cli.app import Ports, make_model
 from amem_integrations.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ class Amem:
         ports = Ports(
             embedder=self._embedder, model=lambda *given: self.model or make_model(*given)
         )
-        return CliRunner().invoke(app, [*map(str, arguments)], env=env, obj=ports, **extra)
+        return CliRunner().invoke(commands(), [*map(str, arguments)], env=env, obj=ports, **extra)
 
     def json(self, *arguments: object, **extra: Any) -> Any:
         done = self(*arguments, "--json", **extra)

@@ -11,9 +11,9 @@ import typer
 from cli_kit import ROOT
 
 from amem_integrations import cli
-from amem_integrations.cli.app import app
+from amem_integrations.cli import commands
 
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = typer.main.get_command(commands()).commands
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 

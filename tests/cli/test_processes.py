@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 SLOW = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from amem_integrations.cli.app import Ports, app
+from amem_integrations.cli import commands
+from amem_integrations.cli.app import Ports
 from amem_integrations.testing import HashEmbedder
 
 class Slow(HashEmbedder):
@@ -28,7 +29,7 @@ class Slow(HashEmbedder):
         return super().embed_query(text)
 
 made = Slow(64)
-app(sys.argv[2:], obj=Ports(embedder=lambda name, url: made))
+commands()(sys.argv[2:], obj=Ports(embedder=lambda name, url: made))
 """
 
 
@@ -98,9 +99,9 @@ def test_a_terminal_that_lacks_a_character_shows_an_escape_and_json_stays_json(
 def test_commands_that_read_import_neither_pytorch_nor_the_client_of_the_server(talk):
     code = (
         "import sys\n"
-        "from amem_integrations.cli.app import app\n"
+        "from amem_integrations.cli import commands\n"
         "try:\n"
-        "    app(sys.argv[1:])\n"
+        "    commands()(sys.argv[1:])\n"
         "finally:\n"
         "    slow = {'torch', 'qdrant_client', 'matplotlib', 'openai'} & set(sys.modules)\n"
         "    assert not slow, slow\n"

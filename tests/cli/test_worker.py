@@ -23,7 +23,8 @@ ANN = ("ann",)
 PROGRAM = """
 import sys, time
 from support import models
-from amem_integrations.cli.app import Ports, app
+from amem_integrations.cli import commands
+from amem_integrations.cli.app import Ports
 from amem_integrations.testing import HashEmbedder
 
 class Slow:
@@ -34,7 +35,7 @@ class Slow:
         time.sleep(float(sys.argv[1]))
         return self.inner.generate(request)
 
-app(sys.argv[2:], obj=Ports(embedder=lambda *_: HashEmbedder(256, name="hash"), model=lambda *_: Slow()))
+commands()(sys.argv[2:], obj=Ports(embedder=lambda *_: HashEmbedder(256, name="hash"), model=lambda *_: Slow()))
 """
 
 
