@@ -22,7 +22,7 @@ def rows(text):
     found = {}
     for line in text.splitlines():
         name, *figures = re.split(r"  +", line)
-        numbers = [float(one.removesuffix(" ms")) for one in figures if re.match(r"[\d.]+", one)]
+        numbers = [float(one.removesuffix(" ms")) for one in figures if re.match(r"-?[\d.]+", one)]
         if len(numbers) >= 3:
             found[name] = numbers
     return found
