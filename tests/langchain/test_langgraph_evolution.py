@@ -503,6 +503,7 @@ with Crashing.open(":memory:", model=scripted(), embedder=HashEmbedder()) as mem
                 given = Command(resume=True) if waits else None
         assert all(type(m).__name__ in ("HumanMessage", "AIMessage") for m in state.pop("messages"))
         assert json.loads(json.dumps(state)) == state
+    memory.flush()
     assert set(memory.stats(namespace=ANN)["states"]) == {"done"}
 """
 
