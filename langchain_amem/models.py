@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from os import PathLike
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -32,16 +32,18 @@ from amem_integrations import (
     MissingExtraError,
     ModelRequest,
 )
-from amem_integrations.adapting import Call, Prefixes, Truncation, both, check_counts, status_of
+from amem_integrations.adapting import (
+    Call,
+    Structured,
+    WrappedEmbedder,
+    both,
+    check_structured,
+    refuses_schemas,
+)
 
 log = logging.getLogger("langchain_amem")
 
 NAMES = ("model_name", "model", "model_id", "deployment_name")
-
-Structured = Literal["auto", "schema", "words"]
-
-# A server says by these that it does not take a request in this form, rather than that it is down.
-REFUSALS = {400, 404, 415, 422, 501}
 
 
 class LangChainChatModel:
@@ -76,8 +78,7 @@ class LangChainChatModel:
             ConfigurationError: It does not end in a chat model, or `structured` is unknown.
         """
         inner = _innermost(model)
-        if structured not in get_args(Structured):
-            raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
+        check_structured(structured)
         self.name = name or name_of(inner)
         self._model = model
         self._fixed = structured != "auto"
@@ -95,7 +96,7 @@ class LangChainChatModel:
                 )
                 return _completion(await call(by_schema.invoke, messages, options))
             except Exception as error:
-                if not self._cannot_do_schemas(error):
+                if self._fixed or not refuses_schemas(error):
                     raise
                 log.info(
                     "%s takes no schema, it is asked in words from now on: %r", self.name, error
@@ -104,12 +105,6 @@ class LangChainChatModel:
         return _completion(await call(self._model.invoke, messages, options))
 
     generate, agenerate = both(_generate)
-
-    def _cannot_do_schemas(self, error: Exception) -> bool:
-        """Return whether to ask in words from now on. Each vendor has error classes of its own."""
-        return not self._fixed and (
-            isinstance(error, NotImplementedError) or status_of(error) in REFUSALS
-        )
 
     def _options(self, request: ModelRequest) -> RunnableConfig:
         tags = [*(self._config.get("tags") or []), "nostream"]
@@ -183,13 +178,11 @@ def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a di
     )
 
 
-class LangChainEmbedder:
+class LangChainEmbedder(WrappedEmbedder):
     """LangChain embeddings as the memory's embedder.
 
     Attributes:
-        name: Identifies the embedder; a collection remembers it.
         provider: Name of the class of the embeddings.
-        max_tokens: As given.
     """
 
     def __init__(
@@ -218,47 +211,25 @@ class LangChainEmbedder:
         """
         if not isinstance(embeddings, Embeddings):
             raise ConfigurationError(f"embeddings={embeddings!r} are no LangChain embeddings")
-        sizes = {"dimensions": dimensions, "max_tokens": max_tokens}
-        check_counts(**{name: size for name, size in sizes.items() if size is not None})
-        self._prefixes = Prefixes(query_prefix, document_prefix)
-        self.name = name or self._prefixes.named(name_of(embeddings))
-        self.max_tokens = max_tokens
-        self._truncation = Truncation(self.name, max_tokens)
-        self.provider = type(embeddings).__name__
-        self._embeddings = embeddings
-        self._dimensions = dimensions
+        super().__init__(
+            embeddings.embed_documents,
+            embeddings.embed_query,
+            name_of(embeddings),
+            name=name,
+            dimensions=dimensions,
+            query_prefix=query_prefix,
+            document_prefix=document_prefix,
+            max_tokens=max_tokens,
+        )
+        self.provider, self._embeddings = type(embeddings).__name__, embeddings
 
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        if self._dimensions is None:
-            self._dimensions = len(self._embeddings.embed_query("dimensions"))
-        return self._dimensions
+    async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Asynchronous twin of `embed_documents`."""
+        return self._unit(await self._embeddings.aembed_documents(self._read(texts)))
 
-    @property
-    def truncated(self) -> int:
-        """How many documents were longer than `max_tokens`, by an estimate; the first is told in the log."""
-        return self._truncation.count
-
-    async def _embed_documents(self, call: Call, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
-        given = [self._prefixes.document + text for text in texts]
-        self._truncation.estimate(given)
-        return _unit(await call(self._embeddings.embed_documents, given))
-
-    embed_documents, aembed_documents = both(_embed_documents)
-
-    async def _embed_query(self, call: Call, text: str) -> NDArray[np.float32]:
-        """Return a float32 array [dimensions] of unit length."""
-        return _unit(await call(self._embeddings.embed_query, self._prefixes.query + text))
-
-    embed_query, aembed_query = both(_embed_query)
-
-
-def _unit(vectors: Any) -> NDArray[np.float32]:  # noqa: ANN401 - lists of numbers
-    rows = np.asarray(vectors, dtype=np.float32)
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+    async def aembed_query(self, text: str) -> NDArray[np.float32]:
+        """Asynchronous twin of `embed_query`."""
+        return self._unit(await self._embeddings.aembed_query(self._prefixes.query + text))
 
 
 def open_memory(

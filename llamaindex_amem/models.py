@@ -7,12 +7,10 @@ the model's clients is bound to a loop that is closed one day. What goes wrong i
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from os import PathLike
-from typing import Any, Literal, get_args
+from typing import Any
 
-import numpy as np
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole, ToolCallBlock
@@ -20,7 +18,6 @@ from llama_index.core.callbacks.token_counting import get_tokens_from_response
 from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.program.function_program import get_function_tool
-from numpy.typing import NDArray
 
 from amem_integrations import (
     AgenticMemory,
@@ -30,14 +27,14 @@ from amem_integrations import (
     Embedder,
     ModelRequest,
 )
-from amem_integrations.adapting import Prefixes, Truncation, check_counts, status_of
+from amem_integrations.adapting import (
+    Structured,
+    WrappedEmbedder,
+    check_structured,
+    refuses_schemas,
+)
 
 from .events import log
-
-Structured = Literal["auto", "schema", "words"]
-
-# A server says by these that it does not take a request in this form, rather than that it is down.
-REFUSALS = {400, 404, 415, 422, 501}
 
 
 class LlamaIndexChatModel:
@@ -63,8 +60,7 @@ class LlamaIndexChatModel:
         """
         if not isinstance(llm, LLM | None):
             raise ConfigurationError(f"llm={llm!r} is no LlamaIndex LLM")
-        if structured not in get_args(Structured):
-            raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
+        check_structured(structured)
         self._llm, self._structured, self._name = llm, structured, name
         # The model that was last asked in words. Another one in `Settings` may know schemas.
         self._wordy: LLM | None = None
@@ -94,8 +90,7 @@ class LlamaIndexChatModel:
                 answer = caller.chat_with_tools(tools, chat_history=messages, tool_required=True)
                 return _completion(answer, caller)
             except Exception as error:
-                refused = isinstance(error, NotImplementedError) or status_of(error) in REFUSALS
-                if self._structured == "schema" or not refused:
+                if self._structured == "schema" or not refuses_schemas(error):
                     raise
                 log.info("%s takes no tools, it is asked in words now: %r", self.name, error)
         answer = llm.chat(messages)
@@ -113,7 +108,7 @@ class LlamaIndexChatModel:
         return None
 
 
-class LlamaIndexEmbedder:
+class LlamaIndexEmbedder(WrappedEmbedder):
     """Any LlamaIndex embedding model as the memory's embedder.
 
     https://developers.llamaindex.ai/python/framework/module_guides/models/embeddings/
@@ -132,8 +127,7 @@ class LlamaIndexEmbedder:
         """Wrap an embedding model; nothing is sent yet.
 
         Args:
-            model: The model; None takes `Settings.embed_model` as it is at first use, and stays with it:
-                vectors of two models cannot be compared.
+            model: The model; None takes what `Settings.embed_model` is now.
             name: What a collection remembers of the embedder; None makes it of class and model.
             dimensions: Length of a vector; None finds out by encoding a word.
             query_prefix: What stands before a query, if the model wants that and its class does not give it, as
@@ -145,52 +139,18 @@ class LlamaIndexEmbedder:
         Raises:
             ConfigurationError: It is no LlamaIndex embedding model, or an option has a value it cannot have.
         """
-        if not isinstance(model, BaseEmbedding | None):
+        used = Settings.embed_model if model is None else model
+        if not isinstance(used, BaseEmbedding):
             raise ConfigurationError(f"model={model!r} is no LlamaIndex embedding model")
-        check_counts(dimensions=dimensions or 1, max_tokens=max_tokens or 1)
-        self._model, self._name, self._dimensions = model, name, dimensions
-        self.max_tokens = max_tokens
-        self._prefixes = Prefixes(query_prefix, document_prefix)
-        self._truncation = Truncation(name or type(self).__name__, max_tokens)
-
-    @property
-    def model(self) -> BaseEmbedding:
-        """The model in use."""
-        if self._model is None:
-            self._model = Settings.embed_model
-        return self._model
-
-    @property
-    def name(self) -> str:
-        """Identifies the embedder; a collection remembers it."""
-        made = f"{self.model.class_name()}:{self.model.model_name}"
-        return self._name or self._prefixes.named(made)
-
-    @property
-    def truncated(self) -> int:
-        """How many documents were longer than `max_tokens`, by an estimate; the first is told in the log."""
-        return self._truncation.count
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        if self._dimensions is None:
-            self._dimensions = len(self.model.get_text_embedding("length"))
-        return self._dimensions
-
-    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
-        given = [self._prefixes.document + text for text in texts]
-        self._truncation.estimate(given)
-        rows = self.model.get_text_embedding_batch(given)
-        return _unit(
-            np.asarray(rows, np.float32).reshape(len(rows), -1 if rows else self.dimensions)
-        )
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return a float32 array [dimensions] of unit length."""
-        return _unit(
-            np.asarray(self.model.get_query_embedding(self._prefixes.query + text), np.float32)
+        super().__init__(
+            used.get_text_embedding_batch,
+            used.get_query_embedding,
+            f"{used.class_name()}:{used.model_name}",
+            name=name,
+            dimensions=dimensions,
+            query_prefix=query_prefix,
+            document_prefix=document_prefix,
+            max_tokens=max_tokens,
         )
 
 
@@ -237,8 +197,3 @@ def _completion(answer: ChatResponse, caller: FunctionCallingLLM | None = None) 
         asked, answered = get_tokens_from_response(answer)
     said = text if texts else answer.message.content or ""
     return Completion(text=said, input_tokens=asked, output_tokens=answered)
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)

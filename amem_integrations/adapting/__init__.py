@@ -13,7 +13,8 @@ and `evolve_later`; `Recalled` and `Remembered` are what they return.
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
 - `RECALLED`: how many notes a recall considers, unless it is told otherwise; `WINDOW`: how many messages before a question
   are searched with the question.
-- `Prefixes`, `Truncation`: what an embedder puts before a text, and of how many texts it read only the beginning.
+- `WrappedEmbedder`: embeddings of a framework, with prefixes, as the memory's embedder; `Structured`, `check_structured` and
+  `refuses_schemas`: whether a chat model of the framework is asked by schema or in words.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
 Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a document's metadata, is
@@ -22,7 +23,6 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
-from ..errors import status_of
 from ..filters import FIELDS, parse
 from ..flows.recall import RECALLED, marked
 from ..flows.search import falling
@@ -31,9 +31,9 @@ from ..follow_up import WINDOW
 from ..ids import parse_time
 from ..notes import Origin, check_namespace
 from ..plans import HELD
-from ..providers.embedders import Prefixes, Truncation
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
 from .failures import Failures, OnError
+from .models import Structured, WrappedEmbedder, check_structured, refuses_schemas
 from .recall_options import RecallOptions, check_counts, check_flags, checked_recall
 from .twins import Call, both, directly
 
@@ -53,15 +53,16 @@ __all__ = [
     "Failures",
     "OnError",
     "Origin",
-    "Prefixes",
     "RecallOptions",
     "Recalled",
     "Remembered",
-    "Truncation",
+    "Structured",
+    "WrappedEmbedder",
     "both",
     "check_counts",
     "check_flags",
     "check_namespace",
+    "check_structured",
     "checked_recall",
     "described",
     "directly",
@@ -69,5 +70,5 @@ __all__ = [
     "marked",
     "parse",
     "parse_time",
-    "status_of",
+    "refuses_schemas",
 ]

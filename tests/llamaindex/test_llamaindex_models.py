@@ -133,10 +133,9 @@ def test_it_says_who_it_is_and_how_long_its_vectors_are() -> None:
     assert (given.name, given.dimensions) == ("mine", 8)
 
 
-def test_the_embedder_of_settings_is_kept_once_it_was_used() -> None:
-    embedder = LlamaIndexEmbedder()
+def test_the_embedder_of_settings_is_kept() -> None:
     Settings.embed_model = MockEmbedding(8)
-    assert embedder.dimensions == 8
+    embedder = LlamaIndexEmbedder()
 
     Settings.embed_model = MockEmbedding(16)
 
