@@ -37,7 +37,9 @@ Durability = Literal["interval", "always"]
 
 MEMORY = ":memory:"
 FLUSH_SECONDS = 5.0
-FLUSH_EVERY = 256  # writes
+FLUSH_EVERY = (
+    512  # writes; what takes the place of a point is written beside it until the next flush
+)
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
 NEW_BYTES = 192 * 2**20  # of a new folder with one note in it, and a little more
 OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a shard
@@ -53,8 +55,8 @@ class FolderStore(PointStore):
     """Notes and records in a folder; no server, no daemon. Safe to use from several threads of one process.
 
     What a call has written survives a killed process. A power cut can take what was written since the
-    last flush, which happens with the first write after `flush_seconds`, every 256 writes and at
-    close; with `durability="always"`, at every write (some milliseconds).
+    last flush, which happens with the first write after `flush_seconds`, every 512 writes (each point that is
+    replaced counts as one) and at close; with `durability="always"`, at every write (some milliseconds).
 
     The engine holds the GIL and answers in well under a millisecond, so asynchronous callers may call
     it inline. It does not survive a fork: open the store in the child.
@@ -267,12 +269,12 @@ class FolderStore(PointStore):
         self._check_space(self._min_free_bytes + max(NEW_BYTES, used_bytes(self._path)), what)
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self, replaced: int = 0) -> Iterator[None]:
         self._check_open()
         with self._shards.lock:
             self._check_space(self._min_free_bytes, "a write (min_free_bytes)")
             yield
-            self._unflushed += 1
+            self._unflushed += replaced or 1
             waited = time.monotonic() - self._flushed_at
             is_due = self._unflushed >= FLUSH_EVERY or waited >= self._flush_seconds
             if self._durability == "always" or (is_due and not self._is_temporary):

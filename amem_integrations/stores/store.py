@@ -183,8 +183,8 @@ class PointStore:
         """Raise `StoreError` if the store cannot be used (any more)."""
         raise NotImplementedError
 
-    def _writing(self) -> AbstractContextManager[None]:
-        """Return what goes round a write."""
+    def _writing(self, replaced: int = 0) -> AbstractContextManager[None]:  # noqa: ARG002 - for a folder
+        """Return what goes round a write, which may replace so many points."""
         self._check_open()
         return nullcontext()
 
@@ -404,7 +404,7 @@ class PointStore:
         self, collection: Collection, namespace: Namespace, swaps: Sequence[tuple[str, Point]]
     ) -> None:
         self._checked(namespace, [point for _, point in swaps])
-        with self._writing():
+        with self._writing(len(swaps)):
             collection.swap(swaps)
 
     def _checked(self, namespace: Namespace, points: Iterable[Point]) -> str:
