@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 from amem_integrations.decisions import Call, Decision
 from amem_integrations.journal.writer import Writer
@@ -24,6 +26,10 @@ from amem_integrations.stored_note import StoredNote
 NAMESPACE = ("ann",)
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MOST_STEPS = 80  # requests of one writer; more are an endless loop
+MOST_RUNNING = (
+    20_000  # coroutines that wait for an answer; others are brought as far when they are needed
+)
+DEAD, NOBODY = -1, -1  # in place of the number of answers, and of the place of a process
 NOTES, RECORDS = 0, 1
 BLIND = "*"  # in place of a token: a mutant writes whatever stands
 
@@ -51,7 +57,11 @@ class Table:
         return self._values[number]
 
 
-VERSIONS = Table(repr)  # of points
+def _digest(point: Any) -> bytes:
+    return blake2b(repr(point).encode(), digest_size=16).digest()
+
+
+VERSIONS = Table(_digest)  # of points
 CONTENTS = Table()  # of a collection: `Points`
 
 
@@ -226,7 +236,11 @@ def _thawed(answer: Points) -> dict[str, Any]:
 
 
 class BrokenError(Exception):
-    """Something does not hold."""
+    """Something does not hold, in the state that is given, or in what follows from the present one."""
+
+    def __init__(self, problem: str, state: State | None = None) -> None:
+        super().__init__(problem)
+        self.state = state
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,34 +261,68 @@ class Faults:
     partial: int = 0
     power: int = 0
 
+    @cache  # noqa: B019 - there are few
+    def without(self, name: str) -> Faults:
+        """Return what may still go wrong once this has gone wrong."""
+        return replace(self, **{name: getattr(self, name) - 1})
 
-@dataclass(frozen=True, slots=True)
-class State:
+
+class State(NamedTuple):
     """Where an exploration stands."""
 
     contents: tuple[int, int]  # numbers of what the collections hold
-    processes: tuple[tuple[str, int], ...]  # by name the number of the answers that each has got
+    told: tuple[int, ...]  # of each process the number of the answers that it has got, or `DEAD`
     under_way: tuple[str, ...]  # keys of late copies
     left: Faults
     before: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # for stale reads and power cuts
-    switches: int | None = None
-    last: str | None = None
     is_cut: bool = False
+
+
+class Move(NamedTuple):
+    """One step: a process, or None for a late copy and a power cut, its request, and what becomes of the request."""
+
+    name: str | None
+    request: Request | None
+    fate: str
+
+    def __str__(self) -> str:
+        if self.name is None:
+            return f"{self.fate}{self.request or ''}"
+        return (
+            f"{self.name} is killed"
+            if self.request is None
+            else f"{self.name}: {self.fate % self.request}"
+        )
 
 
 @dataclass
 class Found:
-    """What an exploration found: how many states there are, and what broke by which steps, if anything did."""
+    """What an exploration found.
+
+    Attributes:
+        states: How many states were reached.
+        problem: What broke, if anything did.
+        steps: The steps to the state that broke.
+        switches: So many switches to another process before one ended were gone through in every order; None: all.
+    """
 
     states: int
     problem: str | None = None
     steps: Sequence[str] = ()
-    is_bounded: bool = False  # there were more states than the limit
+    switches: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there were more states than the limit."""
+        return self.switches is not None
 
 
 @dataclass
 class Exploration:
     """One scenario.
+
+    The states that are reached with fewer switches to another process before one has ended or died are gone through first.
+    So where there are more states than the limit, all orders with some number of switches have been gone through.
 
     Attributes:
         start: What the collections hold at first.
@@ -285,7 +333,6 @@ class Exploration:
         after: Returns what is wrong at the end, given the collections and what each process returned.
         always: Returns what is wrong in any state.
         late: Requests of a dead writer that arrive at any time.
-        switches: How often a writer may be interrupted before its end; None: as often as one likes.
         limit: Most states.
     """
 
@@ -297,95 +344,163 @@ class Exploration:
     resume_power: Process | None = None
     always: Callable[[Collections, Mapping[str, Any]], str | None] | None = None
     late: Sequence[Request] = ()
-    switches: int | None = None
     limit: int = 400_000
 
     def __post_init__(self) -> None:
+        self._names = list(self.processes)
         self._answers = Table()  # the number of the answers before, and the answer
         self._answers.number(None)
+        self._lengths = [0]  # how many answers there are, by their number
         self._effects: dict[tuple[int, int], tuple[int, Points]] = {}
-        self._next: dict[tuple[str, int], Request | Ended] = {}
-        self._ended: dict[tuple[str, str], int] = {}
+        self._next: dict[tuple[int, int], Request | Ended] = {}
+        self._running: dict[tuple[int, int], Coroutine[Any, Any, Any]] = {}
+        self._ended: dict[tuple[int, str], int] = {}
         self._late: dict[str, Request] = {}
         self._parted: dict[int, list[Request]] = {}
+        self._resumed: dict[tuple[tuple[int, int], bool], tuple[int, int]] = {}
+        self._checked: set[tuple[Any, ...]] = set()
+        self._numbers: dict[State, int] = {}
+        self._came_from: list[tuple[int, Move] | None] = []
+        # Of each state one bit for each process: whether its next request was tried, and whether it will be, after a switch.
+        self._tried: list[int] = []
+        self._planned: list[int] = []
+        self._now = deque[
+            tuple[State, int]
+        ]()  # a state and the place of the process that goes on, or `NOBODY`
+        self._later = deque[tuple[State, int]]()
 
     def explore(self) -> Found:
         """Go through all states, until something breaks or there are too many."""
         first = State(
             contents=self.start.contents,
-            processes=tuple((name, 0) for name in self.processes),
+            told=(0,) * len(self.processes),
             under_way=tuple(sorted(map(self._remember, self.late))),
             left=self.faults,
-            switches=self.switches,
         )
-        came_from: dict[State, tuple[State, str] | None] = {first: None}
-        queue = deque([first])
-        while queue:
-            state = queue.popleft()
-            try:
-                self._check_always(state)
-                moves = list(self._moves(state))
-                if not moves:
-                    self._check_end(state)
-            except BrokenError as broken:
-                return Found(len(came_from), str(broken), _steps(came_from, state))
-            for label, following in moves:
-                if following not in came_from:
-                    came_from[following] = (state, label)
-                    queue.append(following)
-            if len(came_from) >= self.limit:
-                return Found(len(came_from), is_bounded=True)
-        return Found(len(came_from))
+        switches, state = 0, first
+        try:
+            self._reach(first, None, NOBODY)
+            while self._now or self._later:
+                if not self._now:
+                    switches += 1
+                    self._now, self._later = self._later, self._now
+                state, place = self._now.popleft()
+                number = self._numbers[state]
+                if place == NOBODY:
+                    moves = self._moves_of_nobody(state)
+                elif self._tried[number] & 1 << place:
+                    continue
+                else:
+                    self._tried[number] |= 1 << place
+                    moves = self._moves_of(state, place)
+                for move, following in moves:
+                    self._reach(following, (number, move), place)
+                if len(self._came_from) >= self.limit:
+                    return Found(len(self._came_from), switches=switches - 1)
+        except BrokenError as broken:
+            return Found(len(self._came_from), str(broken), self._steps(broken.state or state))
+        return Found(len(self._came_from))
+
+    def _reach(self, state: State, came_from: tuple[int, Move] | None, last: int) -> None:
+        """Note what can go on from a state, and that the process at the place `last` goes on without a switch."""
+        number = self._numbers.get(state)
+        is_new = number is None
+        if number is None:
+            number = self._numbers[state] = len(self._came_from)
+            self._came_from.append(came_from)
+            self._tried.append(0)
+            self._planned.append(0)
+        waiting = [place for place, told in enumerate(state.told) if self._waits(place, told)]
+        if is_new:
+            self._check(state, is_end=not waiting and not state.under_way)
+            if state.under_way or state.left.power:
+                self._now.append((state, NOBODY))
+        open_ = self._tried[number]
+        for place in waiting:
+            if open_ & 1 << place:
+                continue
+            if last == place or last not in waiting:
+                self._now.append((state, place))
+            elif not self._planned[number] & 1 << place:
+                self._planned[number] |= 1 << place
+                self._later.append((state, place))
+
+    def _waits(self, place: int, told: int) -> bool:
+        return told != DEAD and not isinstance(self._request(place, told), Ended)
 
     def _remember(self, request: Request) -> str:
         key = request.key()
         self._late.setdefault(key, request)
         return key
 
-    def _check_always(self, state: State) -> None:
-        if self.always and (problem := self.always(Collections(state.contents), self._told(state))):
-            raise BrokenError(problem)
+    def _check(self, state: State, *, is_end: bool) -> None:
+        """Check what must hold in a state, once for all states that look the same to the checks."""
+        if self.always is None and not is_end:
+            return
+        ended = tuple(
+            t if t != DEAD and not self._waits(p, t) else DEAD for p, t in enumerate(state.told)
+        )
+        key = (state.contents, ended, is_end, state.is_cut)
+        if key in self._checked:
+            return
+        self._checked.add(key)
+        told = {self._names[p]: self._request(p, t).value for p, t in enumerate(ended) if t != DEAD}
+        try:
+            problem = self.always and self.always(Collections(state.contents), told)
+            if not problem and is_end:
+                problem = self.after(self._finished(state), told)
+        except BrokenError as broken:
+            problem = str(broken)
+        if problem:
+            raise BrokenError(problem, state)
 
-    def _check_end(self, state: State) -> None:
-        collections = Collections(state.contents)
+    def _finished(self, state: State) -> Collections:
+        """Return what the collections hold once somebody has resumed."""
         finish = self.resume_power if state.is_cut else self.resume
-        if finish is not None:
-            collections.run("resume", finish)
-        if problem := self.after(collections, self._told(state)):
-            raise BrokenError(problem)
+        key = (state.contents, state.is_cut)
+        if key not in self._resumed:
+            collections = Collections(state.contents)
+            if finish is not None:
+                collections.run("resume", finish)
+            self._resumed[key] = collections.contents
+        return Collections(self._resumed[key])
 
-    def _told(self, state: State) -> dict[str, Any]:
-        """Return what each process has returned that is finished."""
-        asked = ((name, self._request(name, told)) for name, told in state.processes)
-        return {name: one.value for name, one in asked if isinstance(one, Ended)}
-
-    def _request(self, name: str, told: int) -> Request | Ended:
+    def _request(self, place: int, told: int) -> Request | Ended:
         """Return what a process asks for next, once it has got some answers."""
-        if (name, told) not in self._next:
-            answers = []
-            number = told
-            while number:
+        key = (place, told)
+        if key not in self._next:
+            name = self._names[place]
+            answers = list[Points]()
+            number, coroutine = told, None
+            while number and coroutine is None:
                 number, answer = self._answers[number]
                 answers.append(answer)
-            if len(answers) > MOST_STEPS:
-                raise BrokenError(f"{name} does not end")
-            coroutine = self.processes[name](writer(name))
+                # One that waits for this very answer goes on; for another answer a new one is brought as far.
+                coroutine = self._running.pop((place, number), None)
             try:
-                request = coroutine.send(None)
+                if coroutine is None:
+                    coroutine = self.processes[name](writer(name))
+                    request = coroutine.send(None)
                 for answer in reversed(answers):
                     request = coroutine.send(_thawed(answer))
-                self._next[name, told] = request
-                coroutine.close()
+                self._next[key] = request
+                self._running[key] = coroutine
+                if len(self._running) > MOST_RUNNING:
+                    self._running.pop(next(iter(self._running))).close()
             except StopIteration as stop:
-                self._next[name, told] = Ended(stop.value)
-        return self._next[name, told]
+                self._next[key] = Ended(stop.value)
+        return self._next[key]
 
-    def _with_answer(self, name: str, told: int, answer: Points) -> int:
+    def _with_answer(self, place: int, told: int, answer: Points) -> int:
         """Return the number of the answers that a process has got; of one that has ended only what it returned counts."""
         number = self._answers.number((told, answer))
-        request = self._request(name, number)
+        if number == len(self._lengths):
+            self._lengths.append(self._lengths[told] + 1)
+        if self._lengths[number] > MOST_STEPS:
+            raise BrokenError(f"{self._names[place]} does not end")
+        request = self._request(place, number)
         if isinstance(request, Ended):
-            return self._ended.setdefault((name, repr(request.value)), number)
+            return self._ended.setdefault((place, repr(request.value)), number)
         return number
 
     def _apply(self, request: Request, contents: int) -> tuple[int, Points]:
@@ -395,73 +510,49 @@ class Exploration:
             self._effects[key] = request.apply(contents)
         return self._effects[key]
 
-    def _moves(self, state: State) -> Iterator[tuple[str, State]]:
-        """Yield what may happen next."""
-        waiting = [name for name, told in state.processes if not self._has_ended(name, told)]
-        for place, (name, told) in enumerate(state.processes):
-            request = self._request(name, told)
-            if isinstance(request, Ended):
-                continue
-            left = state.switches
-            if left is not None and state.last in waiting and state.last != name:
-                left -= 1
-                if left < 0:
-                    continue
-            yield from self._steps_of(replace(state, switches=left), place, request)
+    def _moves_of_nobody(self, state: State) -> Iterator[tuple[Move, State]]:
+        """Yield what may happen next that no process does."""
         for key in dict.fromkeys(state.under_way):
             rest = list(state.under_way)
             rest.remove(key)
             held, _ = self._applied(state, self._late[key])
-            yield (
-                f"late copy: {self._late[key]}",
-                replace(state, contents=held, under_way=tuple(rest)),
-            )
-        if state.left.power and (waiting or any(state.before)):
+            following = state._replace(contents=held, under_way=tuple(rest))
+            yield Move(None, self._late[key], "late copy: "), following
+        if state.left.power:
             yield from _power_cuts(state)
 
-    def _has_ended(self, name: str, told: int) -> bool:
-        return isinstance(self._request(name, told), Ended)
-
-    def _steps_of(self, state: State, place: int, request: Request) -> Iterator[tuple[str, State]]:
+    def _moves_of(self, state: State, place: int) -> Iterator[tuple[Move, State]]:
         """Yield what may become of the next request of one process."""
-        name, told = state.processes[place]
+        name, told, left = self._names[place], state.told[place], state.left
+        request = self._request(place, told)
+        assert isinstance(request, Request)
         contents, answer = self._applied(state, request)
-        others = state.processes[:place], state.processes[place + 1 :]
-        step = replace(
-            state,
+        step = state._replace(
             contents=contents,
-            processes=(*others[0], (name, self._with_answer(name, told, answer)), *others[1]),
+            told=_put(state.told, place, self._with_answer(place, told, answer)),
             before=self._before(state, contents, request),
-            last=name if state.switches is not None else None,
         )
-        yield f"{name}: {request}", step
-        left = state.left
+        yield Move(name, request, "%s"), step
         if request.kind in ("get", "find"):
             for old in state.before[request.collection] if left.stale else ():
                 if (stale := self._apply(request, old)[1]) != answer:
-                    known = (*others[0], (name, self._with_answer(name, told, stale)), *others[1])
-                    fewer = replace(left, stale=left.stale - 1)
-                    yield f"{name}: {request} [stale]", replace(step, processes=known, left=fewer)
+                    known = _put(state.told, place, self._with_answer(place, told, stale))
+                    following = step._replace(told=known, left=left.without("stale"))
+                    yield Move(name, request, "%s [stale]"), following
         elif left.copies and request.may_matter_again:
             under_way = tuple(sorted((*state.under_way, self._remember(request))))
-            fewer = replace(left, copies=left.copies - 1)
-            yield (
-                f"{name}: {request} [a copy is under way]",
-                replace(step, under_way=under_way, left=fewer),
-            )
-        dead = (*others[0], *others[1])
+            following = step._replace(under_way=under_way, left=left.without("copies"))
+            yield Move(name, request, "%s [a copy is under way]"), following
         if left.partial:
             for part in self._parts(request):
                 held, _ = self._applied(state, part)
-                fewer = replace(left, partial=left.partial - 1)
-                unknown = (*others[0], (name, told), *others[1])
                 yield (
-                    f"{name}: only {part}",
-                    replace(step, contents=held, processes=unknown, left=fewer),
+                    Move(name, part, "only %s"),
+                    step._replace(contents=held, told=state.told, left=left.without("partial")),
                 )
         if left.kills:
-            fewer = replace(left, kills=left.kills - 1)
-            yield f"{name} is killed", replace(state, processes=dead, left=fewer)
+            dead = _put(state.told, place, DEAD)
+            yield Move(name, None, ""), state._replace(told=dead, left=left.without("kills"))
 
     def _parts(self, request: Request) -> list[Request]:
         if id(request) not in self._parted:
@@ -484,6 +575,14 @@ class Exploration:
         kept[place] = (*kept[place], state.contents[place])[-2:]
         return (kept[0], kept[1])
 
+    def _steps(self, state: State) -> list[str]:
+        """Return the steps by which a state was reached."""
+        steps, number = [], self._numbers[state]
+        while (step := self._came_from[number]) is not None:
+            number, move = step
+            steps.append(str(move))
+        return steps[::-1]
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -492,17 +591,14 @@ class Ended:
     value: Any
 
 
-def _power_cuts(state: State) -> Iterator[tuple[str, State]]:
-    lost = replace(state, processes=(), under_way=(), left=Faults(), before=((), ()), is_cut=True)
+def _put(told: tuple[int, ...], place: int, number: int) -> tuple[int, ...]:
+    return (*told[:place], number, *told[place + 1 :])
+
+
+def _power_cuts(state: State) -> Iterator[tuple[Move, State]]:
+    dead = (DEAD,) * len(state.told)
+    lost = State(state.contents, dead, under_way=(), left=Faults(), is_cut=True)
     for back, notes in enumerate((state.contents[NOTES], *reversed(state.before[NOTES]))):
         for far, records in enumerate((state.contents[RECORDS], *reversed(state.before[RECORDS]))):
-            label = f"power cut: notes lose {back} writes, records {far}"
-            yield label, replace(lost, contents=(notes, records))
-
-
-def _steps(came_from: Mapping[State, tuple[State, str] | None], state: State) -> list[str]:
-    steps = []
-    while (step := came_from[state]) is not None:
-        state, label = step
-        steps.append(label)
-    return steps[::-1]
+            fate = f"power cut: notes lose {back} writes, records {far}"
+            yield Move(None, None, fate), lost._replace(contents=(notes, records))
