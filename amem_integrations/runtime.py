@@ -391,3 +391,4 @@ def describe(
         if key in {p.name for p in parameters} | {"return"}
     }
     method.__signature__ = signature.replace(parameters=parameters)
+    method.__wrapped__ = flow  # in whose module `typing.get_type_hints` finds the names of types

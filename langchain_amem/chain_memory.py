@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
-from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, model_validator
+from pydantic import StrictBool
 
-from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError
-from amem_integrations.adapting import RECALLED, Call, OnError, Recalled, Remembered, both
+from amem_integrations import ConfigurationError, MissingExtraError, adapting
 from amem_integrations.conversation import Message
 
 from .messages import to_message
-from .retriever import OPTIONS, checked_options, to_document, traced
-from .run import Failures
+from .retriever import Recalling, to_document, traced
 
 try:
     from langchain_classic.base_memory import BaseMemory
@@ -27,7 +24,7 @@ except ImportError as error:
 Values = Mapping[str, Any]
 
 
-class AMemMemory(BaseMemory):
+class AMemMemory(Recalling, BaseMemory):
     """Long-term memory for any classic chain.
 
     Before a chain runs, notes about its input are put into the variable `memory_key`: as text, with
@@ -58,10 +55,8 @@ class AMemMemory(BaseMemory):
         on_error: `"log"` lets the chain run without memory when that does not answer; `"raise"` raises.
     """
 
-    # The framework's base class allows more.
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    model_config = Recalling.model_config
 
-    memory: AgenticMemory = Field(exclude=True, repr=False)
     namespace: tuple[str, ...]
     thread: str | None = None
     memory_key: str = "history"
@@ -70,59 +65,40 @@ class AMemMemory(BaseMemory):
     exclude_input_keys: frozenset[str] = frozenset()
     return_messages: StrictBool = False
     return_docs: StrictBool = False
-    also: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    k: int = RECALLED
-    where: dict[str, Any] | None = None
-    min_similarity: float | None = None
-    links: bool = True
-    as_of: datetime | None = None
+    k: int = adapting.RECALLED
     max_tokens: int = 1000
     remember: StrictBool = True
     evolve: StrictBool = True
-    on_error: OnError = "log"
-    _failures: Failures = PrivateAttr()
-    _checked = model_validator(mode="before")(checked_options)
-
-    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
-        """Start counting failures."""
-        super().model_post_init(context)
-        self._failures = Failures(self.on_error)
-
-    @property
-    def failures(self) -> dict[str, int]:
-        """How often the memory did not work so far, by what it was doing."""
-        return self._failures.snapshot()
 
     @property
     def memory_variables(self) -> list[str]:
         """The variable that a prompt may use."""
         return [self.memory_key]
 
-    async def _load_memory_variables(self, call: Call, inputs: Values) -> dict[str, Any]:
+    async def _load_memory_variables(self, call: adapting.Call, inputs: Values) -> dict[str, Any]:
         """Return the notes about the input; a chain with several inputs and no `input_key` asks with all of them."""
         given = self._given(inputs) if self.input_key is None else {"": inputs.get(self.input_key)}
         texts = [_message(value, "user").text.strip() for value in given.values()]
-        asked, found = "\n".join(text for text in texts if text), Recalled()
+        asked, found = "\n".join(text for text in texts if text), adapting.Recalled()
         if asked and not self._failures.resting("recall"):
+            said = [Message(role="user", text=asked)]
+            options = {
+                **self.options,
+                "namespace": self.namespace,
+                "max_tokens": self.max_tokens,
+            }
             with self._failures.tolerated("recall"):
-                search = call(
-                    self.memory.recall_turn,
-                    [Message(role="user", text=asked)],
-                    namespace=self.namespace,
-                    also=self.also,
-                    max_tokens=self.max_tokens,
-                    **{name: getattr(self, name) for name in OPTIONS},
-                )
-                found = await traced(call, self.memory, asked, search)
+                recall = self.memory.recall_turn
+                found = await traced(call, self.memory, asked, recall, said, **options)
             self._failures.failed("recall", found.error)
         if self.return_docs:
             return {self.memory_key: list(map(to_document, found.hits))}
         messages = [HumanMessage(found.text)] if found.text else []
         return {self.memory_key: messages if self.return_messages else found.text}
 
-    load_memory_variables, aload_memory_variables = both(_load_memory_variables)
-
-    async def _save_context(self, call: Call, inputs: Values, outputs: Mapping[str, str]) -> None:
+    async def _save_context(
+        self, call: adapting.Call, inputs: Values, outputs: Mapping[str, str]
+    ) -> None:
         """Store the input and the output of the chain as two messages.
 
         Raises:
@@ -133,20 +109,17 @@ class AMemMemory(BaseMemory):
         answered = _only(outputs, key, "output_key")
         if not self.remember:
             return
-        done = Remembered()
+        said = [_message(asked, "user"), _message(answered, "assistant")]
+        options: dict[str, Any] = {"namespace": self.namespace, "thread": self.thread}
+        done = adapting.Remembered()
         with self._failures.tolerated("remember"):
-            done = await call(
-                self.memory.remember_turn,
-                [_message(asked, "user"), _message(answered, "assistant")],
-                namespace=self.namespace,
-                thread=self.thread,
-                new=True,
-            )
+            done = await call(self.memory.remember_turn, said, new=True, **options)
             if self.evolve:
                 self.memory.evolve_later(self.namespace)
         self._failures.failed("remember", done.error)
 
-    save_context, asave_context = both(_save_context)
+    load_memory_variables, aload_memory_variables = adapting.both(_load_memory_variables)
+    save_context, asave_context = adapting.both(_save_context)
 
     def clear(self) -> None:
         """Delete every note of this namespace, and nothing else. It cannot be undone."""

@@ -11,47 +11,21 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from typing_extensions import Unpack
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    MissingExtraError,
-    NamespaceError,
-)
-from amem_integrations.adapting import (
-    Call,
-    OnError,
-    RecallOptions,
-    both,
-    check_flags,
-    checked_recall,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, adapting
 
-from .messages import (
-    Entry,
-    ShouldStore,
-    began,
-    checked_filter,
-    ended,
-    is_added_to,
-    is_human,
-    is_spoken,
-    marks_of,
-    place_after,
-    seen_by,
-    with_final_answer,
-)
+from .messages import ShouldStore, checked_filter, is_human, is_spoken, with_final_answer
 from .run import (
+    ByRun,
     Failures,
     Namespace,
     NamespaceOf,
-    Run,
     checked_also,
     checked_source,
     current_run,
     namespace_of,
 )
 from .tools import Kind, memory_tools
-from .turn import ByRun, Turns
+from .turn import Entry, Turns, began, ended, marks_of, merged, parts_of
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -66,11 +40,6 @@ Inject = Literal["system", "message"]
 MOST_RUNS = 1000  # that are under way at once in this process
 
 
-def merged(left: Mapping[str, Entry] | None, right: Mapping[str, Entry] | None) -> dict[str, Entry]:
-    """Return the entries of two updates of a state; of one name the later."""
-    return {**(left or {}), **(right or {})}
-
-
 class AMemState(AgentState[Any]):
     """What the middleware keeps in the agent's state, by its name: JSON without any text of a note or message."""
 
@@ -80,11 +49,10 @@ class AMemState(AgentState[Any]):
 
 @dataclass(slots=True)
 class _UnderWay:
-    """What this process knows of a run: what was recalled, and the messages that are stored."""
+    """What this process knows of a run: what was recalled (None: nothing yet), and the messages that are stored."""
 
     text: str | None = None
     stored: set[str] = field(default_factory=set)
-    has_looked: bool = False
 
 
 class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middleware are invariant
@@ -140,17 +108,16 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         metadata: ByRun = None,
         should_store: ShouldStore = is_spoken,
         remember_unanswered: bool = True,
-        on_error: OnError = "log",
+        on_error: adapting.OnError = "log",
         name: str = "AMemMiddleware",
-        **recall: Unpack[RecallOptions],
+        **recall: Unpack[adapting.RecallOptions],
     ) -> None:
         """Set up; nothing is read or written yet."""
         super().__init__()
         if inject not in get_args(Inject):
             raise ConfigurationError(f"inject={inject!r} must be one of {get_args(Inject)}")
-        if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"name={name!r} must be a text that is not empty")
-        check_flags(remember=remember, evolve=evolve, remember_unanswered=remember_unanswered)
+        flags = {"remember": remember, "evolve": evolve, "remember_unanswered": remember_unanswered}
+        adapting.check_flags(**flags)
         self._name, self._inject, self._memory = name, inject, memory
         self._remember, self._evolve, self._unanswered = remember, evolve, remember_unanswered
         self._namespace = checked_source(namespace)
@@ -158,7 +125,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             memory=memory,
             failures=Failures(on_error),
             also=checked_also(also),
-            recall=checked_recall(recall),
+            recall=adapting.checked_recall(recall),
             should_store=checked_filter(should_store),
             metadata=metadata,
         )
@@ -179,20 +146,14 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
         """Settle whose run it is, and which messages belong to it."""
-        space = namespace_of(self._namespace, current_run(state))
-        entry = began(
-            state["messages"],
-            state.get("amem") or {},
-            self._name,
-            space,
-            unanswered=self._unanswered,
-        )
+        space, entry = namespace_of(self._namespace, current_run(state)), self._entry(state)
         token = str(uuid4())
         self._under_way[token] = _UnderWay()
         while len(self._under_way) > MOST_RUNS:
             self._under_way.popitem(last=False)
         tokens = {**(state.get("amem_run") or {}), self._name: token}
-        return {"amem": {self._name: entry}, "amem_run": tokens}
+        begun = began(state["messages"], [entry] if entry else [], space)
+        return {"amem": {self._name: begun}, "amem_run": tokens}
 
     async def abefore_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `before_agent` does."""
@@ -212,81 +173,46 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         """Do what `wrap_model_call` does."""
         return await handler(await self._aprepare(request))
 
-    async def _prepared(self, call: Call, request: ModelRequest[Any]) -> ModelRequest[Any]:
+    async def _prepared(self, call: adapting.Call, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Return the request with the notes recalled; what people said is stored."""
-        state, messages = request.state, request.messages
-        entry, run = self._entry(state), current_run(state)
-        known = self._known(state) or _UnderWay()
+        messages, run = request.messages, current_run(request.state)
+        known = self._known(request.state) or _UnderWay()
+        parts, is_first = self._parts(request.state, messages), known.text is None
         if known.text is None:
-            found = await self._turns.find(call, messages, run, self._whose(run, entry, messages))
-            known.text = found.text
-        if self._remember:
-            await self._store_asked(call, messages, run, entry, known)
+            known.text = (await self._turns.find(call, messages, run, [*parts][-1])).text
+        marks = marks_of(messages)
+        for space, places in parts.items() if self._remember else ():
+            new = {n for n in places if is_human(messages[n]) and marks[n] not in known.stored}
+            # Also where nothing is new, a message of an earlier turn may have been edited.
+            if new or is_first:
+                await self._turns.store(call, messages, run, space, new, complete=False)
+            known.stored |= {marks[number] for number in new}
         return self._with_notes(request, known.text)
 
-    _prepare, _aprepare = both(_prepared)
+    _prepare, _aprepare = adapting.both(_prepared)
 
-    async def _store_asked(
-        self,
-        call: Call,
-        messages: Sequence[BaseMessage],
-        run: Run,
-        entry: Entry,
-        known: _UnderWay,
-    ) -> None:
-        """Store what people said, for whom the run began; what was added since, for who added it."""
-        # Also where nothing is new, a message of an earlier turn may have been edited.
-        spaces: dict[Namespace, set[int]] = {}
-        if not known.has_looked:
-            spaces[self._whose(run, entry, messages)] = set()
-        seen, marks = seen_by(messages, entry), marks_of(messages)
-        for number in range(place_after(messages, entry), len(messages)):
-            if is_human(messages[number]) and marks[number] not in known.stored:
-                begun = number < seen and "seen" in entry
-                space = tuple(entry["namespace"]) if begun else self._whose(run, entry, messages)
-                spaces.setdefault(space, set()).add(number)
-        for space, places in spaces.items():
-            await self._turns.store(
-                call,
-                messages,
-                run,
-                space,
-                wanted=places.__contains__,
-                edited=lambda number: is_human(messages[number]),
-                complete=False,
-            )
-            known.stored |= {marks[number] for number in places}
-        known.has_looked = True
-
-    async def _finish(self, call: Call, state: AMemState) -> dict[str, Any] | None:
+    async def _finish(self, call: adapting.Call, state: AMemState) -> dict[str, Any]:
         """Store the answer, and have the turn evolve."""
-        entry, run, known = self._entry(state), current_run(state), self._known(state)
         messages = with_final_answer(state["messages"], state.get("structured_response"))
+        parts, known, run = self._parts(state, messages), self._known(state), current_run(state)
         self._under_way.pop((state.get("amem_run") or {}).get(self._name, ""), None)
-        space = self._whose(run, entry, messages)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
-        blocked = "seen" not in entry or (known is not None and known.text is None)
-        if self._remember and (self._unanswered or not blocked):
-            start = place_after(messages, entry)
-            await self._turns.store(
-                call,
-                messages,
-                run,
-                space,
-                wanted=lambda n: n >= start and (blocked or not is_human(messages[n])),
-                edited=lambda n: n < start and not is_human(messages[n]),
-            )
-            for each in {space, tuple(entry.get("namespace", space))} if self._evolve else ():
-                self._memory.evolve_later(each)
-        return {"amem": {self._name: ended(state["messages"], space)}}
+        blocked = "start" not in self._entry(state) or (known is not None and known.text is None)
+        remembers = self._remember and (self._unanswered or not blocked)
+        for space, places in parts.items() if remembers else ():
+            wanted = {n for n in places if blocked or not is_human(messages[n])}
+            await self._turns.store(call, messages, run, space, wanted, looks=blocked)
+            if self._evolve:
+                self._memory.evolve_later(space)
+        return {"amem": {self._name: ended(state["messages"], [*parts][-1])}}
 
-    _end, _aend = both(_finish)
+    _end, _aend = adapting.both(_finish)
 
-    def after_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002 - LangChain's signature
+    def after_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
         """Store the answer, and have the turn evolve."""
         return self._end(state)
 
-    async def aafter_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002 - LangChain's signature
+    async def aafter_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
         """Do what `after_agent` does."""
         return await self._aend(state)
 
@@ -299,38 +225,35 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         """Return what this process knows of a run; None where the run was resumed."""
         return self._under_way.get((state.get("amem_run") or {}).get(self._name, ""))
 
-    def _whose(self, run: Run, entry: Entry, messages: Sequence[BaseMessage]) -> Namespace:
-        """Return for whom what follows is: for whom the run began, or for who has added to it since.
+    def _parts(self, state: Any, messages: Sequence[BaseMessage]) -> dict[Namespace, range]:  # noqa: ANN401 - LangChain's type
+        """Return which messages there are to remember, by place, and for whom; what is recalled is for the last.
 
         Raises:
             NamespaceError: Nothing says whose it is.
         """
-        if "seen" in entry and not is_added_to(messages, entry):
-            return tuple(entry["namespace"])
-        try:
-            return namespace_of(self._namespace, run)
-        except NamespaceError:
-            if "seen" not in entry:
-                raise
-            return tuple(entry["namespace"])
+        entry = self._entry(state)
+
+        def whose() -> Namespace:
+            return namespace_of(self._namespace, current_run(state))
+
+        if "start" not in entry:  # another middleware has ended the run before this one noted it
+            entry = began(messages, [entry] if entry else [], whose(), is_over=True)
+        return parts_of(messages, entry, whose, unanswered=self._unanswered)
 
     def _with_notes(self, request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
         """Return the request with the notes recalled, or as it is if there are none."""
+        system = request.system_message
         if not text:
             return request
-        if self._inject == "system":
-            return request.override(system_message=_extended(request.system_message, text))
-        messages = list(request.messages)
-        people = [i for i, message in enumerate(messages) if isinstance(message, HumanMessage)]
-        messages.insert(people[-1] if people else 0, HumanMessage(text))
-        return request.override(messages=messages)
-
-
-def _extended(system: SystemMessage | None, text: str) -> SystemMessage:
-    """Return the system message with the notes at its end; plain text stays plain text."""
-    if system is None:
-        return SystemMessage(text)
-    if isinstance(system.content, str):
-        return system.model_copy(update={"content": f"{system.content}\n\n{text}".strip()})
-    block = {"type": "text", "text": text}
-    return system.model_copy(update={"content": [*system.content, block]})
+        if self._inject == "message":
+            messages = list(request.messages)
+            people = [i for i, message in enumerate(messages) if isinstance(message, HumanMessage)]
+            messages.insert(people[-1] if people else 0, HumanMessage(text))
+            return request.override(messages=messages)
+        if system is None:
+            return request.override(system_message=SystemMessage(text))
+        content: Any = f"{system.content}\n\n{text}".strip()
+        if not isinstance(system.content, str):
+            content = [*system.content, {"type": "text", "text": text}]
+        changed = system.model_copy(update={"content": content})
+        return request.override(system_message=changed)

@@ -17,46 +17,31 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict, Unpack
 
-from amem_integrations import AgenticMemory, EvolutionReport, MissingExtraError
-from amem_integrations.adapting import (
-    LEFT_OVERS,
-    Call,
-    OnError,
-    RecallOptions,
-    both,
-    check_counts,
-    check_flags,
-    checked_recall,
+from amem_integrations import (
+    AgenticMemory,
+    EvolutionReport,
+    MissingExtraError,
+    NamespaceError,
+    adapting,
 )
 
-from .messages import (
-    Entry,
-    ShouldStore,
-    began,
-    checked_filter,
-    ended,
-    is_added_to,
-    is_human,
-    is_spoken,
-    place_after,
-    seen_by,
-)
+from .messages import ShouldStore, checked_filter, is_spoken
 from .run import (
+    ByRun,
     Failures,
     Namespace,
     NamespaceOf,
-    Run,
     checked_also,
     checked_source,
     current_run,
     namespace_of,
     report,
 )
-from .turn import ByRun, Turns
+from .turn import Entry, Turns, began, ended, merged, parts_of
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run
@@ -72,10 +57,6 @@ def _newest(_left: list[str], right: list[str]) -> list[str]:
     return right
 
 
-def _merged(left: dict[str, Entry] | None, right: dict[str, Entry] | None) -> dict[str, Entry]:
-    return {**(left or {}), **(right or {})}
-
-
 class MemoryState(TypedDict, total=False):
     """The keys that the nodes write by default; inherit from it beside your own state.
 
@@ -88,7 +69,7 @@ class MemoryState(TypedDict, total=False):
     memories: str
     remembered: Annotated[list[str], _newest]
     evolution: dict[str, Any]
-    memory_turn: Annotated[dict[str, Entry], _merged]
+    memory_turn: Annotated[dict[str, Entry], merged]
 
 
 def recall_node(
@@ -99,8 +80,8 @@ def recall_node(
     messages_key: str = "messages",
     output_key: str = "memories",
     turn_key: str = "memory_turn",
-    on_error: OnError = "log",
-    **recall: Unpack[RecallOptions],
+    on_error: adapting.OnError = "log",
+    **recall: Unpack[adapting.RecallOptions],
 ) -> Node:
     """Return a node that recalls notes for the last human message, as text under `output_key`.
 
@@ -122,21 +103,23 @@ def recall_node(
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
+    options = adapting.checked_recall(recall)
     turns = Turns(
-        memory=memory,
-        failures=Failures(on_error),
-        also=checked_also(also),
-        recall=checked_recall(recall),
+        memory=memory, failures=Failures(on_error), also=checked_also(also), recall=options
     )
     whose = checked_source(namespace)
 
-    async def step(call: Call, state: State, config: RunnableConfig) -> Update:
-        turn = _Turn(whose, state, config, messages_key, turn_key)
-        found = await turns.find(call, turn.messages, turn.run, turn.namespace)
+    async def step(call: adapting.Call, state: State, config: RunnableConfig) -> Update:
+        run, messages = current_run(state, config), _messages(state, messages_key)
+        space = namespace_of(whose, run)
+        found = await turns.find(call, messages, run, space)
         report("recall", notes=[hit.note.id for hit in found.hits])
-        return {output_key: found.text, turn_key: turn.begun()}
+        entry = began(messages, _entries(state, turn_key).values(), space)
+        # Of a fixed namespace nobody else can resume a run.
+        begun = {**entry, "by": run.caller if callable(whose) else None}
+        return {output_key: found.text, turn_key: {json.dumps(space): begun}}
 
-    return _node("recall", step)
+    return node("recall", step)
 
 
 def remember_node(  # noqa: PLR0913 - options are keywords
@@ -150,7 +133,7 @@ def remember_node(  # noqa: PLR0913 - options are keywords
     messages_key: str = "messages",
     output_key: str = "remembered",
     turn_key: str = "memory_turn",
-    on_error: OnError = "log",
+    on_error: adapting.OnError = "log",
 ) -> Node:
     """Return a node that stores this turn of the conversation; the ids of its notes go to `output_key`.
 
@@ -174,53 +157,43 @@ def remember_node(  # noqa: PLR0913 - options are keywords
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    check_flags(evolve=evolve, remember_unanswered=remember_unanswered)
+    adapting.check_flags(evolve=evolve, remember_unanswered=remember_unanswered)
+    checked_filter(should_store)
     turns = Turns(
-        memory=memory,
-        failures=Failures(on_error),
-        should_store=checked_filter(should_store),
-        metadata=metadata,
+        memory=memory, failures=Failures(on_error), should_store=should_store, metadata=metadata
     )
     whose = checked_source(namespace)
 
-    async def step(call: Call, state: State, config: RunnableConfig) -> Update:
-        turn = _Turn(whose, state, config, messages_key, turn_key)
-        # What another memory has just remembered of this turn stands there already.
-        done = ended(turn.messages, ())["cursor"]
-        others = [
-            one["cursor"]
-            for key, one in turn.entries.items()
-            if key != turn.key and "seen" not in one
-        ]
-        ids = list(_value(state, output_key) or ()) if done and done in others else []
-        entries: dict[str, Entry] = {}
-        for space, places in turn.parts(unanswered=remember_unanswered).items():
-            entries[json.dumps(space)] = ended(turn.messages, space)
-            notes = await turns.store(
-                call,
-                turn.messages,
-                turn.run,
-                space,
-                wanted=places.__contains__,
-                edited=lambda number, end=places.start: number < end,  # type: ignore[misc]
-            )
-            ids += [note.id for note in notes]
+    async def step(call: adapting.Call, state: State, config: RunnableConfig) -> Update:
+        run, messages = current_run(state, config), _messages(state, messages_key)
+        space, entries = namespace_of(whose, run), _entries(state, turn_key)
+        entry = _begun(messages, entries, space, run.caller)
+        done = ended(messages, space)
+        # The notes that another node has just remembered of this turn stand there already.
+        others = (one for one in entries.values() if one["namespace"] != list(space))
+        is_turn_known = any("start" not in one and one["seen"] == done["seen"] for one in others)
+        ids = list(_value(state, output_key) or ()) if is_turn_known else []
+        over = {json.dumps(space): done}
+        parts = parts_of(messages, entry, lambda: space, unanswered=remember_unanswered)
+        for each, places in parts.items():
+            over[json.dumps(each)] = ended(messages, each)
+            ids += [note.id for note in await turns.store(call, messages, run, each, places)]
             if evolve:
-                memory.evolve_later(space)
+                memory.evolve_later(each)
         report("remember", notes=ids)
-        return {output_key: ids, turn_key: entries}
+        return {output_key: ids, turn_key: over}
 
-    return _node("remember", step)
+    return node("remember", step)
 
 
 def evolve_node(
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
-    limit: int = LEFT_OVERS,
+    limit: int = adapting.LEFT_OVERS,
     remembered_key: str = "remembered",
     output_key: str = "evolution",
-    on_error: OnError = "log",
+    on_error: adapting.OnError = "log",
 ) -> Node:
     """Return a node that constructs, links and evolves this turn's notes; a report goes to `output_key`.
 
@@ -239,95 +212,73 @@ def evolve_node(
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    check_counts(least=0, limit=limit)
+    adapting.check_counts(least=0, limit=limit)
     whose, failures = checked_source(namespace), Failures(on_error)
 
-    async def step(call: Call, state: State, config: RunnableConfig) -> Update:
-        ids = _value(state, remembered_key) or ()
-        done, space = EvolutionReport(), namespace_of(whose, current_run(state, config))
+    async def step(call: adapting.Call, state: State, config: RunnableConfig) -> Update:
+        ids, space = (
+            _value(state, remembered_key) or (),
+            namespace_of(whose, current_run(state, config)),
+        )
         with failures.tolerated("evolve") as reasons:
             done = await call(memory.evolve_turn, namespace=space, ids=ids, left_overs=limit)
         if reasons:
             done = EvolutionReport(interrupted="; ".join(reasons))
-        plain = as_json(done.to_dict())
-        report("evolve", **plain)
-        return {output_key: plain}
+        report("evolve", **done.to_dict())
+        return {output_key: done.to_dict()}
 
-    return _node("evolve", step)
+    return node("evolve", step)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
     """What a node does, called under `invoke` and `ainvoke` alike."""
 
-    flow: Callable[[Call, State, RunnableConfig], Awaitable[Update]]
+    flow: Callable[[adapting.Call, State, RunnableConfig], Awaitable[Update]]
 
-    async def _run(self, call: Call, state: State, config: RunnableConfig) -> Update:
+    async def _run(self, call: adapting.Call, state: State, config: RunnableConfig) -> Update:
         """Return what the node writes into the state."""
         return await self.flow(call, state, config)
 
-    run, arun = both(_run)
+    run, arun = adapting.both(_run)
 
 
-def _node(name: str, flow: Callable[[Call, State, RunnableConfig], Awaitable[Update]]) -> Node:
+def node(
+    name: str, flow: Callable[[adapting.Call, State, RunnableConfig], Awaitable[Update]]
+) -> Node:
+    """Return a node that works under `invoke` and `ainvoke` alike."""
     step = _Step(flow)
     return RunnableLambda(step.run, step.arun, name=name)
 
 
-class _Turn:
-    """What a node reads of a run: whose it is, its messages, and what was noted of it."""
+def _begun(
+    messages: list[BaseMessage], entries: Mapping[str, Entry], space: Namespace, caller: str
+) -> Entry:
+    """Return the entry of the run that is to be remembered.
 
-    def __init__(
-        self,
-        whose: NamespaceOf,
-        state: State,
-        config: RunnableConfig,
-        messages_key: str,
-        turn_key: str,
-    ) -> None:
-        self.run: Run = current_run(state, config)
-        self.namespace = namespace_of(whose, self.run)
-        self.messages = convert_to_messages(_value(state, messages_key) or [])
-        self.entries: dict[str, Entry] = _value(state, turn_key) or {}
-        self.key = json.dumps(self.namespace)
+    Where no run of this namespace has been noted, somebody else may have resumed the run of another caller.
 
-    def begun(self) -> dict[str, Entry]:
-        """Return the entry of the run that begins here."""
-        entry = began(self.messages, self.entries, self.key, self.namespace)
-        return {self.key: {**entry, "by": self.run.caller}}
-
-    def parts(self, *, unanswered: bool) -> dict[Namespace, range]:
-        """Return which messages there are to remember, by place, and for whom.
-
-        Where somebody else has resumed the run, they are for whom it began, but for what was added since.
-        """
-        entry, end = self.entries.get(self.key) or {}, len(self.messages)
-        others = [
-            one for one in self.entries.values() if one.get("by") not in (None, self.run.caller)
-        ]
-        if "seen" in entry or not others:
-            start = self._start(entry, unanswered=unanswered)
-            return {self.namespace: range(start, end)}
-        first = max(others, key=lambda one: seen_by(self.messages, one))
-        seen = seen_by(self.messages, first) if is_added_to(self.messages, first) else end
-        theirs = range(place_after(self.messages, first), seen)
-        return {tuple(first["namespace"]): theirs, self.namespace: range(seen, end)}
-
-    def _start(self, entry: Entry, *, unanswered: bool) -> int:
-        if "seen" in entry:
-            entry = entry if unanswered else {**entry, "cursor": entry["since"]}
-            return place_after(self.messages, entry)
-        # The run was not noted when it began.
-        entry = began(self.messages, self.entries, self.key, self.namespace)
-        people = [number for number, message in enumerate(self.messages) if is_human(message)]
-        start = place_after(self.messages, entry)
-        return max(start, people[-1]) if people and not unanswered else start
+    Raises:
+        NamespaceError: It cannot be told for whom the run began.
+    """
+    own = entries.get(json.dumps(space), {})
+    others = [one for one in entries.values() if one.get("by") not in (None, caller)]
+    if "start" in own or not others:
+        return own if "start" in own else began(messages, entries.values(), space, is_over=True)
+    if len(others) > 1:
+        raise NamespaceError(
+            "this run was begun by somebody else, for several memories; resume it with the context of who began it"
+        )
+    return others[0]
 
 
-def as_json(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value with nothing but JSON types in it, as a checkpoint gives it back."""
-    plain: dict[str, Any] = json.loads(json.dumps(value))
-    return plain
+def _messages(state: State, key: str) -> list[BaseMessage]:
+    return convert_to_messages(_value(state, key) or [])
+
+
+def _entries(state: State, key: str) -> dict[str, Entry]:
+    entries: dict[str, Entry] = _value(state, key) or {}
+    return entries
 
 
 def _value(state: State, key: str) -> Any:  # noqa: ANN401 - the user's own type

@@ -5,58 +5,69 @@ Recall is a retriever run: LangSmith, `astream_events` and callback handlers see
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from langchain_core.runnables.config import (
-    ensure_config,
-    get_async_callback_manager_for_config,
-    get_callback_manager_for_config,
-)
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
-from amem_integrations.adapting import (
-    RECORD,
-    Call,
-    OnError,
-    Recalled,
-    both,
-    check_namespace,
-    checked_recall,
-    directly,
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    ScoredNote,
+    adapting,
 )
 
 from .run import Failures, checked_also
 
 OPTIONS = ("k", "where", "min_similarity", "links", "as_of")
-OTHER_NAMES = {
-    "top_k": "k",
-    "similarity_top_k": "k",
-    "score_threshold": "min_similarity",
-    "filter": "where",
-    "search_kwargs": "k, where and min_similarity",
-}
 
 
-def checked_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options as they are: pydantic would read "yes" as True, and "3" as 3.
+class Recalling(BaseModel):
+    """What the retriever and the memory of a chain have in common: whose notes are found, and which."""
 
-    Raises:
-        ConfigurationError: One has the name that another library uses for ours, or a value it cannot have.
-    """
-    for name in OTHER_NAMES.keys() & options.keys():
-        raise ConfigurationError(f"{name!r} is no option here; use {OTHER_NAMES[name]}")
-    checked_recall({name: options[name] for name in (*OPTIONS, "max_tokens") if name in options})
-    checked_also(options.get("also"))
-    return options
+    # The framework's base classes allow more, and the configuration of the last base counts.
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    memory: AgenticMemory = Field(exclude=True, repr=False)
+    also: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    k: int = 10
+    where: dict[str, Any] | None = None
+    min_similarity: float | None = None
+    links: bool = True
+    as_of: datetime | None = None
+    on_error: adapting.OnError = "log"
+    _failures: Failures = PrivateAttr()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _checked(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options as they are: pydantic would read "yes" as True, and "3" as 3."""
+        named = (*OPTIONS, "max_tokens")
+        adapting.checked_recall({name: options[name] for name in named if name in options})
+        checked_also(options.get("also"))
+        return options
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
+        """Start counting failures."""
+        super().model_post_init(context)
+        self._failures = Failures(self.on_error)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often the memory did not work so far, by what it was doing."""
+        return self._failures.snapshot()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What is found, as keyword arguments of the memory."""
+        return {name: getattr(self, name) for name in (*OPTIONS, "also")}
 
 
-class AMemRetriever(BaseRetriever):
+class AMemRetriever(Recalling, BaseRetriever):
     """Finds notes, and what they are linked to, without calling a chat model.
 
     A document is a note: `id` is the note's id, `page_content` its content word for word. In `metadata` are the note's own,
@@ -89,30 +100,9 @@ class AMemRetriever(BaseRetriever):
         'I moved to Oslo.'
     """
 
-    # The framework's base class allows more.
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    model_config = Recalling.model_config
 
-    memory: AgenticMemory = Field(exclude=True, repr=False)
     namespace: tuple[str, ...] | None = None
-    also: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    k: int = 10
-    where: dict[str, Any] | None = None
-    min_similarity: float | None = None
-    links: bool = True
-    as_of: datetime | None = None
-    on_error: OnError = "log"
-    _failures: Failures = PrivateAttr()
-    _checked = model_validator(mode="before")(checked_options)
-
-    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
-        """Start counting failures."""
-        super().model_post_init(context)
-        self._failures = Failures(self.on_error)
-
-    @property
-    def failures(self) -> dict[str, int]:
-        """How often the memory did not work so far, by what it was doing."""
-        return self._failures.snapshot()
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
         """Return what a LangSmith trace says about this retriever."""
@@ -120,7 +110,7 @@ class AMemRetriever(BaseRetriever):
 
     async def _search(
         self,
-        call: Call,
+        call: adapting.Call,
         /,
         query: str,
         *,
@@ -129,25 +119,22 @@ class AMemRetriever(BaseRetriever):
         **options: Any,  # noqa: ANN401 - see `OPTIONS`
     ) -> list[Document]:
         """Return the notes found, as documents."""
-        whose = check_namespace(self.namespace if namespace is None else namespace)
-        own = {name: getattr(self, name) for name in OPTIONS}
+        whose = adapting.check_namespace(self.namespace if namespace is None else namespace)
         given = {name: value for name, value in options.items() if value is not None}
         try:
-            asked = own | checked_options(given)
+            asked = self.options | adapting.checked_recall(given)
         except ConfigurationError as error:
             raise InvalidInputError(str(error)) from error
         if not query.strip():
             return []
-        found = Recalled()
+        found = adapting.Recalled()
         with self._failures.tolerated("recall"):
-            found = await call(
-                self.memory.search_turn, query, namespace=whose, also=self.also, **asked
-            )
+            found = await call(self.memory.search_turn, query, namespace=whose, **asked)
         self._failures.failed("recall", found.error)
         return list(map(to_document, found.hits))
 
     # LangChain forwards keyword arguments of `invoke` only if the synchronous method names some.
-    _get_relevant_documents, _aget_relevant_documents = both(_search)
+    _get_relevant_documents, _aget_relevant_documents = adapting.both(_search)
 
 
 def trace_params(memory: AgenticMemory) -> LangSmithRetrieverParams:
@@ -168,41 +155,47 @@ def to_document(hit: ScoredNote) -> Document:
     about = hit.to_dict()
     if hit.note.origin == "document":
         del about["source"]  # of the document, not of the note
-    own = {name: value for name, value in about.pop("metadata").items() if name != RECORD}
-    passage = passage_of(hit) if hit.passage else None
+    own = {name: value for name, value in about.pop("metadata").items() if name != adapting.RECORD}
+    passage = " … ".join(each.text for each in hit.passages) if hit.passage else None
     metadata = {**about, "passage": passage, **own}
     return Document(id=hit.note.id, page_content=hit.note.content, metadata=metadata)
 
 
-def passage_of(hit: ScoredNote) -> str:
-    """Return what of a note is worth showing: the passages of a long text that match best, else all of the text."""
-    return " … ".join(passage.text for passage in hit.passages) or hit.note.content
+class AMemRecall(BaseRetriever):
+    """One recall of another door, as a retriever run below the run that is under way."""
 
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
-# The recall of a turn
+    memory: AgenticMemory = Field(exclude=True, repr=False)
+    find: Callable[[adapting.Call], Any]
+    _found: adapting.Recalled = PrivateAttr()
+
+    def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
+        return {"ls_retriever_name": "amem", **trace_params(self.memory)}
+
+    async def _search(
+        self,
+        call: adapting.Call,
+        /,
+        query: str,  # noqa: ARG002 - LangChain's signature
+        *,
+        run_manager: Any,  # noqa: ANN401 - as above
+    ) -> list[Document]:
+        self._found = await self.find(call)
+        return list(map(to_document, self._found.hits)) if run_manager.handlers else []
+
+    _get_relevant_documents, _aget_relevant_documents = adapting.both(_search)
 
 
 async def traced(
-    call: Call, memory: AgenticMemory, question: str, search: Awaitable[Recalled]
-) -> Recalled:
-    """Return what the search finds; it is a retriever run below the run that is under way."""
-    config = ensure_config()
-    form = (
-        get_callback_manager_for_config
-        if call is directly
-        else get_async_callback_manager_for_config
-    )
-    manager: Any = form(config)
-    manager.add_metadata({"ls_retriever_name": "amem", **trace_params(memory)}, inherit=False)
-    run = await _now(manager.on_retriever_start({}, question, name="AMemRecall"))
-    try:
-        found = await search
-    except BaseException as error:
-        await _now(run.on_retriever_error(error))
-        raise
-    await _now(run.on_retriever_end(list(map(to_document, found.hits)) if run.handlers else []))
-    return found
-
-
-async def _now(value: Any) -> Any:  # noqa: ANN401 - what a manager of either form gives
-    return await value if inspect.isawaitable(value) else value
+    call: adapting.Call,
+    memory: AgenticMemory,
+    question: str,
+    method: Callable[..., adapting.Recalled],
+    asked: Any,  # noqa: ANN401 - what the method looks for
+    **options: Any,  # noqa: ANN401 - of the method
+) -> adapting.Recalled:
+    """Return what a method of the memory finds, as a retriever run."""
+    run = AMemRecall(memory=memory, find=lambda call: call(method, asked, **options))
+    await call(run.invoke, question)
+    return run._found  # noqa: SLF001 - of this module

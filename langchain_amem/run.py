@@ -8,25 +8,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amem_integrations import ConfigurationError, NamespaceError, adapting
-from amem_integrations.adapting import OnError, check_namespace
-
-if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
 
 log = logging.getLogger("langchain_amem")
 
 Namespace = tuple[str, ...]
 NamespaceOf = tuple[str, ...] | Callable[[Any], Sequence[str]]
+ByRun = Mapping[str, Any] | Callable[[Any], Mapping[str, Any] | None] | None
 
 _lock = threading.Lock()
 _total: Counter[str] = Counter()
-
-
-def _no_config() -> RunnableConfig:
-    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +32,7 @@ class Run:
 
     context: Any = None
     state: Any = None
-    config: RunnableConfig = field(default_factory=_no_config)
+    config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def thread(self) -> str | None:
@@ -50,17 +43,13 @@ class Run:
     @property
     def caller(self) -> str:
         """A digest of the `context` and the configuration of the run, which tells one caller from another."""
-        given = {
-            name: value
-            for name, value in self.config.get("configurable", {}).items()
-            if not name.startswith(("__", "checkpoint", "thread_id"))
-        }
-        return sha256(repr((self.context, sorted(given.items(), key=str))).encode()).hexdigest()[
-            :16
-        ]
+        machinery = ("__", "checkpoint", "thread_id")
+        given = self.config.get("configurable", {}).items()
+        named = sorted((each for each in given if not each[0].startswith(machinery)), key=str)
+        return sha256(repr((self.context, named)).encode()).hexdigest()[:16]
 
 
-def current_run(state: Any, config: RunnableConfig | None = None) -> Run:  # noqa: ANN401 - the user's own type
+def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:  # noqa: ANN401 - the user's own type
     """Return the run that a hook or a node is called in; outside a graph there is no `context`."""
     from langgraph.config import get_config  # noqa: PLC0415 - an extra
     from langgraph.runtime import get_runtime  # noqa: PLC0415 - an extra
@@ -77,15 +66,14 @@ def report(step: str, **what: Any) -> None:  # noqa: ANN401 - JSON values
     from langgraph.config import get_stream_writer  # noqa: PLC0415 - an extra
 
     try:
-        writer = get_stream_writer()
+        get_stream_writer()({"amem": step, **what})
     except (RuntimeError, KeyError):
         return
-    writer({"amem": step, **what})
 
 
 def checked_source(namespace: NamespaceOf) -> NamespaceOf:
     """Return a callable as it is, and a tuple checked, so that a mistake shows at construction."""
-    return namespace if callable(namespace) else check_namespace(namespace)
+    return namespace if callable(namespace) else adapting.check_namespace(namespace)
 
 
 def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
@@ -98,7 +86,7 @@ def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) ->
         return namespace
     try:
         found = namespace(run)
-        return () if optional and not found else check_namespace(found)
+        return () if optional and not found else adapting.check_namespace(found)
     except (AttributeError, KeyError, TypeError) as error:
         raise NamespaceError(
             f"this run does not say whose memory it is ({error!r}); pass what `namespace` reads, "
@@ -121,7 +109,7 @@ def checked_also(also: Mapping[str, NamespaceOf] | None) -> dict[str, NamespaceO
     return {name: checked_source(source) for name, source in named.items()}
 
 
-def others_of(also: Mapping[str, NamespaceOf], run: Any) -> dict[str, Namespace]:  # noqa: ANN401 - as above
+def others_of(also: Mapping[str, NamespaceOf], run: Any) -> dict[str, Namespace]:  # noqa: ANN401 - Run or ToolRuntime
     """Return the namespaces that this run reads besides its own, by name; a function may return an empty one for none.
 
     Raises:
@@ -143,7 +131,7 @@ def failures() -> dict[str, int]:
 class Failures(adapting.Failures):
     """Counts for itself, and for the whole process."""
 
-    def __init__(self, on_error: OnError = "log") -> None:
+    def __init__(self, on_error: adapting.OnError = "log") -> None:
         """Start at zero."""
         super().__init__(log, on_error)
 

@@ -10,13 +10,13 @@ import asyncio
 import heapq
 import json
 import logging
+import operator
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice, starmap
-from operator import attrgetter, itemgetter
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,46 +29,39 @@ from amem_integrations import (
     Note,
     NoteInput,
     NoteNotFoundError,
+    adapting,
 )
-from amem_integrations.adapting import check_flags, falling
 
 from .run import Namespace
 
 try:
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        InvalidNamespaceError,
-        Item,
-        ListNamespacesOp,
-        MatchCondition,
-        Op,
-        PutOp,
-        Result,
-        SearchItem,
-        SearchOp,
-        TTLConfig,
-        get_text_at_path,
-    )
+    from langgraph.store import base
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
 log = logging.getLogger("langchain_amem")
 
 KEY = "store:"  # begins the key of the note of an item
-UNDER = (
-    "langgraph_store"  # metadata: the namespace of an item and all that lead there, each as JSON
-)
+# Metadata: the namespace of an item and all that lead there, each as JSON.
+UNDER = "langgraph_store"
+IS_ITEM = {f"metadata.{UNDER}": {"$exists": True}}
 # Ends the namespace of items without text to search for. LangGraph allows no period in a label of its own.
 APART = "langgraph.unindexed"
 MAX_TEXT = 8_000  # an embedder reads less; the value itself is kept whole
 DEPTH = 100  # as far down as a search of the memory goes
 PAGES = (32, 256)  # the first pages of a listing are small: most callers want a few items
-SPARE = (
-    0.1  # a read prolongs by this much more than it has to, so that the next ones need not write
-)
+# A read prolongs by this much more than it has to, so that the next ones need not write.
+SPARE = 0.1
 SWEEP_MINUTES = 5.0  # as in LangGraph's own stores
 LONGEST_TTL = 1e9  # minutes: some 1,900 years
+TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 
 # An item is read and then written. All stores over one memory share these, each key has its own of them.
 LOCKS = 64
@@ -78,7 +71,7 @@ _making = threading.Lock()
 Put = tuple[Namespace, str]  # where an item is put: namespace and key
 
 
-class AMemStore(BaseStore):
+class AMemStore(base.BaseStore):
     """A LangGraph store in which items are notes.
 
     What is put is returned exactly. Beside it each item has a note that is found by meaning and by words; `note` returns
@@ -106,7 +99,7 @@ class AMemStore(BaseStore):
         *,
         fields: Sequence[str] | None = None,
         evolve: bool = False,
-        ttl: TTLConfig | None = None,
+        ttl: base.TTLConfig | None = None,
     ) -> None:
         """Set up.
 
@@ -121,8 +114,10 @@ class AMemStore(BaseStore):
             ConfigurationError: `fields` is no list of paths, `ttl` not as LangGraph has it, or `evolve` neither
                 True nor False.
         """
-        check_flags(evolve=evolve)
-        _check_ttl(ttl)
+        adapting.check_flags(evolve=evolve)
+        known = base.TTLConfig.__annotations__
+        if ttl is not None and not (isinstance(ttl, Mapping) and ttl.keys() <= known.keys()):
+            raise ConfigurationError(f"ttl={ttl!r} must be a dict of {', '.join(known)}")
         if fields and not _are_paths(fields):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self.memory, self._fields, self._evolve = memory, tuple(fields or ("$",)), evolve
@@ -132,26 +127,26 @@ class AMemStore(BaseStore):
         with _making:
             self._locks = _locks.setdefault(memory, [threading.Lock() for _ in range(LOCKS)])
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Return the result of each operation; all reads come before all writes, and of one key the last put counts.
 
         Raises:
             ValueError: An operation is wrong; then nothing is written.
         """
         todo = list(ops)
-        puts: dict[Put, tuple[PutOp, str]] = {}
+        puts: dict[Put, tuple[base.PutOp, str]] = {}
         for op in todo:
-            if isinstance(op, PutOp):
+            if isinstance(op, base.PutOp):
                 puts[_labels(op.namespace), op.key] = op, self._text(op)
-            elif isinstance(op, GetOp | SearchOp):
-                _labels(op.namespace if isinstance(op, GetOp) else op.namespace_prefix)
-            elif not isinstance(op, ListNamespacesOp):
+            elif isinstance(op, base.GetOp | base.SearchOp):
+                _labels(op.namespace if isinstance(op, base.GetOp) else op.namespace_prefix)
+            elif not isinstance(op, base.ListNamespacesOp):
                 raise TypeError(f"unknown operation {op!r}")
         results = [self._result(op) for op in todo]
         self._write(puts)
         return results
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Return the result of each operation, worked out in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
@@ -159,20 +154,20 @@ class AMemStore(BaseStore):
         """Return the note of an item, with what evolution made of it."""
         return next(iter(self._find(_labels(namespace), [key]).get(key, ())), None)
 
-    def _result(self, op: Op) -> Result:
-        if isinstance(op, GetOp):
+    def _result(self, op: base.Op) -> base.Result:
+        if isinstance(op, base.GetOp):
             note = self.note(op.namespace, op.key)
             self._refresh(op, [note] if note else [])
-            return Item(**_fields(note)) if note else None
-        if isinstance(op, SearchOp):
+            return base.Item(**_fields(note)) if note else None
+        if isinstance(op, base.SearchOp):
             found = self._search(op)
             self._refresh(op, [note for note, _ in found])
-            return [SearchItem(**_fields(note), score=score) for note, score in found]
-        return self._listed(op) if isinstance(op, ListNamespacesOp) else None
+            return [base.SearchItem(**_fields(note), score=score) for note, score in found]
+        return self._listed(op) if isinstance(op, base.ListNamespacesOp) else None
 
     # Writing
 
-    def _text(self, op: PutOp) -> str:
+    def _text(self, op: base.PutOp) -> str:
         """Return the text to search for; "" if there is none.
 
         Raises:
@@ -181,13 +176,14 @@ class AMemStore(BaseStore):
                 no number.
         """
         if not op.namespace:
-            raise InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
+            raise base.InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
         if not (op.index is None or op.index is False or _are_paths(op.index)):
             raise InvalidInputError(f"index={op.index!r} must be False or a list of paths")
+        is_number = isinstance(op.ttl, int | float) and not isinstance(op.ttl, bool)
+        if op.ttl is not None and not (is_number and abs(op.ttl) < LONGEST_TTL):
+            raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
         if not isinstance(op.value, dict | None):
             raise InvalidInputError(f"value={op.value!r} of {op.key!r} must be a dict")
-        if op.ttl is not None and not _is_time_to_live(op.ttl):
-            raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
         try:
             json.dumps(op.value)
         except (TypeError, ValueError) as error:
@@ -195,41 +191,43 @@ class AMemStore(BaseStore):
             raise InvalidInputError(message) from error
         lines: list[str] = []
         for path in (self._fields if op.index is None else op.index or ()) if op.value else ():
-            lines += _leaves(op.value) if path == "$" else get_text_at_path(op.value, path)
+            lines += _leaves(op.value) if path == "$" else base.get_text_at_path(op.value, path)
         text = "\n".join(line for line in lines if line.strip())
         return text.replace("\0", "").encode("utf-8", "replace").decode()[:MAX_TEXT]
 
-    def _write(self, puts: Mapping[Put, tuple[PutOp, str]]) -> None:
-        """Write items, or remove them; the new items of a namespace are stored all together."""
+    def _write(self, puts: Mapping[Put, tuple[base.PutOp, str]]) -> None:
+        """Write items, or remove them; those of a namespace are stored all together."""
         keys: dict[Namespace, list[str]] = {}
-        for namespace, key in puts:
-            keys.setdefault(namespace, []).append(key)
+        for space, key in puts:
+            keys.setdefault(space, []).append(key)
+        items: dict[Namespace, list[NoteInput]] = {}
+        gone: list[Note] = []
         with self._holding(puts):
             kept = {space: self._find(space, wanted) for space, wanted in keys.items()}
-            new: dict[Namespace, list[NoteInput]] = {}
             for (space, key), (op, text) in puts.items():
                 before, place = kept[space].get(key, []), space if text else (*space, APART)
                 if op.value is not None:
-                    item = self._item(op, text, place, before)
-                    if not self._update(before, place, item):
-                        new.setdefault(place, []).append(item)
-            for place, items in new.items():
-                # An expired item that was not swept yet has the id of its successor, which takes its place.
-                self.memory.add_many(items, namespace=place, evolve=False)
-            for (space, key), (op, text) in puts.items():
-                place = space if text else (*space, APART)
-                for note in kept[space].get(key, ()):
-                    if op.value is None or note.namespace != place:
-                        with suppress(NoteNotFoundError):  # somebody else was faster
-                            self.memory.delete(note.id, namespace=note.namespace)
+                    items.setdefault(place, []).append(self._item(op, text, place, before))
+                gone += [one for one in before if op.value is None or one.namespace != place]
+            for place, given in items.items():
+                # The same key again is an update, which keeps an expiry where none is given.
+                notes = self.memory.add_many(given, namespace=place, evolve=False)
+                for note, item in zip(notes, given, strict=True):
+                    if note.expires_at != item.expires_at:
+                        options: dict[str, Any] = {"namespace": place}
+                        self.memory.update(note.id, expires_at=item.expires_at, **options)
+            for note in gone:
+                with suppress(NoteNotFoundError):  # somebody else was faster
+                    self.memory.delete(note.id, namespace=note.namespace)
         for space in keys if self._evolve else ():
             self.memory.evolve_later(space)
 
-    def _item(self, op: PutOp, text: str, place: Namespace, before: Sequence[Note]) -> NoteInput:
+    def _item(
+        self, op: base.PutOp, text: str, place: Namespace, before: Sequence[Note]
+    ) -> NoteInput:
         """Return the note to be."""
-        now = datetime.now(UTC)
+        now, space = datetime.now(UTC), tuple(op.namespace)
         ttl = self.memory.config.ttl_of(place) if op.ttl is None else timedelta(minutes=op.ttl)
-        space = tuple(op.namespace)
         metadata = {
             UNDER: [json.dumps(space[:depth]) for depth in range(len(space) + 1)],
             "value": json.dumps(op.value),
@@ -245,23 +243,6 @@ class AMemStore(BaseStore):
             origin="conversation" if self._evolve else "item",
         )
 
-    def _update(self, before: Sequence[Note], place: Namespace, item: NoteInput) -> bool:
-        """Return whether a note took over what was put; it may have expired since it was read."""
-        same = next(
-            (one for one in before if (one.namespace, one.origin) == (place, item.origin)), None
-        )
-        with suppress(NoteNotFoundError):
-            if same is not None:
-                self.memory.update(
-                    same.id,
-                    namespace=place,
-                    content=item.content,
-                    metadata=item.metadata,
-                    expires_at=item.expires_at,
-                )
-                return True
-        return False
-
     # Reading
 
     def _find(self, namespace: Namespace, keys: Sequence[str]) -> dict[str, list[Note]]:
@@ -275,7 +256,7 @@ class AMemStore(BaseStore):
             notes.sort(key=lambda note: str(note.metadata["updated_at"]), reverse=True)
         return found
 
-    def _search(self, op: SearchOp) -> list[tuple[Note, float | None]]:
+    def _search(self, op: base.SearchOp) -> list[tuple[Note, float | None]]:
         """Return the notes of the items found, with their scores.
 
         First come those that the query finds, best first; then, without a score, what is not indexed, in
@@ -289,34 +270,33 @@ class AMemStore(BaseStore):
             for place in places:
                 if place[-1] != APART:
                     found += self._ranked(op, place, depth)
-            found.sort(key=itemgetter(1), reverse=True)
+            found.sort(key=operator.itemgetter(1), reverse=True)
         if len(found) < wanted:
             seen = {note.id for note, _ in found}
-            rest = heapq.merge(*map(self._scan, places), key=attrgetter("seq", "id"))
+            rest = heapq.merge(*map(self._scan, places), key=operator.attrgetter("seq", "id"))
             others = (note for note in rest if note.id not in seen and _fits(note, op.filter))
             found += [(note, None) for note in islice(others, wanted - len(found))]
         return found[op.offset : wanted]
 
-    def _ranked(self, op: SearchOp, place: Namespace, depth: int) -> Iterator[tuple[Note, float]]:
+    def _ranked(
+        self, op: base.SearchOp, place: Namespace, depth: int
+    ) -> Iterator[tuple[Note, float]]:
         """Return the items of a namespace that the query finds, best first, with scores that never rise."""
-        search, query, where = (
-            self.memory.search,
-            op.query or "",
-            {f"metadata.{UNDER}": {"$exists": True}},
-        )
+        search, query = self.memory.search, op.query or ""
         if not op.filter and depth <= DEPTH:
-            hits = search(query, namespace=place, k=depth, where=where)
+            hits = search(query, namespace=place, k=depth, where=IS_ITEM)
         else:  # those that fit are ranked among themselves, so many at a time as a search ranks
-            ids = [note.id for note in self._scan(place) if _fits(note, op.filter)]
-            hits = []
-            for start in range(0, len(ids), DEPTH):
-                some = ids[start : start + DEPTH]
-                hits += search(query, namespace=place, k=len(some), where={"id": {"$in": some}})
-            if len(ids) > DEPTH:
-                hits.sort(
-                    key=lambda hit: -1 if hit.similarity is None else hit.similarity, reverse=True
-                )
-        return ((hit.note, score) for hit, score in falling(hits))
+            ids = iter([note.id for note in self._scan(place) if _fits(note, op.filter)])
+            parts = list(iter(lambda: list(islice(ids, DEPTH)), []))
+            hits = [
+                hit
+                for some in parts
+                for hit in search(query, namespace=place, k=DEPTH, where={"id": {"$in": some}})
+            ]
+            if len(parts) > 1:
+                hits.sort(key=lambda hit: -1 if hit.similarity is None else hit.similarity)
+                hits.reverse()
+        return ((hit.note, score) for hit, score in adapting.falling(hits))
 
     def _places(self, prefix: Sequence[str]) -> list[Namespace]:
         """Return the namespaces of the memory that hold items under a prefix."""
@@ -327,14 +307,14 @@ class AMemStore(BaseStore):
         """Return the items of a place, in the order in which they were first put."""
         after, limit = -1, first
         while True:
-            where = {"seq": {"$gt": after}, f"metadata.{UNDER}": {"$exists": True}}
+            where = {"seq": {"$gt": after}, **IS_ITEM}
             page = self.memory.get_all(namespace=place, where=where, limit=limit)
             yield from page
             if len(page) < limit:
                 return
             after, limit = page[-1].seq, PAGES[1]
 
-    def _listed(self, op: ListNamespacesOp) -> list[Namespace]:
+    def _listed(self, op: base.ListNamespacesOp) -> list[Namespace]:
         """Return the namespaces asked for, sorted; only as many are looked into as have to be."""
         listed: dict[Namespace, None] = {}
         for place in sorted(self._places(()), key=_shown):
@@ -350,7 +330,7 @@ class AMemStore(BaseStore):
 
     # Time to live
 
-    def _refresh(self, op: GetOp | SearchOp, notes: Iterable[Note]) -> None:
+    def _refresh(self, op: base.GetOp | base.SearchOp, notes: Iterable[Note]) -> None:
         """Give items that were read their time to live again, with a write only if it is needed."""
         now = datetime.now(UTC)
         for note in (note for note in notes if op.refresh_ttl and _prolonged(note, now)):
@@ -363,13 +343,7 @@ class AMemStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, items or other notes of the memory, and return how many that were."""
-        swept = 0
-        for place in self._places(()):
-            with ExitStack() as held:  # all of them: what is put again meanwhile must stay
-                for lock in self._locks:
-                    held.enter_context(lock)
-                swept += self.memory.sweep(namespace=place)
-        return swept
+        return sum(self.memory.sweep(namespace=place) for place in self._places(()))
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Delete what has expired at intervals, in a thread that ends with the memory or the process.
@@ -382,21 +356,25 @@ class AMemStore(BaseStore):
             there is nothing to sweep, and it is done at once.
         """
         future: Future[None] = Future()
-        if not self.ttl_config:
-            future.set_result(None)
-            return future
-        future.add_done_callback(lambda done: self._stopped.set() if done.cancelled() else None)
-        if self._sweeper is None or not self._sweeper.is_alive():
-            minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes")
-            self._stopped.clear()
-            self._sweeper = threading.Thread(
-                target=self._sweep_at_intervals,
-                args=(60 * (minutes or SWEEP_MINUTES), future),
-                name="amem-ttl-sweeper",
-                daemon=True,
-            )
-            self.memory.on_close(self.stop_ttl_sweeper)
-            self._sweeper.start()
+        minutes = sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes")
+
+        def sweep_at_intervals(stopped: threading.Event) -> None:
+            while self.ttl_config and not stopped.wait(60 * (minutes or SWEEP_MINUTES)):
+                try:
+                    self.sweep_ttl()
+                except AmemError:
+                    log.exception("expired items could not be deleted; the next sweep tries again")
+            if not future.cancelled():
+                future.set_result(None)
+
+        self.stop_ttl_sweeper()
+        self._stopped = stopped = threading.Event()
+        future.add_done_callback(lambda _: stopped.set())
+        self._sweeper = threading.Thread(
+            target=sweep_at_intervals, args=(stopped,), name="amem-ttl-sweeper", daemon=True
+        )
+        self.memory.on_close(self.stop_ttl_sweeper)
+        self._sweeper.start()
         return future
 
     def stop_ttl_sweeper(self, timeout: float | None = 1.0) -> bool:
@@ -406,16 +384,6 @@ class AMemStore(BaseStore):
             return True
         self._sweeper.join(timeout)
         return not self._sweeper.is_alive()
-
-    def _sweep_at_intervals(self, seconds: float, future: Future[None]) -> None:
-        while not self._stopped.wait(seconds):
-            try:
-                if swept := self.sweep_ttl():
-                    log.info("%d expired items were deleted", swept)
-            except AmemError:
-                log.exception("expired items could not be deleted; the next sweep tries again")
-        if not future.cancelled():
-            future.set_result(None)
 
     @contextmanager
     def _holding(self, items: Iterable[Put]) -> Iterator[None]:
@@ -434,7 +402,7 @@ def _labels(namespace: Sequence[str]) -> Namespace:
     """
     for label in namespace:
         if not isinstance(label, str) or not label or "." in label:
-            raise InvalidNamespaceError(
+            raise base.InvalidNamespaceError(
                 f"label {label!r} in {namespace!r} must be a non-empty string without a period"
             )
     return tuple(namespace)
@@ -482,7 +450,7 @@ def _prolonged(note: Note, now: datetime) -> datetime | None:
     return now + timedelta(minutes=minutes * (1 + SPARE))
 
 
-def _meets(condition: MatchCondition, namespace: Namespace) -> bool:
+def _meets(condition: base.MatchCondition, namespace: Namespace) -> bool:
     """Return whether a namespace begins or ends as a condition wants it."""
     path = condition.path
     part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
@@ -503,7 +471,7 @@ def _fits(note: Note, conditions: Mapping[str, Any] | None) -> bool:
 def _equals(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
     if isinstance(wanted, Mapping):
         if any(str(key).startswith("$") for key in wanted):
-            return all(_holds(value, operator, operand) for operator, operand in wanted.items())
+            return all(_holds(value, name, operand) for name, operand in wanted.items())
         return isinstance(value, Mapping) and all(
             _equals(value.get(key), inner) for key, inner in wanted.items()
         )
@@ -513,16 +481,14 @@ def _equals(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
     return bool(value == wanted)
 
 
-def _holds(value: Any, operator: str, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
-    if operator in ("$eq", "$ne"):
-        return bool(value == wanted) == (operator == "$eq")
-    tests = {"$gt": "__gt__", "$gte": "__ge__", "$lt": "__lt__", "$lte": "__le__"}
-    if operator not in tests:
-        raise ValueError(f"Unsupported operator: {operator}; use $eq $ne $gt $gte $lt $lte")
-    if isinstance(value, str) and isinstance(wanted, str):  # such as dates in ISO 8601
-        return bool(getattr(value, tests[operator])(wanted))
+def _holds(value: Any, name: str, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
+    if name not in TESTS:
+        raise ValueError(f"Unsupported operator: {name}; use {', '.join(TESTS)}")
+    are_texts = isinstance(value, str) and isinstance(wanted, str)  # such as dates in ISO 8601
+    if are_texts or name in ("$eq", "$ne"):
+        return TESTS[name](value, wanted)
     try:
-        return bool(getattr(float(value), tests[operator])(float(wanted)))
+        return TESTS[name](float(value), float(wanted))
     except (TypeError, ValueError):
         return False
 
@@ -530,23 +496,3 @@ def _holds(value: Any, operator: str, wanted: Any) -> bool:  # noqa: ANN401 - JS
 def _are_paths(paths: object) -> bool:
     """Return whether it is a list of texts, each a path in a value."""
     return isinstance(paths, list | tuple) and all(isinstance(path, str) for path in paths)
-
-
-def _is_time_to_live(value: object) -> bool:
-    """Return whether a value is a number of minutes; one below 0 is over already."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return abs(value) < LONGEST_TTL
-
-
-def _check_ttl(ttl: object) -> None:
-    if ttl is None:
-        return
-    known = TTLConfig.__annotations__
-    if not isinstance(ttl, Mapping) or not set(ttl) <= set(known):
-        raise ConfigurationError(f"ttl={ttl!r} must be a dict of {', '.join(known)}")
-    for name, value in ttl.items():
-        if name in ("refresh_on_read", "omit_expired"):
-            check_flags(**{name: value})
-        elif value is not None and not _is_time_to_live(value):
-            raise ConfigurationError(f"{name}={value!r} of ttl must be a number of minutes")

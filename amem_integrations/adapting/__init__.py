@@ -15,6 +15,7 @@ and `evolve_later`; `Recalled` and `Remembered` are what they return.
   are searched with the question.
 - `WrappedEmbedder`: embeddings of a framework, with prefixes, as the memory's embedder; `Structured`, `check_structured` and
   `refuses_schemas`: whether a chat model of the framework is asked by schema or in words.
+- `decide`: the plan with the answers of a reviewer, or an error that says which of them cannot be used.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
 Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a document's metadata, is
@@ -23,6 +24,7 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
+from ..evolution.gate import decide
 from ..filters import FIELDS, parse
 from ..flows.recall import RECALLED, marked
 from ..flows.search import falling
@@ -64,6 +66,7 @@ __all__ = [
     "check_namespace",
     "check_structured",
     "checked_recall",
+    "decide",
     "described",
     "directly",
     "falling",

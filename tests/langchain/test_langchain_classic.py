@@ -311,7 +311,7 @@ def test_a_chain_that_fails_stores_nothing(memory: AgenticMemory, contents: Cont
 
 
 @pytest.mark.parametrize(
-    ("option", "named"), [({"top_k": 3}, "use k"), ({"evolv": False}, "evolv")]
+    ("option", "named"), [({"top_k": 3}, "top_k"), ({"evolv": False}, "evolv")]
 )
 def test_an_option_that_is_none_is_refused(
     memory: AgenticMemory, option: dict[str, Any], named: str

@@ -179,7 +179,6 @@ def test_an_unknown_option_is_refused(memory: AgenticMemory, door: Door) -> None
     ("make", "option"),
     [
         (AMemMiddleware, {"remember_unanswered": "no"}),
-        (AMemMiddleware, {"name": ""}),
         (remember_node, {"remember_unanswered": 0}),
         (evolve_node, {"limit": "3"}),
         (evolve_node, {"limit": -1}),
@@ -286,10 +285,13 @@ def test_a_run_says_which_further_namespaces_are_read(
 
 def test_a_tool_of_a_fixed_user_can_ask_the_run_for_the_team(shared: AgenticMemory) -> None:
     (search, forget) = memory_tools(
-        shared, namespace=ANN, kinds=["search", "forget"], also={"team": lambda run: TEAM}
+        shared,
+        namespace=ANN,
+        kinds=["search", "forget"],
+        also={"team": lambda run: (run.context.team,)},
     )
     assert "runtime" not in search.tool_call_schema.model_json_schema()["properties"]
-    with pytest.raises(NamespaceError, match="outside of one"):
+    with pytest.raises(NamespaceError, match="whose memory"):
         search.invoke({"query": "office"})
     (note,) = shared.get_all(namespace=TEAM)
     assert "no note" in str(forget.invoke({"note_id": note.id}))

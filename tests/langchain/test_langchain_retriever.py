@@ -192,10 +192,7 @@ def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) ->
 @pytest.mark.parametrize(
     ("option", "named"),
     [
-        ({"top_k": 3}, "use k"),
-        ({"similarity_top_k": 3}, "use k"),
-        ({"search_kwargs": {"k": 3}}, "use k, where"),
-        ({"score_threshold": 0.5}, "use min_similarity"),
+        ({"top_k": 3}, "top_k"),
         ({"colour": "red"}, "colour"),
         ({"k": 0}, "k"),
     ],

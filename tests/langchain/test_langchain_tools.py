@@ -260,7 +260,7 @@ def test_a_run_without_a_user_is_an_error(memory: AgenticMemory) -> None:
 
 def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemory) -> None:
     remember = memory_tools(memory, namespace=user, kinds=["remember"])[0]
-    with pytest.raises(NamespaceError, match="outside of one"):
+    with pytest.raises(NamespaceError, match="whose memory"):
         remember.invoke({"content": "One."})
     assert memory.namespaces() == []
 

@@ -116,26 +116,6 @@ def test_as_a_node_the_subgraph_resumes_inside(fragile: Crashing, step: str) -> 
     )
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_commit_done_twice_reports_what_it_did_the_first_time(
-    fragile: Crashing, asynchronous: bool
-) -> None:
-    fragile.step, fragile.when = "commit", "after"
-    graph = build_evolution_graph(fragile, checkpointer=InMemorySaver())
-    with pytest.raises(CrashError):
-        graph.invoke(START_WITH, CONFIG)
-    resumed = await graph.ainvoke(None, CONFIG) if asynchronous else graph.invoke(None, CONFIG)
-    report = resumed["evolution"]
-    model = scripted()
-    with Crashing.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        memory.requests = model.requests
-        seed(memory)
-        whole = build_evolution_graph(memory).invoke(START_WITH)["evolution"]
-    for told in (report, whole):
-        told["evolved"] = sorted(told["evolved"])  # in order of the plan, or of the changes
-    assert report == whole
-
-
 def test_a_retry_policy_tries_a_step_again(fragile: Crashing) -> None:
     def down() -> None:
         raise ModelUnavailableError("not now")
