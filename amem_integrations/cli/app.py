@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import cached_property
 from inspect import Parameter, Signature, getdoc, signature
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich import progress as bars
 from rich.console import Console
+from rich.progress import Progress, TaskID
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -190,8 +190,8 @@ class Session:
             raise amem.ConfigurationError(
                 f"--memory {self.location!r} keeps nothing; give a folder, or the URL of a Qdrant server"
             )
-        place = Location.of(self.location, self.collection)
-        return replace(place, options={"api_key": self.api_key} if place.is_served else {})
+        key = {"api_key": self.api_key} if "://" in self.location else {}
+        return Location.of(self.location, self.collection, key)
 
     def read(self) -> amem.AgenticMemory:
         """Return an existing memory, without its embedder; or raise a `StoreError`."""
@@ -221,16 +221,13 @@ class Session:
             NoteNotFoundError: There is none.
             InvalidInputError: Several ids start with it.
         """
-        for where in ({"id": name}, {"key": name}):
-            if found := self.memory.get_all(namespace=self.space, where=where, limit=1):
+        for named in ({"id": name}, {"key": name}):
+            if found := self.memory.get_all(namespace=self.space, where=named, limit=1):
                 return found[0]
         some = self.all_notes(self.space) if re.fullmatch(r"[0-9a-f-]{4,35}", name) else ()
-        if not (ids := [note.id for note in some if note.id.startswith(name)]):
-            raise amem.NoteNotFoundError(
-                f"no note has the id or key {name!r} in namespace {format_namespace(self.space)}; "
-                "`amem show` lists the last ones"
-            )
-        return self.memory.get(only(name, ids), namespace=self.space)
+        notes = {note.id: note for note in some if note.id.startswith(name)}
+        where = f"in namespace {format_namespace(self.space)}; `amem show` lists the last ones"
+        return notes[only(name, [*notes], f"no note has the id or key {name!r} {where}")]
 
     def notes(self, ids: Iterable[str]) -> dict[str, Note]:
         """Return those of the notes that exist, by id."""
@@ -249,14 +246,17 @@ class Session:
             yield from page
             after = page[-1].seq
 
-    def show(self, values: object, lines: Iterable[Line]) -> None:
-        """Print the result of a command: its values as JSON, if that is asked for, else lines of text."""
+    def show(self, values: object, lines: Iterable[Line] | None = None) -> None:
+        """Print the result of a command: its values as JSON, if that is asked for, else lines of text.
+
+        Without lines the values are listed by name.
+        """
         if self.as_json:
             print_json(values)
             return
         out = Console(highlight=False, markup=False, emoji=False)
         out.width = max(out.width, NARROWEST)
-        for line in lines:
+        for line in listed(values) if lines is None else lines:
             parts = line if isinstance(line, tuple) else (line,)
             texts = [one_line(part) if isinstance(part, str) else part for part in parts]
             out.print(*texts, soft_wrap=not isinstance(line, Table))
@@ -348,8 +348,15 @@ def format_namespace(namespace: Sequence[str]) -> str:
     return "/".join(namespace)
 
 
-def only(name: str, ids: Sequence[str]) -> str:
-    """Return the one id that a name stands for, or raise an `InvalidInputError` if there are several."""
+def only(name: str, ids: Sequence[str], none: str) -> str:
+    """Return the one id that a name stands for.
+
+    Raises:
+        NoteNotFoundError: The name stands for none, with this message.
+        InvalidInputError: The name stands for several.
+    """
+    if not ids:
+        raise amem.NoteNotFoundError(none)
     if len(ids) > 1:
         some = ", ".join(sorted(ids)[:5])
         raise amem.InvalidInputError(f"{name!r} starts {len(ids)} ids: {some}; give more of the id")
@@ -370,9 +377,11 @@ def one_line(text: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return a value as text: words with commas between them, a number with two decimals, else JSON."""
+    """Return a value as text: names and words with commas between them, a number with two decimals, else JSON."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {text_of(one)}" for name, one in value.items())
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     return f"{value:.2f}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
@@ -394,19 +403,30 @@ def headline(note: Note) -> str:
     return one_line(f"{note.when:%Y-%m-%d}  {speaker}{note.content}")
 
 
-def table(*headers: str) -> Table:
-    """Return an empty table in the style of all commands."""
-    return Table(*headers, box=box.SIMPLE, pad_edge=False)
+def table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of objects that have the same fields, in the style of all commands."""
+    made = Table(*(name.replace("_", " ") for name in rows[0]), box=box.SIMPLE, pad_edge=False)
+    for row in rows:
+        cells = [format_namespace(row[name]) if name == "namespace" else row[name] for name in row]
+        made.add_row(*(Text(one_line(text_of(cell))) for cell in cells))
+    return made
+
+
+def listed(values: Any) -> Iterator[Line]:  # noqa: ANN401 - an object, as a mapping or a dataclass
+    """Yield a line for each value that is not empty: the number of ids, the text of another, a table of objects."""
+    for name, value in (values_of(values) if is_dataclass(values) else values).items():
+        if isinstance(value, list) and value and not isinstance(value[0], str):
+            yield table([values_of(one) if is_dataclass(one) else one for one in value])
+        elif any(value.values()) if isinstance(value, Mapping) else value not in (None, "", (), []):
+            shown = len(value) if isinstance(value, tuple) else value
+            yield f"{name.replace('_', ' ')}: {text_of(shown)}"
 
 
 @contextmanager
 def progress() -> Iterator[Show]:
     """Show a bar with the time left for each stage, on standard error and only on a terminal; yield what moves it."""
-    errors, stages = Console(stderr=True), dict[str, bars.TaskID]()
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-    with bars.Progress(
-        *columns, bars.TimeRemainingColumn(), console=errors, disable=not errors.is_terminal
-    ) as shown:
+    errors, stages = Console(stderr=True), dict[str, TaskID]()
+    with Progress(console=errors, disable=not errors.is_terminal) as shown:
 
         def show(stage: str, done: int, total: int) -> None:
             if stage not in stages:

@@ -23,6 +23,7 @@ from .app import (
     headline,
     note_values,
     short_id,
+    text_of,
     values_of,
 )
 
@@ -97,9 +98,7 @@ def delete(amem: Session, note: NoteName, yes: Yes = False, thorough: bool = Fal
     found = amem.find(note)
     _require(yes, f"note {found.id}")
     gone = amem.memory.delete(found.id, namespace=amem.space, thorough=thorough)
-    again = f"; `amem evolve` makes {gone.pending} notes anew" if gone.pending else ""
-    text = f"{found.id[:SHORT_ID]} deleted{again}"
-    amem.show({"deleted": found.id, **gone.to_dict()}, [text])
+    amem.show({"deleted": found.id, **gone.to_dict()})
 
 
 @app.command("clear", app.NAMESPACE)
@@ -112,8 +111,7 @@ def clear(amem: Session, yes: Yes = False) -> None:
     space, notes = amem.space, amem.memory.stats(namespace=amem.space)["notes"]
     _require(yes, f"all {notes} notes of {format_namespace(space)}")
     amem.memory.clear(namespace=space)
-    text = f"{format_namespace(space)}: {notes} notes removed"
-    amem.show({"cleared": space, "notes": notes}, [text])
+    amem.show({"cleared": [*space], "notes": notes})
 
 
 def _require(yes: bool, what: str) -> None:
@@ -163,20 +161,13 @@ def undo(
     """
     if bool(changes) == (model is not None or since is not None):
         raise ConfigurationError("name a change, or give --model or --since")
-    memory, space, ids = amem.memory, amem.space, _named(amem, changes or ())
+    ids = _named(amem, changes or ())
     if len(ids) == 1:
-        _show(amem, [memory.undo(ids[0], namespace=space)])
-        return
-    if ids:
-        report = memory.undo(ids, namespace=space)
+        _show(amem, [amem.memory.undo(ids[0], namespace=amem.space)])
+    elif ids:
+        amem.show(amem.memory.undo(ids, namespace=amem.space))
     else:
-        report = memory.undo(namespace=space, model=model, since=since)
-    text = (
-        f"{len(report.undone)} changes taken back, {len(report.skipped)} left, "
-        f"{len(report.rejected)} proposals rejected"
-    )
-    left = [f"  left {short_change(one)} {why}" for one, why in report.skipped.items()]
-    amem.show(report.to_dict(), [text, *left])
+        amem.show(amem.memory.undo(namespace=amem.space, model=model, since=since))
 
 
 @app.command("proposals", app.NAMESPACE)
@@ -238,17 +229,17 @@ def _named(amem: Session, names: Sequence[str]) -> list[str]:
         NoteNotFoundError: There is no change of a name.
         InvalidInputError: There are several.
     """
-    history = amem.memory.history(None, namespace=amem.space) if names else []
-    known, ids = {one.id: short_change(one.id) for one in history}, []
+    known = {
+        one.id: short_change(one.id) for one in amem.memory.history(None, namespace=amem.space)
+    }
+    ids = []
     for name in names:
         whole = [one for one, short in known.items() if name in (one, short)]
         starts = [
-            one for one, short in known.items() if name in (one[: len(name)], short[: len(name)])
+            one for one, short in known.items() if one.startswith(name) or short.startswith(name)
         ]
-        if not starts:
-            where = f"in namespace {format_namespace(amem.space)}; `amem history` lists them"
-            raise NoteNotFoundError(f"there is no change {name!r} {where}")
-        ids.append(app.only(name, whole or starts))
+        none = f"there is no change {name!r} in namespace {format_namespace(amem.space)}; `amem history` lists them"
+        ids.append(app.only(name, whole or starts, none))
     return ids
 
 
@@ -295,36 +286,27 @@ def _lines(changes: Sequence[Change], notes: Mapping[str, Note]) -> Iterator[Lin
 
 def diff(change: Change) -> list[str]:
     """Return what a change did, as lines of a diff, which start with `+`, `-`, or a space."""
-    before, after = change.before, {n: v for n, v in change.after.items() if n not in _HIDDEN}
-    match change.kind:
-        case "link" | "relink":
-            lines = [_link("-", {**after, **before})] if before else []
-            lines += [_link("+", after)] if after else []
-        case "supersede":
-            since, reason = str(after.get("since", ""))[:10], after.get("reason") or ""
-            said = f"+outdated since {since}: {after.get('relation')} {reason}"
-            lines = [said.rstrip()] if after else []
-        case "undo":
-            lines = [f" {short_change(after['change'])}: {before['state']} -> {after['state']}"]
-        case _:
-            lines = [line for name in after for line in _field(name, before.get(name), after[name])]
-    said, why = "failed" if change.state == "failed" else "not written", change.after.get("why")
-    return lines + ([f" {said}: {app.text_of(why)}"] if why else [])
-
-
-def _field(name: str, before: object, after: object) -> list[str]:
-    """Return a diff of two values; of a value that is new, one line."""
-    if before is None:
-        return [f"+{name}: {app.text_of(after)}"] if after not in (None, "", [], {}) else []
-    old, new = (
-        ([] if side is None else app.text_of(side).splitlines()) for side in (before, after)
-    )
+    before, after = change.before, change.after
+    if change.kind not in ("link", "relink", "undo"):
+        before = {name: before.get(name) for name in after}
+    elif before:
+        before = {**after, **before}
+    compared = difflib.ndiff(_told(change.kind, before), _told(change.kind, after))
     # Lines with "?" only mark characters of the lines above; in the others a space follows the sign.
-    lines = [f"{one[0]}{one[2:]}" for one in difflib.ndiff(old, new) if one[0] != "?"]
-    return [f" {name}:", *lines]
+    lines = [f"{one[0]}{one[2:]}" for one in compared if one[0] != "?"]
+    said, why = "failed" if change.state == "failed" else "not written", after.get("why")
+    return lines + ([f" {said}: {text_of(why)}"] if why else [])
 
 
-def _link(sign: str, link: Mapping[str, Any]) -> str:
-    said = ": ".join(app.text_of(link[name]) for name in ("relation", "reason") if link.get(name))
-    strength = f" ({app.text_of(link['strength'])})" if "strength" in link else ""
-    return f"{sign}link {str(link.get('to', ''))[:SHORT_ID]} {said}{strength}"
+def _told(kind: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the values on one side of a change as lines."""
+    shown = {name: text_of(one) for name, one in values.items() if one not in (None, "", [], {})}
+    said = ": ".join(shown[name] for name in ("relation", "reason") if name in shown)
+    if kind in ("link", "relink") and shown:
+        return [f"link {shown['to'][:SHORT_ID]} {said} ({shown['strength']})"]
+    if kind == "supersede" and shown:
+        return [f"outdated since {shown['since'][:10]}: {said}"]
+    if kind == "undo":
+        return [f"{short_change(shown['change'])}: {shown['state']}"]
+    told = [f"{name}: {one}" for name, one in shown.items() if name not in _HIDDEN]
+    return [line for one in told for line in one.splitlines()]

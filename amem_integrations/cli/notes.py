@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from ..plans import EvolutionReport
 
 Limit = Annotated[int, typer.Option("-k", "--limit")]
-Format = Annotated[
-    Literal["auto", "export", "chatgpt", "claude", "mem0", "langgraph", "llamaindex", "langchain", "chat", "jsonl"],
-    typer.Option("--from"),
-]  # fmt: skip
 
 
 @app.command("add", app.MODEL, app.NAMESPACE, creates=True)
@@ -64,15 +60,11 @@ def add(
     """
     if content == "-":  # there is no standard input where it was closed
         content = sys.stdin.read().strip() if sys.stdin else ""
-    given: dict[str, Any] = {"namespace": amem.space, "metadata": dict(map(_pair, metadata or []))}
     said: dict[str, Any] = {"key": key, "thread": thread, "speaker": speaker, "source": source}
-    note = amem.memory.add(content, at=at, expires_at=expires, evolve=not later, **given, **said)
-    lines: list[Line] = [(short_id(note.id), note.state, f"in {format_namespace(amem.space)}")]
-    linked = amem.notes(note.links)
-    for target, link in note.links.items():
-        content = linked[target].content if target in linked else "?"
-        lines += [("  linked to", short_id(target), content), f"    {link.relation}: {link.reason}"]
-    amem.show(note_values(note), lines)
+    said |= {"at": at, "metadata": dict(map(_pair, metadata or [])), "expires_at": expires}
+    note = amem.memory.add(content, namespace=amem.space, evolve=not later, **said)
+    stored: Line = short_id(note.id), note.state, f"in {format_namespace(amem.space)}"
+    amem.show(note_values(note), [stored, *_links(note, amem.notes(note.links))])
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -86,7 +78,7 @@ def _pair(text: str) -> tuple[str, str]:
 def import_(
     amem: Session,
     file: Path,
-    format_: Format = "auto",
+    format_: Annotated[str, typer.Option("--from")] = "auto",
     thread: str | None = None,
     later: bool = False,
 ) -> None:
@@ -98,30 +90,30 @@ def import_(
 
     Args:
         file: A file with notes or messages.
-        format_: What made it.
+        format_: What made it: chatgpt, claude, mem0, langgraph, llamaindex, langchain, chat, jsonl, or export.
         thread: The conversation it belongs to.
         later: Store only; `amem evolve` makes and links the notes.
     """
     from .. import MemoryConfig, export_format, importers  # noqa: PLC0415 - they import numpy
 
-    space, is_export = amem.any_space, format_ == "export"
-    if is_export or (format_ == "auto" and export_format.is_export(file)):
-        is_export, counts = True, export_format.counts(file)
+    space, before = amem.any_space, dict[Namespace, int]()
+    if format_ == "export" or (format_ == "auto" and export_format.is_export(file)):
+        counts = export_format.counts(file)
         counts = counts if space is None else {space: sum(counts.values())}
         report = importers.ImportReport(format="export", found=counts)
+        before = {each: amem.memory.stats(namespace=each)["notes"] for each in counts}
     else:
         read = importers.Source(file, thread=thread)
         report = importers.check(read, format_, MemoryConfig().max_content_chars)
         space = amem.space if () in report.found else space
     memory, made = amem.memory, dict[Namespace, dict[str, Any]]()
     with app.progress() as show:
-        storing = partial(show, "storing")
-        if is_export:
-            before = {each: memory.stats(namespace=each)["notes"] for each in report.found}
-            memory.import_(file, namespace=space, progress=storing)
+        how: dict[str, Any] = {"namespace": space, "progress": partial(show, "storing")}
+        if before:
+            memory.import_(file, **how)
         else:
-            options: dict[str, Any] = {"thread": thread, "evolve": False, "progress": storing}
-            report = importers.import_from(memory, file, report.format, namespace=space, **options)
+            how |= {"thread": thread, "evolve": False}
+            report = importers.import_from(memory, file, report.format, **how)
             for each in () if later else report.found:
                 done = _evolve(amem, each, show)
                 told = {"links": done.links, "evolved": len(done.evolved), "failed": done.failed}
@@ -129,21 +121,11 @@ def import_(
     rows = []
     for each, items in report.found.items():
         notes = memory.stats(namespace=each)["notes"]
-        added = notes - before[each] if is_export else report.added[each]
+        added = report.added.get(each, notes - before.get(each, 0))
         counted = {"items": items, "added": added, "notes": notes}
         rows.append({"namespace": each, **counted, **made.get(each, {})})
-    skipped, first = report.skipped, report.first_skipped
-    values = {"format": report.format, "namespaces": rows, "skipped": skipped}
-    untaken = [f"not taken: {why}: {n} (first: {first[why]})" for why, n in skipped.items()]
-    amem.show({**values, "first_skipped": first}, [*map(_imported, rows), *untaken])
-
-
-def _imported(row: dict[str, Any]) -> str:
-    known = row["items"] - row["added"]
-    there = f", {known} were there" if known > 0 else ""
-    made = f"; {row['links']} links, {row['evolved']} notes evolved" if "links" in row else ""
-    failed = f", {len(row['failed'])} failed: see `amem doctor`" if row.get("failed") else ""
-    return f"{format_namespace(row['namespace'])}: {row['added']} notes added{there}{made}{failed}"
+    told = {"format": report.format, "namespaces": rows, "skipped": report.skipped}
+    amem.show({**told, "first_skipped": report.first_skipped})
 
 
 @app.command("evolve", app.MODEL, app.NAMESPACE)
@@ -157,24 +139,17 @@ def evolve(amem: Session, upgrade: bool = False, retry: bool = False) -> None:
         retry: Also try again notes that have failed too often.
     """
     with app.progress() as show:
-        report = _evolve(amem, amem.any_space, show, upgrade=upgrade, retry=retry)
-    made = f"{report.links} links, {len(report.evolved)} notes evolved"
-    failed = [(short_id(note_id), "failed:", why) for note_id, why in report.failed.items()]
-    amem.show(report.to_dict(), [f"{len(report.done)} notes finished; {made}", *failed])
+        amem.show(_evolve(amem, amem.any_space, show, upgrade=upgrade, retry=retry))
 
 
 def _evolve(
     amem: Session,
     space: Namespace | None,
     show: app.Show,
-    *,
-    upgrade: bool = False,
-    retry: bool = False,
+    **how: Any,  # noqa: ANN401 - of AgenticMemory.evolve
 ) -> EvolutionReport:
     """Evolve what is unfinished, or raise `ModelUnavailableError`; finished notes stay finished."""
-    report = amem.memory.evolve(
-        namespace=space, progress=partial(show, "linking"), upgrade=upgrade, retry=retry
-    )
+    report = amem.memory.evolve(namespace=space, progress=partial(show, "linking"), **how)
     if report.interrupted:
         raise ModelUnavailableError(report.interrupted)
     return report
@@ -206,9 +181,7 @@ def worker(
     how: dict[str, Any] = {"once": once, "concurrency": concurrency, "budget": budget, "poll": poll}
     with _stopping() as stopped:
         report = amem.memory.work(namespace=amem.any_space, stop=stopped, **how)
-    text = f"{report.done} notes finished; {report.links} links, {report.evolved} notes evolved"
-    failed = f"; {report.failed} attempts failed: see `amem doctor`" if report.failed else ""
-    amem.show(report.to_dict(), [text + failed])
+    amem.show(report)
     if once and report.interrupted:
         raise ModelUnavailableError(report.interrupted)
 
@@ -263,18 +236,11 @@ def search(
         raise InvalidInputError(f"--where {where!r} is not JSON: {error}") from error
     if not isinstance(conditions, dict | None):
         raise InvalidInputError(f"--where {where!r} must be a JSON object")
-    asked: dict[str, Any] = {
-        "namespace": amem.space,
-        "k": limit,
-        "where": conditions,
-        "as_of": as_of,
-    }
-    more: dict[str, Any] = {
-        "known_at": known_at,
-        "min_similarity": min_similarity,
-        "explain": explain,
-    }
-    hits = amem.memory.search(query, links=not no_links, **asked, **more)
+    times: dict[str, Any] = {"as_of": as_of, "known_at": known_at}
+    how: dict[str, Any] = {"min_similarity": min_similarity, "links": not no_links}
+    hits = amem.memory.search(
+        query, namespace=amem.space, k=limit, where=conditions, explain=explain, **times, **how
+    )
     sources = amem.notes(step.note_id for hit in hits for step in _path(hit))
     values = [{**app.values_of(hit), "note": note_values(hit.note)} for hit in hits]
     lines = [line for hit in hits for line in _hit(hit, sources)]
@@ -329,19 +295,18 @@ def show(
         store = amem.memory._runtime.store  # noqa: SLF001 - the public methods begin with the oldest
         found: Any = store.scan(amem.space, limit=limit, newest_first=True)
         last = [each for each in found[::-1] if not each.is_expired(now())]
-        amem.show([note_values(each) for each in last], [_table(last)])
+        rows = app.table(list(map(_row, last))) if last else "No notes."
+        amem.show([note_values(each) for each in last], [rows])
     else:
         one = amem.find(note)
         others = amem.notes([*one.supersessions, *one.links])
         amem.show(note_values(one), _note(one, others))
 
 
-def _table(notes: Sequence[Note]) -> Line:
-    rows = app.table("id", "when", "state", "links", "what was said")
-    for note in notes:
-        when, _, said = headline(note).partition("  ")
-        rows.add_row(short_id(note.id), when, note.state, str(len(note.links)), Text(said))
-    return rows
+def _row(note: Note) -> dict[str, Any]:
+    when, _, said = headline(note).partition("  ")
+    known = {"id": note.id[: app.SHORT_ID], "when": when, "state": note.state}
+    return {**known, "links": len(note.links), "said": said}
 
 
 def _note(note: Note, others: dict[str, Note]) -> Iterator[Line]:
@@ -366,7 +331,12 @@ def _note(note: Note, others: dict[str, Note]) -> Iterator[Line]:
         verb = "superseded" if one.replaces else "contradicted"
         yield f"{verb:>12}  by", short_id(newer), titles.get(newer, "?")
         yield dim(f"{'':14}{one.relation}: {one.reason} (by {one.model})")
+    yield from _links(note, others)
+
+
+def _links(note: Note, others: Mapping[str, Note]) -> Iterator[Line]:
     for target, link in note.links.items():
         arrow = "->" if link.direction == "out" else "<-"
-        yield f"{'link':>12}  {arrow}", short_id(target), titles.get(target, "?")
+        title = headline(others[target]) if target in others else "?"
+        yield f"{'link':>12}  {arrow}", short_id(target), title
         yield dim(f"{'':14}{link.relation}: {link.reason} ({link.strength:.2f})")

@@ -6,29 +6,32 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import typer
-from rich.text import Text
 
 from ..errors import ConfigurationError, StoreError
-from ..notes import Namespace
 from . import app
-from .app import SHORT_ID, Line, Session, format_namespace
+from .app import SHORT_ID, Session
 
-COLUMNS = ("notes", "threads", "links", "evolved", "without_links", "superseded", "duplicates")
-UNFINISHED = ("pending", "constructed", "failed")
+# Of `stats()`: what is counted in each namespace, and what of the whole is told below that.
+COUNTED = [
+    "namespace",
+    "notes",
+    "threads",
+    "links",
+    "evolved",
+    "without_links",
+    "superseded",
+    "duplicates",
+]
+TOLD = ["states", "degree", "superseded_share", "proposals", "rejected_replies", "cost", "stopped"]
 SHOWN = 5  # notes that a finding names
 
 Level = Literal["good", "hint", "wrong"]
-_MARKS: Mapping[Level, tuple[str, str]] = {
-    "good": ("ok", "green"),
-    "hint": ("note", "yellow"),
-    "wrong": ("WRONG", "red"),
-}
 
 
 @app.command("stats", app.NAMESPACE)
@@ -38,39 +41,11 @@ def stats(amem: Session) -> None:
     That is what is superseded, said twice, without links, unfinished, or waits for a decision.
     """
     spaces = [amem.any_space] if amem.any_space else amem.memory.namespaces()
-    counts = {each: amem.memory.stats(namespace=each) for each in spaces}
     total = amem.memory.stats(namespace=amem.any_space)
-    rows = [{**values, "namespace": each} for each, values in counts.items()]
-    amem.show({**total, "by_namespace": rows}, _stats(counts, total))
-
-
-def _stats(
-    counts: Mapping[Namespace, Mapping[str, Any]], total: Mapping[str, Any]
-) -> Iterator[Line]:
-    """Yield the table of the namespaces, and below it what no column holds."""
-    states = [state for state in UNFINISHED if total["states"].get(state)]
-    rows = app.table("namespace", *(name.replace("_", " ") for name in COLUMNS), *states)
-    for column in rows.columns[1:]:
-        column.justify = "right"
-    titled = {app.one_line(format_namespace(each)): values for each, values in counts.items()}
-    for title, values in [*titled.items(), *([("all", total)] if len(counts) > 1 else [])]:
-        numbers = [values[name] for name in COLUMNS] + [values["states"].get(s, 0) for s in states]
-        rows.add_row(title, *map(str, numbers), end_section=title == list(titled)[-1])
-    yield rows
-    degree, cost = total["degree"], total["cost"]
-    yield (
-        f"links a note: {degree['min']} to {degree['max']}, median {degree['median']}, "
-        f"nine of ten have at most {degree['p90']}"
-    )
-    yield f"superseded: {total['superseded_share']:.1%} of the notes"
-    named = {"proposals": "proposals that wait", "rejected_replies": "rejected replies"}
-    for name, what in named.items():
-        if total[name]:
-            yield f"{what}: {', '.join(f'{model} {count}' for model, count in total[name].items())}"
-    if cost["calls"]:
-        tokens = cost["input_tokens"] + cost["output_tokens"]
-        yield f"cost: {cost['calls']:,} calls, {tokens:,} tokens, {cost['tokens_per_note']:,} a note"
-    yield from total["stopped"]
+    rows = [{"namespace": each, **amem.memory.stats(namespace=each)} for each in spaces]
+    counted = [{name: row[name] for name in COUNTED} for row in rows]
+    told = {"notes": total["notes"], "by_namespace": counted, **{n: total[n] for n in TOLD}}
+    amem.show({**total, "by_namespace": rows}, app.listed(told))
 
 
 @app.command("export", app.NAMESPACE)
@@ -92,9 +67,7 @@ def export(amem: Session, file: Path) -> None:
             with whole.open("rb") as lines:  # in UTF-8, whatever the terminal's encoding is
                 shutil.copyfileobj(lines, sys.stdout.buffer)
             return
-    whose = format_namespace(space) if space else "all namespaces"
-    values = {"file": str(file), "namespace": space, "notes": count}
-    amem.show(values, [f"{file}: {count} notes of {whose}"])
+    amem.show({"file": str(file), "namespace": space and [*space], "notes": count})
 
 
 @app.command("reindex", app.EMBEDDER)
@@ -114,7 +87,7 @@ def reindex(amem: Session) -> None:
         else:
             embedder = amem.ports.embedder(amem.embedder, amem.base_url)
             count, name = rebuild(amem.place, embedder, embedding), embedder.name
-    amem.show({"notes": count, "embedder": name}, [f"{count} notes encoded by {name}"])
+    amem.show({"notes": count, "embedder": name})
 
 
 @app.command("sweep", app.EMBEDDER, app.NAMESPACE)
@@ -124,8 +97,7 @@ def sweep(amem: Session) -> None:
     They go as by `amem delete`; until then they are stored, but found by no command that reads notes. Without
     --namespace it is done in all namespaces.
     """
-    count = amem.memory.sweep(namespace=amem.any_space)
-    amem.show({"deleted": count}, [f"{count} expired notes deleted"])
+    amem.show({"deleted": amem.memory.sweep(namespace=amem.any_space)})
 
 
 @app.command("optimize")
@@ -136,9 +108,7 @@ def optimize(amem: Session) -> None:
     takes minutes, and cannot be interrupted.
     """
     _require_folder(amem)
-    done = amem.memory.optimize()
-    text = "The graph is built." if done else "Nothing to do: exact search is quick enough here."
-    amem.show({"optimized": done}, [text])
+    amem.show({"optimized": amem.memory.optimize()})
 
 
 @app.command("compact")
@@ -153,9 +123,7 @@ def compact(amem: Session) -> None:
     before = used_bytes(amem.place.folder)
     amem.memory.compact()
     amem.close()
-    after = used_bytes(amem.place.folder)
-    text = f"The folder takes {after:,} bytes; it took {before:,}."
-    amem.show({"before": before, "after": after}, [text])
+    amem.show({"before": before, "after": used_bytes(amem.place.folder)})
 
 
 def _require_folder(amem: Session) -> None:
@@ -187,19 +155,9 @@ def doctor(amem: Session, mend: bool = False) -> None:
     """
     checks = list(_checks(amem, mend=mend))
     failed = any(check.level == "wrong" for check in checks)
-    values = {"ok": not failed, "findings": [asdict(check) for check in checks]}
-    amem.show(values, _findings(checks, failed=failed))
+    amem.show({"ok": not failed, "findings": checks})
     if failed:
         raise typer.Exit(app.FAILED)
-
-
-def _findings(checks: Sequence[Check], *, failed: bool) -> Iterator[Line]:
-    for check in checks:
-        mark, style = _MARKS[check.level]
-        yield Text(f"{mark:>6}", style), f"{check.about}: {check.text}"
-        if check.advice:
-            yield f"{'':9}{check.advice}"
-    yield "Something is wrong; see above." if failed else "All is well."
 
 
 def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
@@ -213,9 +171,7 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
         if not amem.place.is_served:
             closed = amem.place.description().closed or {}
             if not closed:
-                text = (
-                    "the last process was killed or did not close the memory; it has been put right"
-                )
+                text = "the last process did not close the memory; it has been put right"
                 yield Check("hint", "closing", text)
         if mend:
             with amem.write() as memory:
@@ -225,17 +181,11 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
             bare, differing, failed = run(unsound(memory._runtime))  # noqa: SLF001
         yield from _describe(info, counts)
         if failed:
-            advice = "run `amem evolve --retry` with a model to try again"
             told = "; ".join(f"{n.id[:SHORT_ID]}: {n.failure or '?'}" for n in failed[:SHOWN])
+            advice = "run `amem evolve --retry` with a model to try again"
             yield Check("wrong", "failed", f"{len(failed)} notes; {told}", advice)
-        if bare:
-            text = f"{len(bare)} notes are found by words only: {_some(bare)}"
-            yield Check("wrong", "vectors", text, "run `amem doctor --mend`")
-        if differing:
-            text = f"{len(differing)} notes do not show what was decided about them: {_some(differing)}"
-            yield Check("wrong", "views", text, "run `amem doctor --mend`")
-        else:
-            yield Check("good", "views", "all notes show what was decided about them")
+        yield _notes("vectors", bare, "are found by words only")
+        yield _notes("views", differing, "do not show what was decided about them")
         if not amem.place.is_served:
             yield from _check_files(amem.place.folder, closed)
         if deleted := info.get("deleted_bytes"):
@@ -245,8 +195,11 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
         yield Check("wrong", "memory", str(error))
 
 
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(note_id[:SHORT_ID] for note_id in ids[:SHOWN])
+def _notes(about: str, ids: Sequence[str], what: str) -> Check:
+    some = ", ".join(note_id[:SHORT_ID] for note_id in ids[:SHOWN])
+    if ids:
+        return Check("wrong", about, f"{len(ids)} notes {what}: {some}", "run `amem doctor --mend`")
+    return Check("good", about, f"no notes {what}")
 
 
 def _describe(info: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Check]:
@@ -254,7 +207,7 @@ def _describe(info: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Ch
     states, embedder = counts["states"], info["embedder"] or "unknown"
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     good = {
-        "versions": ", ".join(f"{name} {version}" for name, version in info["versions"].items()),
+        "versions": app.text_of(info["versions"]),
         "format": f"{info['format']}, schema {info['schema']}, made {info['created_at']}",
         "embedder": f"{embedder}, {info['dimensions']} dimensions",
         "notes": f"{counts['notes']}, {counts['links']} links" + (f" ({told})" if told else ""),
@@ -276,23 +229,6 @@ def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Check]:
     if empty := counts["empty"]:
         text = f"{empty} points hold no note; they are left out of everything"
         yield Check("wrong", "points", text, "run `amem compact`")
-    else:
-        text = f"{counts['notes']} notes and tombstones, {counts['journal']} records"
-        yield Check("good", "points", text)
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    free = _free(folder)
-    text = f"the memory takes up to {_mib(size)}, {_mib(free)} are free"
-    if free >= 4 * MIN_FREE_BYTES:
-        yield Check("good", "disk", text)
-    else:
-        level: Level = "wrong" if free < MIN_FREE_BYTES else "hint"
-        text = f"{text}; nothing is written below {_mib(MIN_FREE_BYTES)}"
-        yield Check(level, "disk", text, "make room")
-
-
-def _free(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
-
-
-def _mib(size: int) -> str:
-    return f"{size / 2**20:,.0f} MiB"
+    free, least = shutil.disk_usage(folder).free, f"{MIN_FREE_BYTES >> 20:,} MiB"
+    text = f"{free >> 20:,} MiB are free; below {least} nothing is written"
+    yield Check("good" if free >= 4 * MIN_FREE_BYTES else "hint", "disk", text)

@@ -36,6 +36,7 @@ def test_text_can_come_from_standard_input(amem):
     done = amem("add", "-", input="Two lines\nof it\n")
     assert done.exit_code == 0
     assert amem.json("show")[0]["content"] == "Two lines\nof it"
+    assert "empty" in amem.fails("add", "-", input="")
 
 
 def test_a_search_shows_the_path_of_links(talk):
@@ -58,22 +59,6 @@ def test_a_search_takes_conditions_and_explains_itself(talk):
     assert "Nothing found" in talk("search", "Porto", "--as-of", "2025-01-01").stdout
 
 
-def test_statistics_are_by_namespace_and_in_all(talk):
-    talk("add", "Something else.", namespace="bo/x")
-    figures = talk.json("stats", namespace=None)
-    assert figures["notes"] == 31
-    assert [one["namespace"] for one in figures["by_namespace"]] == [["ann"], ["bo", "x"]]
-    assert talk.json("stats")["notes"] == 30
-    text = talk("stats", namespace=None).stdout
-    assert "bo/x" in text
-    assert "all" in text
-
-
-def test_a_namespace_is_a_wall(talk):
-    assert talk.json("search", "Porto", namespace="bo") == []
-    assert "no note" in talk.fails("show", "1:7", namespace="bo")
-
-
 def test_commands_that_read_load_no_embedder(talk):
     note = talk.json("show")[0]["id"]
     for arguments in (("show",), ("show", note), ("stats",)):
@@ -94,16 +79,9 @@ def test_what_is_stored_only_is_finished_by_evolve(amem):
     assert amem.json("stats")["states"] == {"pending": 1}
     assert len(amem.json("evolve")["done"]) == 1
     assert amem.json("stats", namespace=None)["states"] == {"done": 1}
-    assert "0 notes finished" in amem("evolve", namespace=None).stdout
-
-
-def test_a_model_that_is_down_loses_nothing(amem):
     amem.model = ScriptedModel(lambda _: ModelUnavailableError("nobody answers"))
     assert amem.json("add", "Kept all the same.")["state"] == "pending"
     assert "nobody answers" in amem.fails("evolve")
-    assert amem.json("search", "kept")[0]["note"]["content"] == "Kept all the same."
-    amem.model = None
-    assert amem.json("evolve")["done"]
 
 
 def test_what_was_made_without_a_model_is_made_anew_with_one(amem):
@@ -215,11 +193,12 @@ def test_without_a_namespace_nothing_is_read_or_written(talk):
         assert "--namespace" in talk.fails(*arguments, namespace=None)
 
 
-READING = [("stats",), ("show",), ("search", "x"), ("evolve",)]
+ABSENT = ["stats", "show", "search", "evolve", "export", "reindex", "optimize", "compact"]
 
 
 def test_a_memory_that_is_not_there_is_not_made_by_looking(amem):
-    for arguments in READING:
+    for command in ABSENT:
+        arguments = (command, "x") if command in ("search", "export") else (command,)
         assert "there is no memory in" in amem.fails(*arguments)
         assert not amem.folder.exists()
 
@@ -238,7 +217,3 @@ def test_the_api_key_is_not_sent_in_the_clear(amem):
     done = amem.fails("stats", "--memory", "http://example.org:6333", "--api-key", "s3cret")
     assert "unencrypted" in done
     assert "s3cret" not in done
-
-
-def test_standard_input_may_be_empty(amem):
-    assert "empty" in amem.fails("add", "-", input="")

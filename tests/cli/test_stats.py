@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig
-from amem_integrations.testing import HashEmbedder
+from amem_integrations import AgenticMemory, Completion, MemoryConfig
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
-NOTHING = {
-    "namespaces": 1,
-    "notes": 0,
-    "states": {},
-    "threads": 0,
-    "links": 0,
-    "evolved": 0,
-    "without_links": 0,
-    "degree": {"min": 0, "median": 0, "p90": 0, "max": 0, "histogram": []},
-    "superseded": 0,
-    "superseded_share": 0.0,
-    "duplicates": 0,
-    "proposals": {},
-    "rejected_replies": {},
-}
 
 
 def opened(evolve=models.nothing, construct=models.construct, **settings):
@@ -44,25 +31,16 @@ def to_hub(request):
     return reply
 
 
-def test_an_empty_namespace_counts_nothing():
-    with opened() as memory:
-        found = memory.stats(namespace=ANN)
-        assert {name: found[name] for name in NOTHING} == NOTHING
-
-
 def test_links_a_note_are_told_as_a_distribution():
     with opened(to_hub, recent=0) as memory:
+        empty = {"min": 0, "median": 0, "p90": 0, "max": 0, "histogram": []}
+        found = memory.stats(namespace=ANN)
+        assert (found["notes"], found["states"], found["degree"]) == (0, {}, empty)
         for text in ("hub", "hub spoke 1", "hub spoke 2", "hub spoke 3"):
             memory.add(text, namespace=ANN)
         found = memory.stats(namespace=ANN)
-        assert found["degree"] == {
-            "min": 1,
-            "median": 1,
-            "p90": 3,
-            "max": 3,
-            "histogram": [0, 3, 0, 1],
-        }
-        assert (found["links"], found["without_links"]) == (3, 0)
+        told = {"min": 1, "median": 1, "p90": 3, "max": 3, "histogram": [0, 3, 0, 1]}
+        assert (found["degree"], found["links"], found["without_links"]) == (told, 3, 0)
 
 
 def test_what_is_superseded_now_is_counted_and_its_share():
@@ -82,20 +60,11 @@ def test_the_same_words_again_are_a_duplicate_in_their_namespace_only():
         for key, text in enumerate(["I moved to Oslo.", "i moved  to OSLO", "I moved to Rome."]):
             memory.add(text, namespace=ANN, key=str(key))
         memory.add("I moved to Oslo.", namespace=BOB)
-        assert memory.stats(namespace=ANN)["duplicates"] == 1
-        assert memory.stats(namespace=BOB)["duplicates"] == 0
-        assert memory.stats()["duplicates"] == 1
-
-
-OTHER_WORDS = [("C", "C++"), ("日本", "日木"), ("🦊", "🐻"), ("é", "e"), ("?", "!")]
-
-
-def test_other_words_are_no_duplicate():
-    for texts in OTHER_WORDS:
-        with opened() as memory:
-            for text in texts:
-                memory.add(text, namespace=ANN)
-            assert memory.stats(namespace=ANN)["duplicates"] == 0
+        for texts in [("C", "C++"), ("日本", "日木"), ("🦊", "🐻"), ("é", "e"), ("?", "!")]:
+            memory.add_many(texts, namespace=texts)
+            assert memory.stats(namespace=texts)["duplicates"] == 0, texts
+        counts = [memory.stats(namespace=space)["duplicates"] for space in (ANN, BOB, None)]
+        assert counts == [1, 0, 1]
 
 
 def test_proposals_that_wait_are_counted_by_model():
@@ -111,24 +80,27 @@ def test_replies_that_could_not_be_used_are_counted_by_model():
     with opened(construct=lambda _request: "no json") as memory:
         memory.add("The trip is in April", namespace=ANN)
         found = memory.stats(namespace=ANN)
-        assert found["rejected_replies"] == {"scripted": 2}
-        assert found["states"] == {"failed": 1}
+        assert (found["rejected_replies"], found["states"]) == ({"scripted": 2}, {"failed": 1})
 
 
 def test_the_command_prints_what_the_method_returns(wedding):
     wedding("supersede", "first", "second")
     values = wedding.json("stats")
     assert (values["notes"], values["links"], values["superseded"]) == (2, 1, 1)
-    assert values["by_namespace"][0]["namespace"] == ["ann"]
     text = wedding("stats").stdout
-    assert "links a note: 1 to 1, median 1, nine of ten have at most 1" in text
-    assert "superseded: 50.0% of the notes" in text
-    (made,) = [c for c in wedding.json("history", "first") if c["kind"] == "supersede"]
-    wedding("undo", made["id"])
-    assert wedding.json("stats")["superseded_share"] == 0.0
-    assert "superseded: 0.0% of the notes" in wedding("stats").stdout
-
-
-def test_the_command_names_the_models_whose_proposals_wait(wedding):
+    assert "degree: min 1, median 1, p90 1, max 1, histogram [0, 2]" in text
+    assert "superseded share: 0.50" in text
+    assert "cost" not in text
     wedding("add", "My sister Lena's wedding in Porto is on 28 June.", "--review")
-    assert "proposals that wait: rules" in wedding("stats").stdout
+    assert "proposals: rules " in wedding("stats").stdout
+    text = json.dumps({"notes": [{"id": "n1", "context": "Oslo", "keywords": [], "tags": []}]})
+    paid = Completion(text=text, input_tokens=90, output_tokens=10)
+    wedding.model = ScriptedModel(lambda _request: paid)
+    wedding("add", "I moved to Rome", "--model", "m", namespace="bo/x")
+    values = wedding.json("stats", namespace=None)
+    assert values["notes"] == 4
+    assert [one["namespace"] for one in values["by_namespace"]] == [["ann"], ["bo", "x"]]
+    assert values["by_namespace"][1]["cost"]["tokens_per_note"] == 100.0
+    text = wedding("stats", namespace=None).stdout
+    assert "bo/x" in text
+    assert "cost: calls 1, input_tokens 90, output_tokens 10, tokens_per_note 25.00" in text

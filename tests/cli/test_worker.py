@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from support import models
 from support.processes import environment
-from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, ModelUnavailableError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -41,7 +40,7 @@ commands()(sys.argv[2:], obj=Ports(embedder=lambda *_: HashEmbedder(256, name="h
 
 def start(seconds, *arguments):
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(seconds), *map(str, arguments)],
+        [sys.executable, "-c", PROGRAM, str(seconds), *map(str, arguments), "--json"],
         env=environment(ROOT, ROOT / "tests"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -49,43 +48,35 @@ def start(seconds, *arguments):
     )
 
 
-def opened(location):
-    return AgenticMemory.open(str(location), embedder=HashEmbedder(256, name="hash"))
+def store(location, *texts):
+    embedder = HashEmbedder(256, name="hash")
+    with AgenticMemory.open(str(location), embedder=embedder) as memory:
+        memory.add_many(texts, namespace=ANN, evolve=False)
 
 
-def store(location, *texts, namespace=ANN):
-    with opened(location) as memory:
-        memory.add_many(texts, namespace=namespace, evolve=False)
-
-
-def test_once_finishes_what_is_pending_in_all_namespaces_of_a_folder(amem):
+def test_once_finishes_what_is_pending_in_all_namespaces_of_a_folder(amem, tmp_path):
     amem.model = models.model(models.link_to_first)
     amem("add", "the trip", "--later")
     amem("add", "the trip goes on", "--later")
     amem("add", "a cello", "--later", "--namespace", "bob")
-    assert amem.json("stats", namespace=None)["states"] == {"pending": 3}
-    done = amem.json("worker", "--once", namespace=None)
-    assert (done["done"], done["links"], done["failed"], done["interrupted"]) == (3, 1, 0, None)
-    assert amem.json("stats", namespace=None)["states"] == {"done": 3}
-    assert amem.json("worker", "--once", namespace=None)["done"] == 0
-
-
-def test_a_namespace_and_a_place_can_be_named(amem, tmp_path):
-    amem("add", "the trip", "--later")
-    amem("add", "a cello", "--later", "--namespace", "bob")
     amem.folder, folder = tmp_path / "none", amem.folder
-    assert "1 notes finished" in amem("worker", folder, "--once").output
+    assert amem.json("worker", folder, "--once", "--namespace", "bob")["done"] == 1
     assert "there is no memory" in amem.fails("worker", "--once")
     assert "keeps nothing" in amem.fails("worker", ":memory:", "--once")
+    amem.folder = folder
+    assert amem.json("stats", namespace=None)["states"] == {"pending": 2, "done": 1}
+    done = amem.json("worker", "--once", namespace=None)
+    assert (done["done"], done["links"], done["failed"], done["interrupted"]) == (2, 1, 0, None)
+    assert amem.json("stats", namespace=None)["states"] == {"done": 3}
+    assert "done: 0" in amem("worker", "--once", namespace=None).stdout
 
 
 def test_a_budget_ends_it(amem):
-    model = models.model()
-    amem.model = model
+    amem.model = models.model()
     for n in range(3):
         amem("add", f"note {n}", "--later", "--thread", n)
     amem.json("worker", "--budget", 2, "--concurrency", 1, "--model", "x")
-    assert len(model.requests) == 2
+    assert len(amem.model.requests) == 2
 
 
 def test_a_model_that_is_down_ends_a_single_run_with_an_error(amem):
@@ -105,43 +96,23 @@ def test_a_signal_during_a_call_of_the_model_lets_it_finish(tmp_path, number):
         process.send_signal(number)
         said, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
-    assert "2 notes finished" in said
-    with opened(tmp_path) as memory:
-        assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+    assert json.loads(said.replace("asked", ""))["done"] == 2
 
 
-def test_an_idle_worker_ends_at_once(tmp_path):
-    store(tmp_path, "the trip")
-    with start(0, "worker", tmp_path, "--poll", 60, "--json") as process:
-        assert process.stdout.readline() == "asked\n"
-        time.sleep(2)
-        process.send_signal(signal.SIGTERM)
-        said, errors = process.communicate(timeout=20)
-    assert (process.returncode, errors) == (0, "")
-    assert json.loads(said.replace("asked", ""))["done"] == 1
-
-
-def test_a_second_signal_does_not_wait(tmp_path):
-    store(tmp_path, "the trip")
-    with start(60, "worker", tmp_path) as process:
-        assert process.stdout.readline() == "asked\n"
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
-    assert (process.returncode, errors) == (130, "")
-
-
-@pytest.mark.enable_socket
-def test_three_workers_of_a_server_share_the_work():
-    with serving(FakeQdrant()) as fake:
-        store(fake.url, *(f"note {n}" for n in range(4)))
-        for n in range(8):
-            store(fake.url, f"note {n}", namespace=(f"user {n}",))
-        running = [start(0.3, "worker", fake.url, "--once", "--json") for _ in range(3)]
-        ended = [process.communicate(timeout=120) for process in running]
-        assert [process.returncode for process in running] == [0, 0, 0], ended
-        said = [output for output, _ in ended]
-        assert sum(json.loads(text.replace("asked", ""))["done"] for text in said) == 12
-        # The batch of four is asked about twice; of the others there is nothing to link.
-        assert sum(text.count("asked") for text in said) == 2 + 8
+def test_an_idle_worker_ends_at_once_and_a_busy_one_at_the_second_signal(tmp_path):
+    store(tmp_path / "idle", "the trip")
+    store(tmp_path / "busy", "the trip")
+    with (
+        start(0, "worker", tmp_path / "idle", "--poll", 60) as idle,
+        start(60, "worker", tmp_path / "busy") as busy,
+    ):
+        for process in (idle, busy):
+            assert process.stdout.readline() == "asked\n"
+        busy.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        for process in (idle, busy):
+            process.send_signal(signal.SIGTERM)
+        said, errors = idle.communicate(timeout=20)
+        assert (idle.returncode, errors) == (0, "")
+        assert json.loads(said.replace("asked", ""))["done"] == 1
+        assert (busy.communicate(timeout=20)[1], busy.returncode) == ("", 130)
