@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NoReturn, Self, SupportsIndex, TypeVar
+from typing import Any, NoReturn, Self, SupportsIndex, TypeVar, Unpack
 
 from llama_index.core.async_utils import asyncio_run
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
@@ -18,7 +18,14 @@ from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, ValidationError
 
 from amem_integrations import AgenticMemory, ConfigurationError
-from amem_integrations.adapting import RECALLED, WINDOW, OnError, Recalled, Remembered
+from amem_integrations.adapting import (
+    RECALLED,
+    WINDOW,
+    OnError,
+    Recalled,
+    RecallOptions,
+    Remembered,
+)
 from amem_integrations.conversation import Message
 
 from .conversation import (
@@ -62,6 +69,23 @@ class Uncopied:
             f"{type(self).__name__} cannot be pickled, since it holds an open store; make it again with the "
             "same memory, user and session, and pass it to the next run"
         )
+
+
+class BlockOptions(RecallOptions, total=False):
+    """What `AMemMemoryBlock` takes besides the memory and the namespace; see its attributes."""
+
+    also: Mapping[str, Whose] | None
+    name: str
+    description: str | None
+    priority: int
+    node_postprocessors: Sequence[BaseNodePostprocessor]
+    accept_short_term_memory: bool
+    remember: bool
+    evolve: bool
+    roles: Sequence[MessageRole | str]
+    should_store: Callable[[ChatMessage], bool] | None
+    metadata: Where
+    on_error: OnError
 
 
 class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
@@ -150,15 +174,16 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         self,
         memory: AgenticMemory,
         namespace: Whose,
-        **options: Any,  # noqa: ANN401 - see the attributes
+        **options: Unpack[BlockOptions],
     ) -> None:
         # Checked here, since pydantic would make errors of its own of ours.
-        recall = {name: options[name] for name in RECALL if name in options}
+        given: dict[str, Any] = dict(options)
+        recall = {name: given[name] for name in RECALL if name in given}
         checked(memory, namespace, recall, RECALL)
         check_plain(**options)
         failures = Failures(options.get("on_error", "log"))
         try:
-            super().__init__(**{**options, "memory": memory, "namespace": namespace})
+            super().__init__(memory=memory, namespace=namespace, **given)
         except ValidationError as error:
             raise ConfigurationError(str(error)) from error
         self._failures = failures

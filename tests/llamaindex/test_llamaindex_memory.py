@@ -15,7 +15,9 @@ from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActA
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
 from llama_index.core.memory import BaseMemory, InsertMethod, Memory, StaticMemoryBlock
+from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE
 from llama_index.core.prompts import RichPromptTemplate
+from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.workflow import (
     Context,
     HumanResponseEvent,
@@ -388,8 +390,7 @@ async def test_a_synchronous_call_beside_a_waiting_task_gets_through(
     made = ann(memory)
     await made.aput(user("zero"))
     waiting = asyncio.create_task(made.aput(user("one")))
-    while not made._lock.locked():  # noqa: ASYNC110 - there is nothing to wait for
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
 
     made.put(user("two"))
     await waiting
@@ -528,11 +529,13 @@ def test_other_memories_still_take_it_for_one_of_them() -> None:
     assert issubclass(ConfigurationError, ValueError)
 
 
+@pytest.mark.parametrize("kept", ["in the process", "in a file"])
 async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not_remembered(
-    memory: AgenticMemory, tmp_path: Path
+    memory: AgenticMemory, tmp_path: Path, kept: str
 ) -> None:
-    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
-    made = ann(memory, session_id="s", async_database_uri=uri, evolve=False)
+    uri = {"async_database_uri": f"sqlite+aiosqlite:///{tmp_path}/chat.db"}
+    options = uri if kept == "in a file" else {}
+    made = ann(memory, session_id="s", evolve=False, **options)
     await made.aput(user("Hello"))
     for n in range(40):
         putting = asyncio.create_task(made.aput(user(f"I planted tree number {n}.")))
@@ -545,3 +548,55 @@ async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not
     history = [message.content for message in await made.aget_all()]
     assert set(history) <= set(contents(memory))
     assert len(contents(memory)) == len(set(contents(memory)))
+
+
+async def test_the_history_in_the_process_is_the_one_of_a_sql_store(
+    memory: AgenticMemory, tmp_path: Path
+) -> None:
+    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
+    both = [ann(memory).sql_store, ann(memory, async_database_uri=uri).sql_store]
+    active, archived = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
+    found = []
+    for one in both:
+        await one.add_message("s", user("zero"))
+        await one.set_messages("s", [user(f"message {n}") for n in range(6)])
+        await one.add_messages("t", [user("Elsewhere.")])
+        (shown, *_) = await one.get_messages("s")
+        shown.blocks = []
+        shown.additional_kwargs["session_id"] = "s"
+        taken = [
+            await one.archive_oldest_messages("s", 2),
+            await one.delete_oldest_messages("s", 1),
+            await one.archive_oldest_messages("u", 3),
+        ]
+        rest = [
+            await one.get_messages("s", status, limit, offset)
+            for status, limit, offset in [
+                (active, None, None),
+                (archived, None, None),
+                (None, 2, 1),
+                (active, 9, 5),
+            ]
+        ]
+        counted = [await one.count_messages("s", status) for status in (active, archived, None)]
+        keys = [key for key in await one.get_keys() if await one.count_messages(key, None)]
+        assert await one.delete_message("s", 999) is None
+        await one.delete_messages("s", archived)
+        left = await one.get_messages("s", None)
+        await one.delete_messages("s")
+        found.append((taken, rest, counted, sorted(keys), left, await one.get_messages("s", None)))
+
+    assert found[0] == found[1]
+    assert found[0][2] == [3, 2, 5]
+
+
+def test_blocks_of_text_stand_in_the_prompt_as_by_the_framework(memory: AgenticMemory) -> None:
+    memory.add("My dog is called Rex.", namespace=ANN)
+    static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
+    prompts = [
+        text(ann(memory, memory_blocks=[static], **options).get(input="Who is Rex?")).split()
+        for options in ({}, {"memory_blocks_template": DEFAULT_MEMORY_BLOCKS_TEMPLATE})
+    ]
+
+    assert prompts[0] == prompts[1]
+    assert prompts[0].count("nurse.") == prompts[0].count("Rex.") == 1
