@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from os import PathLike
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import (
     Runnable,
     RunnableConfig,
@@ -31,18 +31,18 @@ from amem_integrations import (
     Embedder,
     MissingExtraError,
     ModelRequest,
-)
-from amem_integrations.adapting import (
-    Call,
-    Structured,
-    WrappedEmbedder,
-    both,
-    check_structured,
-    refuses_schemas,
+    adapting,
 )
 
 log = logging.getLogger("langchain_amem")
 
+# Where each kind of runnable that goes round a model has what is within.
+WITHIN: dict[type[Any], str] = {
+    RunnableSequence: "last",
+    RunnableWithFallbacks: "runnable",
+    RunnableBindingBase: "bound",
+    DynamicRunnable: "default",
+}
 NAMES = ("model_name", "model", "model_id", "deployment_name")
 
 
@@ -61,7 +61,7 @@ class LangChainChatModel:
         self,
         model: Runnable[Any, Any],
         *,
-        structured: Structured = "auto",
+        structured: adapting.Structured = "auto",
         config: RunnableConfig | None = None,
         name: str | None = None,
     ) -> None:
@@ -78,25 +78,25 @@ class LangChainChatModel:
             ConfigurationError: It does not end in a chat model, or `structured` is unknown.
         """
         inner = _innermost(model)
-        check_structured(structured)
+        adapting.check_structured(structured)
         self.name = name or name_of(inner)
         self._model = model
         self._fixed = structured != "auto"
         self._words = structured == "words"
         self._config = config or {}
 
-    async def _generate(self, call: Call, request: ModelRequest) -> Completion:
+    async def _generate(self, call: adapting.Call, request: ModelRequest) -> Completion:
         """Return the model's answer."""
-        messages, options = _messages(request), self._options(request)
+        messages = [SystemMessage(request.system), HumanMessage(request.prompt)]
+        tags = [*(self._config.get("tags") or []), "nostream"]
+        mine = RunnableConfig(run_name=f"amem:{request.task}", callbacks=[])
+        options: RunnableConfig = {**mine, **self._config, "tags": tags}
         if not self._words:
             try:
-                by_schema = _changed(
-                    self._model,
-                    lambda one: one.with_structured_output(request.reply, include_raw=True),
-                )
+                by_schema = _by_schema(self._model, request.reply)
                 return _completion(await call(by_schema.invoke, messages, options))
             except Exception as error:
-                if self._fixed or not refuses_schemas(error):
+                if self._fixed or not adapting.refuses_schemas(error):
                     raise
                 log.info(
                     "%s takes no schema, it is asked in words from now on: %r", self.name, error
@@ -104,12 +104,7 @@ class LangChainChatModel:
                 self._words = True
         return _completion(await call(self._model.invoke, messages, options))
 
-    generate, agenerate = both(_generate)
-
-    def _options(self, request: ModelRequest) -> RunnableConfig:
-        tags = [*(self._config.get("tags") or []), "nostream"]
-        mine = RunnableConfig(run_name=f"amem:{request.task}", callbacks=[])
-        return {**mine, **self._config, "tags": tags}
+    generate, agenerate = adapting.both(_generate)
 
 
 def _innermost(model: Runnable[Any, Any]) -> object:
@@ -120,46 +115,36 @@ def _innermost(model: Runnable[Any, Any]) -> object:
     """
     inner: Any = model
     while not isinstance(inner, BaseChatModel):
-        if isinstance(inner, RunnableSequence):
-            inner = inner.last
-        elif isinstance(inner, RunnableWithFallbacks):
-            inner = inner.runnable
-        elif isinstance(inner, RunnableBindingBase):
-            inner = inner.bound
-        elif isinstance(inner, DynamicRunnable):
-            inner = inner.default
-        elif isinstance(inner, Runnable) and hasattr(inner, "bind_tools"):
+        within = next((name for kind, name in WITHIN.items() if isinstance(inner, kind)), None)
+        if within is None and isinstance(inner, Runnable) and hasattr(inner, "bind_tools"):
             return inner  # such as what `init_chat_model` returns without a model
-        else:
+        if within is None:
             raise ConfigurationError(
                 f"model={model!r} does not end in a LangChain chat model; give one, such as "
                 "init_chat_model('openai:gpt-5-mini'), without a parser or a function after it"
             )
+        inner = getattr(inner, within)
     return inner
 
 
-def _changed(model: Any, change: Callable[[Any], Runnable[Any, Any]]) -> Runnable[Any, Any]:  # noqa: ANN401 - any runnable
-    """Return a runnable with its chat model changed, and all that goes round the model as it was.
+def _by_schema(model: Any, reply: type[Any]) -> Runnable[Any, Any]:  # noqa: ANN401 - any runnable
+    """Return a runnable whose chat model is asked by schema; all that goes round the model stays as it was.
 
     Raises:
-        NotImplementedError: What goes round it would be lost.
+        NotImplementedError: What goes round the model would be lost.
     """
     if isinstance(model, RunnableSequence):
-        return RunnableSequence(*model.steps[:-1], _changed(model.last, change))
+        return RunnableSequence(*model.steps[:-1], _by_schema(model.last, reply))
     if isinstance(model, RunnableWithFallbacks):
-        others = [_changed(one, change) for one in model.fallbacks]
-        return model.model_copy(
-            update={"runnable": _changed(model.runnable, change), "fallbacks": others}
-        )
+        others = [_by_schema(one, reply) for one in model.fallbacks]
+        changed = {"runnable": _by_schema(model.runnable, reply), "fallbacks": others}
+        return model.model_copy(update=changed)
     if isinstance(model, RunnableBindingBase) and not model.kwargs:
-        return model.model_copy(update={"bound": _changed(model.bound, change)})
+        return model.model_copy(update={"bound": _by_schema(model.bound, reply)})
     if isinstance(model, RunnableBindingBase | DynamicRunnable):
         raise NotImplementedError(f"{type(model).__name__} takes no schema")
-    return change(model)
-
-
-def _messages(request: ModelRequest) -> list[BaseMessage]:
-    return [SystemMessage(request.system), HumanMessage(request.prompt)]
+    by_schema: Runnable[Any, Any] = model.with_structured_output(reply, include_raw=True)
+    return by_schema
 
 
 def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a dict with one
@@ -178,7 +163,7 @@ def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a di
     )
 
 
-class LangChainEmbedder(WrappedEmbedder):
+class LangChainEmbedder(adapting.WrappedEmbedder):
     """LangChain embeddings as the memory's embedder.
 
     Attributes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import ConfigDict, Field, create_model
@@ -29,54 +30,34 @@ Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
-_ID = (str, Field(description="id of the note, as a search of this memory shows it"))
 
-# The name of each tool, what the model is told about the tool, and the arguments that the model gives.
-_TOOLS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "search": (
-        "search_memory",
-        "Search the long-term memory of {owner}. Returns notes, each with its id.",
-        {
-            "query": (str, Field(description="what to look for, in words")),
-            "limit": (int | None, Field(None, ge=1, description="most notes to return")),
-        },
+# What the model reads of the arguments.
+Query = Annotated[str, Field(description="what to look for, in words")]
+Limit = Annotated[int | None, Field(ge=1, description="most notes to return")]
+Fact = Annotated[
+    str, Field(description="one fact or event, in a full sentence with names and dates")
+]
+Outdated = Annotated[
+    list[str] | None,
+    Field(
+        description="ids of notes that are no longer true because of it, as a search of this memory shows them"
     ),
-    "remember": (
-        "remember",
-        "Keep something in the long-term memory of {owner}. Returns the id of the note.",
-        {
-            "content": (
-                str,
-                Field(description="one fact or event, in a full sentence with names and dates"),
-            ),
-            "supersedes": (
-                list[str] | None,
-                Field(
-                    None,
-                    description="ids of notes that are no longer true because of it, as a search of this memory shows them",
-                ),
-            ),
-        },
+]
+NoteId = Annotated[str, Field(description="id of the note, as a search of this memory shows it")]
+Correction = Annotated[str, Field(description="what the note should say instead")]
+Thorough = Annotated[
+    bool,
+    Field(
+        description="also everything that was concluded with the note in view; only when every trace has to go"
     ),
-    "correct": (
-        "correct_memory",
-        "Correct a note of {owner} that was wrong from the start, by its id. For changes use {prefix}remember.",
-        {"note_id": _ID, "content": (str, Field(description="what the note should say instead"))},
-    ),
-    "forget": (
-        "forget_memory",
-        "Delete a note of {owner} for good, by its id. Only when the user asks for it.",
-        {
-            "note_id": _ID,
-            "thorough": (
-                bool,
-                Field(
-                    default=False,
-                    description="also everything that was concluded with the note in view; only when every trace has to go",
-                ),
-            ),
-        },
-    ),
+]
+
+
+NAMES: dict[str, str] = {
+    "search": "search_memory",
+    "remember": "remember",
+    "correct": "correct_memory",
+    "forget": "forget_memory",
 }
 
 
@@ -122,8 +103,8 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
         NamespaceError: The namespace is malformed; in a run, that the run has none.
         MissingExtraError: `namespace` is a function, and langgraph is not installed.
     """
-    if unknown := [kind for kind in kinds if kind not in _TOOLS]:
-        raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(_TOOLS)}")
+    if unknown := [kind for kind in kinds if kind not in NAMES]:
+        raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(NAMES)}")
     adapting.check_flags(evolve=evolve, assistant_supersedes=assistant_supersedes)
     if not isinstance(prefix, str) or not NAME.fullmatch(prefix):
         raise ConfigurationError(
@@ -140,17 +121,14 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     )
     tools = list[BaseTool]()
     for kind in kinds:
-        name, description, fields = _TOOLS[kind]
-        sources: list[Any] = [namespace]
-        if kind == "search":
-            sources += [*actions.also.values(), recall.get("where")]
-            told = {one: Field(None, description=text) for one, text in (filters or {}).items()}
-            fields = fields | {one: (str | None, field) for one, field in told.items()}
+        act = getattr(actions, kind)
+        sources = [namespace, *actions.also.values(), recall.get("where")]
+        asks_run = any(map(callable, sources if kind == "search" else sources[:1]))
         tool = StructuredTool(
-            name=f"{prefix}{name}",
-            description=description.format(owner=owner, prefix=prefix),
-            args_schema=_schema(kind, fields, asks_run=any(map(callable, sources))),
-            func=getattr(actions, kind),
+            name=f"{prefix}{NAMES[kind]}",
+            description=inspect.cleandoc(act.__doc__).format(owner=owner, prefix=prefix),
+            args_schema=_schema(act, filters if kind == "search" else None, asks_run=asks_run),
+            func=act,
             coroutine=getattr(actions, f"a{kind}"),
             response_format="content_and_artifact",
             handle_tool_error=True,
@@ -159,25 +137,32 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     return tools
 
 
-def _schema(kind: str, fields: Mapping[str, Any], *, asks_run: bool) -> Any:  # noqa: ANN401 - a pydantic class
+def _schema(act: Any, filters: Mapping[str, str] | None, *, asks_run: bool) -> Any:  # noqa: ANN401 - a pydantic class
     """Return what the model gives to a tool; if it asks the run, with a `runtime` that LangGraph alone fills in."""
+    hints = get_type_hints(act, include_extras=True)
+    fields: dict[str, Any] = {
+        name: (hints[name], ... if one.default is one.empty else one.default)
+        for name, one in inspect.signature(act).parameters.items()
+        if name not in ("runtime", "filters")
+    }
+    for name, text in (filters or {}).items():
+        fields[name] = (str | None, Field(None, description=text))
+    if asks_run:
+        try:
+            from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise MissingExtraError("langgraph", "langgraph") from error
+        # A bare ToolRuntime would make pydantic warn about every context that is not None.
+        fields["runtime"] = (ToolRuntime[Any, Any], None)
     config = ConfigDict(arbitrary_types_allowed=True)
-    if not asks_run:
-        return create_model(kind, __config__=config, **fields)
-    try:
-        from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtraError("langgraph", "langgraph") from error
-    # A bare ToolRuntime would make pydantic warn about every context that is not None.
-    runtime: Any = (ToolRuntime[Any, Any], None)
-    return create_model(kind, __config__=config, **fields, runtime=runtime)
+    return create_model(act.__name__, __config__=config, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
     """What the tools do: text for the model, and the notes themselves as the artifact.
 
-    `runtime` is LangGraph's `ToolRuntime`; None outside of a run.
+    The model reads the docstrings. `runtime` is LangGraph's `ToolRuntime`; None outside of a run.
     """
 
     memory: AgenticMemory
@@ -192,12 +177,12 @@ class Actions:
         self,
         call: adapting.Call,
         /,
-        query: str,
-        limit: int | None = None,
+        query: Query,
+        limit: Limit = None,
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
         **filters: str | None,
     ) -> Outcome:
-        """Return the notes found."""
+        """Search the long-term memory of {owner}. Returns notes, each with its id."""
         options = {"k": 10, "max_tokens": 1000, **self.options}
         max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
         space, also = namespace_of(self.namespace, runtime), others_of(self.also, runtime)
@@ -223,11 +208,11 @@ class Actions:
     async def _remember(
         self,
         call: adapting.Call,
-        content: str,
-        supersedes: Sequence[str] | None = None,
+        content: Fact,
+        supersedes: Outdated = None,
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
-        """Store a note; saying the same again makes no second one, unless the first was corrected."""
+        """Keep something in the long-term memory of {owner}. Returns the id of the note."""
         space, older = namespace_of(self.namespace, runtime), supersedes or ()
         with self._explained("remember"):
             for one in older:
@@ -258,11 +243,11 @@ class Actions:
     async def _correct(
         self,
         call: adapting.Call,
-        note_id: str,
-        content: str,
+        note_id: NoteId,
+        content: Correction,
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
-        """Give a note other content; the old text stays in its history."""
+        """Correct a note of {owner} that was wrong from the start, by its id. For changes use {prefix}remember."""
         space = namespace_of(self.namespace, runtime)
         with self._explained("correct"):
             await call(self.memory.update, note_id, namespace=space, content=content)
@@ -272,12 +257,12 @@ class Actions:
     async def _forget(
         self,
         call: adapting.Call,
-        note_id: str,
+        note_id: NoteId,
         *,
-        thorough: bool = False,
+        thorough: Thorough = False,
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
-        """Delete a note; see `AgenticMemory.delete`."""
+        """Delete a note of {owner} for good, by its id. Only when the user asks for it."""
         space = namespace_of(self.namespace, runtime)
         with self._explained("forget"):
             await call(self.memory.delete, note_id, namespace=space, thorough=thorough)

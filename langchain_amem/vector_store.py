@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError
-from amem_integrations.adapting import (
-    RECORD,
-    Call,
-    DocumentInput,
-    DocumentReport,
-    Documents,
-    both,
-    check_flags,
-    described,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, adapting
 
 
 class AMemVectorStore(VectorStore):
@@ -61,60 +52,55 @@ class AMemVectorStore(VectorStore):
             ConfigurationError: `evolve` is neither True nor False.
             NamespaceError: The namespace is not a non-empty tuple of strings.
         """
-        check_flags(evolve=evolve)
+        adapting.check_flags(evolve=evolve)
         self.memory, self._source, self._evolve = memory, source, evolve
-        self._documents = Documents(memory, namespace)
+        self._documents = adapting.Documents(memory, namespace)
 
     @property
     def namespace(self) -> tuple[str, ...]:
         """Whose documents they are."""
         return self._documents.namespace
 
-    async def _add(
+    def add(
         self,
-        call: Call,
         documents: Iterable[Document],
         *,
         ids: Sequence[str | None] | None = None,
         replace: bool = False,
-        progress: Any = False,  # noqa: ANN401 - True, or a function
-    ) -> DocumentReport:
+        progress: bool | Callable[[int, int], None] = False,
+    ) -> adapting.DocumentReport:
         """Add documents, which may be yielded by a loader, and return what that did; see `Documents.add`.
 
         Raises:
             InvalidInputError: There are not as many `ids` as documents.
         """
-        wanted = documents if ids is None else [*documents]
-        if ids is not None and isinstance(wanted, list) and len(ids) != len(wanted):
-            raise InvalidInputError(f"there are {len(ids)} ids for {len(wanted)} documents")
-        given = self._inputs(wanted, ids)
-        options = {"replace": replace, "evolve": self._evolve, "progress": progress}
-        return await call(
-            self._documents.add,
-            [*given] if isinstance(wanted, Sequence) else given,
-            **options,
-        )
+        if ids is not None:
+            documents = listed = list(documents)
+            if len(ids) != len(listed):
+                raise InvalidInputError(f"there are {len(ids)} ids for {len(listed)} documents")
+        given: Iterable[adapting.DocumentInput] = self._inputs(documents, ids)
+        if isinstance(documents, Sequence):
+            given = list(given)  # of which the progress knows how many there are
+        return self._documents.add(given, replace=replace, evolve=self._evolve, progress=progress)
 
-    add, aadd = both(_add)
+    async def aadd(self, documents: Iterable[Document], **options: Any) -> adapting.DocumentReport:  # noqa: ANN401 - as `add`
+        """Do what `add` does, in a thread."""
+        return await asyncio.to_thread(self.add, documents, **options)
 
-    async def _add_documents(
+    # The asynchronous forms of what follows are LangChain's, in a thread. Unlike the base class, these methods refuse
+    # options that they do not know.
+
+    def add_documents(  # type: ignore[override]
         self,
-        call: Call,
-        /,
         documents: Iterable[Document],
         *,
         ids: Sequence[str | None] | None = None,
         batch_size: int | None = None,  # noqa: ARG002 - of `index`
     ) -> list[str]:
         """Add documents, and return their ids."""
-        return (await call(self.add, documents, ids=ids)).ids
+        return self.add(documents, ids=ids).ids
 
-    # Unlike the base class, this one refuses options that it does not know.
-    add_documents, aadd_documents = both(_add_documents)  # type: ignore[assignment]
-
-    async def _delete(
-        self, call: Call, /, ids: list[str] | None = None, *, sources: Iterable[str] = ()
-    ) -> bool:
+    def delete(self, ids: list[str] | None = None, *, sources: Iterable[str] = ()) -> bool:  # type: ignore[override]
         """Remove documents for good, by id, or all of a source; return True.
 
         Raises:
@@ -122,21 +108,15 @@ class AMemVectorStore(VectorStore):
         """
         if ids is None and not sources:
             raise InvalidInputError("name the ids or the sources of the documents to delete")
-        await call(self._documents.remove, ids=ids or [], sources=sources)
+        self._documents.remove(ids=ids or [], sources=sources)
         return True
 
-    delete, adelete = both(_delete)  # type: ignore[assignment]
-
-    async def _get_by_ids(self, call: Call, ids: Sequence[str], /) -> list[Document]:
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents of these ids, each with all of its text; unknown ones are left out."""
-        return [*map(_document, await call(self._documents.get, ids))]
+        return [_document(found) for found in self._documents.get(ids)]
 
-    get_by_ids, aget_by_ids = both(_get_by_ids)
-
-    async def _similarity_search_with_score(
+    def similarity_search_with_score(
         self,
-        call: Call,
-        /,
         query: str,
         k: int = 4,
         *,
@@ -150,37 +130,17 @@ class AMemVectorStore(VectorStore):
         """
         if not query.strip():
             return []
-        are_documents = {f"metadata.{RECORD}.id": {"$exists": True}}
-        hits = await call(
-            self.memory.search,
-            query,
-            namespace=self.namespace,
-            k=k,
-            where={"$and": [_on_metadata(filter), are_documents]} if filter else are_documents,
-            min_similarity=min_similarity,
-        )
-        return [(_document(described(hit.note)), float(hit.similarity or 0)) for hit in hits]
+        where: dict[str, Any] = {f"metadata.{adapting.RECORD}.id": {"$exists": True}}
+        if filter:
+            where = {"$and": [_on_metadata(filter), where]}
+        options: dict[str, Any] = {"namespace": self.namespace, "min_similarity": min_similarity}
+        hits = self.memory.search(query, k=k, where=where, **options)
+        documents = (_document(adapting.described(hit.note)) for hit in hits)
+        return [(one, float(hit.similarity or 0)) for one, hit in zip(documents, hits, strict=True)]
 
-    similarity_search_with_score, asimilarity_search_with_score = both(
-        _similarity_search_with_score
-    )
-
-    async def _similarity_search(
-        self,
-        call: Call,
-        /,
-        query: str,
-        k: int = 4,
-        *,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - LangChain's name
-        min_similarity: float | None = None,
-    ) -> list[Document]:
-        """Return the documents found, best first; see `similarity_search_with_score`."""
-        options: dict[str, Any] = {"filter": filter, "min_similarity": min_similarity}
-        found = await call(self.similarity_search_with_score, query, k, **options)
-        return [document for document, _ in found]
-
-    similarity_search, asimilarity_search = both(_similarity_search)  # type: ignore[assignment]
+    def similarity_search(self, query: str, k: int = 4, **options: Any) -> list[Document]:  # noqa: ANN401 - as below
+        """Return the documents found, best first; the options are those of `similarity_search_with_score`."""
+        return [found for found, _ in self.similarity_search_with_score(query, k, **options)]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda similarity: min(1.0, max(0.0, similarity))
@@ -210,10 +170,10 @@ class AMemVectorStore(VectorStore):
 
     def _inputs(
         self, documents: Iterable[Document], ids: Sequence[str | None] | None
-    ) -> Iterable[DocumentInput]:
+    ) -> Iterator[adapting.DocumentInput]:
         for number, one in enumerate(documents):
             origin = one.metadata.get(self._source)
-            yield DocumentInput(
+            yield adapting.DocumentInput(
                 text=one.page_content,
                 id=(ids[number] if ids is not None else None) or one.id,
                 source=None if origin is None else str(origin),
@@ -221,7 +181,7 @@ class AMemVectorStore(VectorStore):
             )
 
 
-def _document(given: DocumentInput) -> Document:
+def _document(given: adapting.DocumentInput) -> Document:
     return Document(id=given.id, page_content=given.text, metadata=dict(given.metadata))
 
 

@@ -143,32 +143,11 @@ async def recall_turn(
     return replace(found, text=found.render(shown, max_tokens))
 
 
-async def search_turn(
-    runtime: Runtime,
-    query: str,
-    *,
-    namespace: Sequence[str],
-    also: Mapping[str, Sequence[str]] | None = None,
-    k: int = 10,
-    where: Mapping[str, Any] | None = None,
-    min_similarity: float | None = None,
-    links: bool = True,
-    as_of: datetime | None = None,
-) -> Recalled:
+async def search_turn(runtime: Runtime, /, query: str, **options: Any) -> Recalled:  # noqa: ANN401 - those of `search`
     """Return what `AgenticMemory.search` finds, of notes that say the same one, and why only words counted, if so."""
     errors: list[AmemError] = []
-    hits = await search(
-        replace(runtime, degraded=errors.append),
-        query,
-        namespace=namespace,
-        also=also,
-        k=k,
-        where=where,
-        min_similarity=min_similarity,
-        links=links,
-        as_of=as_of,
-        repeats=False,
-    )
+    by_words = replace(runtime, degraded=errors.append)
+    hits = await search(by_words, query, repeats=False, **options)
     return Recalled(hits=hits, error=next(iter(errors), None))
 
 
