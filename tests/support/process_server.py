@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -19,8 +20,11 @@ Job = dict[str, Any]
 def forked() -> Job | None:
     """Return a job in a child that is to do it; None in the parent, at the end of the input."""
     for line in iter(sys.stdin.readline, ""):
+        job: Job = json.loads(line)
+        for module in job["preload"]:
+            import_module(module)
         if (pid := os.fork()) == 0:
-            return json.loads(line)
+            return job
         print(pid, flush=True)  # noqa: T201
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)  # noqa: T201
     return None

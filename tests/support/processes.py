@@ -39,21 +39,29 @@ def _server() -> subprocess.Popen[bytes]:
 
 
 def run_python(
-    code: str, *arguments: object, path: tuple[Path, ...] = (ROOT, TESTS), timeout: float = 120
+    code: str,
+    *arguments: object,
+    path: tuple[Path, ...] = (ROOT, TESTS),
+    folder: Path = ROOT,
+    preload: tuple[str, ...] = (),
+    timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """Return how `python -c code arguments` ended, and what it wrote; `path` comes before `sys.path`.
+
+    Modules to `preload` are imported once, for this child and all later ones.
 
     Raises:
         subprocess.TimeoutExpired: It did not end in time, and was killed.
     """
     server = _server()
-    with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
+    with tempfile.TemporaryDirectory() as written:
+        out, err = Path(written, "out"), Path(written, "err")
         job = {
             "code": code,
             "arguments": list(map(str, arguments)),
             "path": list(map(str, path)),
-            "cwd": str(ROOT),
+            "cwd": str(folder),
+            "preload": preload,
             "out": str(out),
             "err": str(err),
         }
