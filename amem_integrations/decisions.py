@@ -82,6 +82,13 @@ class Item:
         """How the switch was set when the item was made: what the gate or a review held back says why."""
         return "waiting" if "why" in self.data else "on"
 
+    def judged(self, why: str | None, switch: Switch = "waiting") -> Item:
+        """Return the item as it is when it is made: on, or because of `why` as `switch` says."""
+        data = {name: value for name, value in self.data.items() if name != "why"}
+        if why:
+            return replace(self, data={**data, "why": why}, switch=switch)
+        return replace(self, data=data, switch="on")
+
     def flipped(self, flip: Flip, **edits: Any) -> Item:  # noqa: ANN401 - any field
         """Return the item with its switch set anew, and with what a reviewer has edited."""
         return replace(self, switch=flip.switch, log=(*self.log, flip), **edits)

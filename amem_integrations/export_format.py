@@ -14,7 +14,8 @@ A file of several namespaces has all of that for each of them, one after the oth
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -31,6 +32,7 @@ from .stored_note import Earlier, StoredNote
 FORMAT, VERSION = "amem-integrations", 2
 MAX_HEADER = 100_000  # characters of the first line
 MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
+PAGE = 64  # notes, or calls, that are read at once
 REPEATS = 64  # how often the same words may have been said anew
 # Fields of a note that the user gave; the others are made of them and of the decisions.
 NOTE = (
@@ -79,41 +81,50 @@ def _plain(record: Note | Call | Decision) -> Line:
     return values
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Says whose notes follow, by the file and as they are to be."""
+def read(
+    path: str | PathLike[str], namespace: Namespace | None
+) -> Iterator[tuple[Namespace, Namespace, list[Record]]]:
+    """Yield what a file holds by pages: whose it is by the file and as it is to be, and notes, or calls with their decisions.
 
-    in_file: Namespace
-    namespace: Namespace
-
-
-def read(path: str | PathLike[str], namespace: Namespace | None) -> Iterator[Begin | Record]:
-    """Yield what a file holds, of each namespace its beginning first; all is to be in `namespace`; None: where it comes from.
-
-    Ids are those of the file. Notes are numbered (`seq`) as in the file, but always upwards, so that none is passed
-    over in reading on after another. No decision has been looked at yet in the memory that it is for.
+    All is to be in `namespace`; None: where it comes from. Ids are those of the file. Notes are numbered (`seq`) as in the
+    file, but always upwards, so that none is passed over in reading on after another. No decision has been looked at yet
+    in the memory that it is for.
 
     Raises:
-        InvalidInputError: The file is no export, or of another version; the message names the line.
+        InvalidInputError: The file is no export, or of another version; the message names the line. What stands before
+            it was yielded.
         OSError: The file cannot be read.
     """
-    space: Namespace = ()
-    last = 0
-    for number, line in _lines(path):
-        if not space or "format" in line:
-            own = _namespace(path, line)
-            space, last = namespace or own, 0
-            yield Begin(own, space)
-            continue
-        try:
-            value = _value(line, space, last)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
-        if isinstance(value, StoredNote) and value.note is not None:
-            last = value.note.seq
-        yield value
-    if not space:
+    own: Namespace = ()
+    last, page = 0, list[Record]()
+    try:
+        for number, line in _lines(path):
+            if not own or "format" in line:
+                found = _namespace(path, line)
+                if page:
+                    yield own, namespace or own, page
+                own, last, page = found, 0, []
+                continue
+            with _damage(path, number):
+                value = _value(line, namespace or own, last)
+            if isinstance(value, StoredNote) and value.note is not None:
+                last = value.note.seq
+            if page and _begins_a_page(value, page):
+                yield own, namespace or own, page
+                page = []
+            page.append(value)
+    except InvalidInputError:
+        if page:
+            yield own, namespace or own, page
+        raise
+    if not own:
         raise _no_export(path)
+    yield own, namespace or own, page
+
+
+def _begins_a_page(record: Record, page: Sequence[Record]) -> bool:
+    is_other = isinstance(record, StoredNote) is not isinstance(page[0], StoredNote)
+    return is_other or (len(page) >= PAGE and not isinstance(record, Decision))
 
 
 def is_export(path: Path) -> bool:
@@ -126,58 +137,58 @@ def is_export(path: Path) -> bool:
     return isinstance(first, dict) and first.get("format") == FORMAT
 
 
-def counts(path: str | PathLike[str]) -> dict[Namespace, int]:
-    """Return how many notes a file holds of each namespace.
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a first reading of a file tells.
+
+    Attributes:
+        counts: How many notes the file holds of each namespace.
+        ids: By the id of each note in the file, the id that the note would have if it had been added to the namespace
+            that it is imported into; empty if it is put where it comes from.
+    """
+
+    counts: dict[Namespace, int]
+    ids: Mapping[str, str]
+
+    def ids_beside(self, namespace: Namespace, stored: Collection[str]) -> dict[str, str]:
+        """Return by the id in the file the id that each note gets in a namespace in which some are `stored` already.
+
+        A note keeps its id only if it is stored there, or is the one that its key or words have in that namespace; else
+        it gets one of that namespace. A file may say anything, and ids must not reach notes of others.
+        """
+        ids = {old: old if old in stored else new for old, new in self.ids.items()}
+        if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
+            ids = {old: old if old in stored else derive("import", namespace, old) for old in ids}
+        return ids
+
+
+def summary(path: str | PathLike[str], into: Namespace | None = None) -> Summary:
+    """Return how many notes a file holds, and their ids in the namespace `into` that they are for.
 
     Raises:
-        InvalidInputError: The file is no export; the message names the line.
+        InvalidInputError: The file is no export, or a line is damaged; the message names the line.
         OSError: The file cannot be read.
     """
-    found: dict[Namespace, int] = {}
+    counts, ids = dict[Namespace, int](), dict[str, str]()
     space: Namespace = ()
-    for _, line in _lines(path):
+    for number, line in _lines(path):
         if not space or "format" in line:
             space = _namespace(path, line)
-            found.setdefault(space, 0)
-        found[space] += "note" in line
-    return found
+            counts.setdefault(space, 0)
+        counts[space] += "note" in line
+        if into is not None and "note" in line:
+            with _damage(path, number):
+                ids[str(line["note"]["id"])] = _own_id(line, into)
+    return Summary(counts, ids)
 
 
-def ids_in(
-    path: str | PathLike[str], namespace: Namespace, stored: Collection[str] = ()
-) -> dict[str, str]:
-    """Return by the id in the file the id that each note has in another namespace.
-
-    A note keeps its id only if it is the one that its key or words have in that namespace, or one of those that are
-    `stored` there; else it gets one of that namespace. A file may say anything, and ids must not reach notes of others.
-
-    Raises:
-        InvalidInputError: A line is damaged; the message names the line.
-        OSError: The file cannot be read.
-    """
-    ids: dict[str, str] = {}
-    for number, line in _lines(path):
-        if "note" not in line:
-            continue
-        try:
-            old = str(line["note"]["id"])
-            ids[old] = old if old in stored else _own_id(line, namespace)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
-    if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
-        ids = {old: old if old in stored else derive("import", namespace, old) for old in ids}
-    return ids
-
-
-def note_ids(path: str | PathLike[str]) -> list[str]:
-    """Return the ids of the notes in a file, as they stand there.
-
-    Raises:
-        InvalidInputError: A line is no JSON object.
-        OSError: The file cannot be read.
-    """
-    notes = (line["note"] for _, line in _lines(path) if isinstance(line.get("note"), dict))
-    return [str(note.get("id")) for note in notes]
+@contextmanager
+def _damage(path: str | PathLike[str], number: int) -> Iterator[None]:
+    """Translate what a line raises that is not as `line_of` writes it."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
 
 
 def _value(line: Line, namespace: Namespace, last: int) -> Record:

@@ -114,8 +114,8 @@ class AgenticMemory:
     profile, aprofile = both_methods(flows.forms.profile)
 
     history, undo = sync_method(flows.history.history), sync_method(flows.history.undo)
-    proposals = sync_method(flows.review.proposals)
-    approve, reject = sync_method(flows.review.approve), sync_method(flows.review.reject)
+    proposals = sync_method(flows.history.proposals)
+    approve, reject = sync_method(flows.history.approve), sync_method(flows.history.reject)
 
     namespaces, stats = sync_method(flows.overview.namespaces), sync_method(flows.overview.stats)
     info, graph = sync_method(flows.overview.info), sync_method(flows.overview.graph)

@@ -3,122 +3,76 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
+from .decisions import Item, Source
 from .errors import InvalidInputError
-from .notes import Namespace, Relation
+from .notes import RELATIONS, Namespace
 
 T = TypeVar("T")
 
 # What a plan holds may come back from a client: these are checked when it is read.
 MAX_RELATION_CHARS = 40
 MAX_REASON_CHARS = 200
+MAX_CHARS = 1000  # of a sentence
 Share = Annotated[float, Field(ge=0, le=1)]
-Relating = Annotated[str, Field(max_length=MAX_RELATION_CHARS)]
-Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Identity = Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
-Wording = tuple[Identity, Count]  # the id of a note, and the rev of a wording
 
 LinkChange = Literal["strengthen", "weaken", "remove"]
-LINK_CHANGES: tuple[LinkChange, ...] = get_args(LinkChange)
 FOLLOWS = "follows"  # the relation of a turn to the one before it, where nothing more is known
 ANSWERS = "answers"  # the relation of a reply to the question
 REPEATS = "repeats"  # the relation of a note to an earlier one that says the same: recall shows one of them
 HELD = "it waits for a review"  # why what passed the gate is not written, with `MemoryConfig(review=True)`
+REJECTED = "rejected by a reviewer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """An earlier note shown for a new one, with the cosine of the two.
+class ProposedData(BaseModel, extra="forbid"):
+    """What an item of a plan has beside its text: by its kind some of these, and why the item waits, if it does."""
 
-    `previous` says that it is the turn before; `same` that words and vectors find that both say the same, which is
-    looked for where rules decide.
+    relation: str = Field("", max_length=MAX_RELATION_CHARS)
+    strength: Share = 0.0
+    keywords: list[str] = []
+    tags: list[str] = []
+    similarity: FiniteFloat = 0.0
+    change: LinkChange = "strengthen"
+    before: Share = 0.0
+    why: str = ""
+
+
+def _as_proposed(item: Item) -> Item:
+    """Return an item of a plan that somebody may have edited, as `propose` could have made the item.
+
+    Raises:
+        ValueError: No plan has such an item.
     """
-
-    id: str
-    similarity: FiniteFloat | None
-    previous: bool = False
-    same: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedLink:
-    """A link from the planned note to `target`. `rejected` and `sources` are as for an update.
-
-    `by_order` says that it is to the turn before, and that no model proposed it.
-    """
-
-    id: str
-    target: str
-    relation: Relating
-    reason: Reason
-    strength: Share
-    rejected: str | None = None
-    sources: tuple[Wording, ...] = ()
-    by_order: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedUpdate:
-    """A context entry for `target`. `rejected` says why it becomes a proposal (None: it passed the gate).
-
-    `before` is the rendered context of the target, for a reviewer to compare. `sources` are the wordings that the text
-    was made of.
-    """
-
-    id: str
-    target: str
-    context: str
-    keywords: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    before: str = ""
-    similarity: FiniteFloat | None = None
-    rejected: str | None = None
-    sources: tuple[Wording, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSupersession:
-    """That the planned note takes the place of `target`, or contradicts it. The rest is as for an update."""
-
-    id: str
-    target: str
-    relation: Relation
-    reason: Reason
-    rejected: str | None = None
-    sources: tuple[Wording, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRelink:
-    """That the link from the note `source` to `target`, both shown, becomes stronger or weaker, or goes.
-
-    `before` is its strength when it was shown. `rejected` and `sources` are as for an update.
-    """
-
-    id: str
-    source: str
-    target: str
-    change: LinkChange
-    reason: Reason
-    before: Share
-    rejected: str | None = None
-    sources: tuple[Wording, ...] = ()
-
-
-Planned = PlannedLink | PlannedUpdate | PlannedSupersession | PlannedRelink
+    data = ProposedData.model_validate(item.data).model_dump(exclude_unset=True)
+    if item.kind not in ("link", "sentence", "supersession", "relink"):
+        raise ValueError(f"a plan has no item of kind {item.kind!r}")
+    if item.kind == "supersession" and data.get("relation") not in RELATIONS:
+        raise ValueError(f"the relation of a supersession is one of {', '.join(RELATIONS)}")
+    if item.kind == "relink" and "strength" not in data:
+        raise ValueError("another strength of a link has a strength")
+    most = MAX_CHARS if item.kind == "sentence" else MAX_REASON_CHARS
+    if len(item.text) > most:
+        raise ValueError(f"the text or reason of a {item.kind} has more than {most} characters")
+    why = data.get("why")
+    return replace(item, data=data, log=()).judged(
+        why, "rejected" if why == REJECTED else "waiting"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNote:
     """What is proposed for one new note.
 
+    `items` are the links, sentences for earlier notes, supersessions and changes of links that `commit` writes as one
+    decision, each by the id of the change that it will be. What the gate or a review holds back says `why` in its data.
     `rev` is the wording that this was proposed for, `attempt` which try it is: a plan for what has been corrected since
     is out of date, and of several plans for one try the first that is committed counts.
     """
@@ -126,31 +80,11 @@ class PlannedNote:
     id: Identity
     rev: Count
     attempt: Count
-    model: str
-    candidates: tuple[Candidate, ...] = ()
-    links: tuple[PlannedLink, ...] = ()
-    updates: tuple[PlannedUpdate, ...] = ()
-    supersessions: tuple[PlannedSupersession, ...] = ()
-    relinks: tuple[PlannedRelink, ...] = ()
+    items: Mapping[str, Annotated[Item, AfterValidator(_as_proposed)]] = field(default_factory=dict)
     dropped: Count = 0
 
-    @property
-    def proposed(self) -> tuple[Planned, ...]:
-        """All that is proposed for it."""
-        return (*self.links, *self.updates, *self.supersessions, *self.relinks)
 
-    def with_each(self, change: Callable[[Any], Any]) -> PlannedNote:
-        """Return it with a change made to each thing that is proposed."""
-        return replace(
-            self,
-            links=tuple(map(change, self.links)),
-            updates=tuple(map(change, self.updates)),
-            supersessions=tuple(map(change, self.supersessions)),
-            relinks=tuple(map(change, self.relinks)),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ModelCall:
     """One answered call of a model: for which task, what it cost in tokens, and whether the reply could not be used."""
 
@@ -162,7 +96,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Links and updates proposed for some notes; nothing of it is written until `commit`.
+    """Links and sentences proposed for some notes; nothing of it is written until `commit`.
 
     `failed` maps the notes that got no usable proposal to the reason. `id` names the call: the same plan committed
     twice is applied once. `since` is the instant (as `seq`) at which the call began. `shown` are the wordings of notes,
@@ -175,8 +109,13 @@ class Plan:
     since: Count = 0
     notes: tuple[PlannedNote, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
-    shown: tuple[Wording, ...] = ()
+    shown: tuple[Source, ...] = ()
     cost: tuple[ModelCall, ...] = ()
+
+    @property
+    def items(self) -> dict[str, Item]:
+        """All that is proposed, by the ids that `answers` of `commit` takes."""
+        return {key: item for note in self.notes for key, item in note.items.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -242,19 +181,23 @@ class EvolutionReport(_Report):
 
     def __add__(self, other: EvolutionReport) -> EvolutionReport:
         """Return both reports as one."""
+        names = [one.name for one in fields(self)]
         return EvolutionReport(
-            constructed=self.constructed + other.constructed,
-            done=self.done + other.done,
-            links=self.links + other.links,
-            relinked=self.relinked + other.relinked,
-            evolved=tuple(dict.fromkeys(self.evolved + other.evolved)),
-            superseded=tuple(dict.fromkeys(self.superseded + other.superseded)),
-            proposals=self.proposals + other.proposals,
-            failed={**self.failed, **other.failed},
-            dropped=self.dropped + other.dropped,
-            interrupted=self.interrupted or other.interrupted,
-            limited=self.limited or other.limited,
+            **{name: _both(getattr(self, name), getattr(other, name)) for name in names}
         )
+
+
+def _both(one: Any, other: Any) -> Any:  # noqa: ANN401 - a value of any field of a report
+    """Return the value of a report on two pieces of work: ids once each, numbers as their sum, else what is known first."""
+    match one:
+        case tuple():
+            return tuple(dict.fromkeys(one + other))
+        case Mapping():
+            return {**one, **other}
+        case bool() | str() | None:
+            return one or other
+        case _:
+            return one + other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,12 +222,11 @@ class WorkReport(_Report):
 
     def __add__(self, report: EvolutionReport) -> WorkReport:
         """Return this with what else was done."""
+        names = ("done", "links", "evolved", "superseded", "failed")
+        more = {name: getattr(report, name) for name in names}
+        numbers = {n: v if isinstance(v, int) else len(v) for n, v in more.items()}
         return WorkReport(
-            done=self.done + len(report.done),
-            links=self.links + report.links,
-            evolved=self.evolved + len(report.evolved),
-            superseded=self.superseded + len(report.superseded),
-            failed=self.failed + len(report.failed),
+            **{name: getattr(self, name) + number for name, number in numbers.items()},
             interrupted=None if report.done else report.interrupted or self.interrupted,
         )
 

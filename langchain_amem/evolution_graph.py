@@ -13,7 +13,7 @@ https://docs.langchain.com/oss/python/langgraph/use-subgraphs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,7 @@ from amem_integrations import (
     InvalidInputError,
     MissingExtraError,
     NamespaceError,
+    Note,
     Plan,
     adapting,
 )
@@ -50,12 +51,9 @@ try:
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
-# What a reviewer is shown of each kind of thing that is planned.
-SHOWN = {
-    "entry": ("context", "keywords", "tags"),
-    "supersession": ("relation", "reason"),
-    "link": ("relation", "reason", "strength"),
-}
+# What a reviewer is told of the kinds of items that a plan has, and what else each kind has.
+KINDS = {"sentence": "entry", "supersession": "supersession", "link": "link"}
+SHOWN = ("keywords", "tags", "relation", "strength")
 NEW = {"state": {"$in": ["pending", "constructed"]}}
 
 State = Mapping[str, Any]
@@ -179,14 +177,14 @@ class _Steps:
         """Ask for links and updates; writes nothing."""
         with self.failures.tolerated("propose") as reasons:
             plan = await call(self.memory.propose, state["ids"], namespace=self._kept(state))
-            kinds = [kind for _, kind, _ in _planned(plan)]
+            kinds = [kind for _, _, kind, _ in _planned(plan)]
             report(
                 "propose",
                 notes=[note.id for note in plan.notes],
                 links=kinds.count("link"),
                 updates=kinds.count("entry"),
                 supersessions=kinds.count("supersession"),
-                stopped=sum(item.rejected is not None for *_, item in _planned(plan)),
+                stopped=sum("why" in item.data for *_, item in _planned(plan)),
             )
             return {"plan": plan.to_dict()}
         return _interrupted(state, "propose", reasons)
@@ -198,7 +196,7 @@ class _Steps:
         """
         plan = Plan.from_dict(state["plan"]) if state["plan"] else None
         # Links are made without being asked about, unless the memory holds everything back for a review.
-        asked = [one for one in _planned(plan) if one[1] != "link" or one[2].rejected is not None]
+        asked = [one for one in _planned(plan) if one[2] != "link" or "why" in one[3].data]
         if plan is None or not asked:
             return {"answers": {}}
         configurable = config.get("configurable", {})
@@ -208,15 +206,19 @@ class _Steps:
                 "review=True waits for a person, which needs a checkpointer: compile the outermost graph "
                 "with one, and invoke it with a thread_id"
             )
-        ids = sorted({each for cause, _, item in asked for each in (cause, item.target)})
+        ids = sorted({each for _, cause, _, item in asked for each in (cause, item.to)})
         options: dict[str, Any] = {"where": {"id": {"$in": ids}}, "limit": len(ids)}
         found = await call(self.memory.get_all, namespace=self._kept(state), **options)
-        contents = {note.id: note.content for note in found}
-        entries, problem = [_entry(*one, contents) for one in asked], None
+        notes = {note.id: note for note in found}
+        entries, problem = [_entry(*one, notes) for one in asked], None
         while True:  # an answer that cannot be used must not reach the commit
             answer = interrupt({"kind": "amem.review", "entries": entries, "problem": problem})
             if isinstance(answer, bool):  # True writes what was only held back for this question
-                held = (one.id for *_, one in asked if not answer or one.rejected == adapting.HELD)
+                held = [
+                    key
+                    for key, *_, one in asked
+                    if not answer or one.data.get("why") == adapting.HELD
+                ]
                 answer = dict.fromkeys(held, answer)
             try:
                 adapting.decide(plan.notes, answer)
@@ -265,28 +267,41 @@ def _interrupted(state: State, step: str, reasons: Sequence[str]) -> Update:
     return {"plan": {}, "evolution": {**state.get("evolution", {}), "interrupted": reason}}
 
 
-def _planned(plan: Plan | None) -> Iterator[tuple[str, str, Any]]:
-    """Yield what a plan would change: the note that gives rise to it, its kind, and what is planned."""
-    for note in plan.notes if plan else ():
-        yield from ((note.id, "entry", one) for one in note.updates)
-        yield from ((note.id, "supersession", one) for one in note.supersessions)
-        yield from ((note.id, "link", one) for one in note.links)
+def _planned(plan: Plan | None) -> list[tuple[str, str, str, Any]]:
+    """Return what a plan would change: its id, the note that gives rise to it, its kind, and the item."""
+    return [
+        (key, note.id, kind, item)
+        for wanted, kind in KINDS.items()
+        for note in (plan.notes if plan else ())
+        for key, item in note.items.items()
+        if item.kind == wanted
+    ]
 
 
-def _entry(cause: str, kind: str, planned: Any, contents: Mapping[str, str]) -> dict[str, Any]:  # noqa: ANN401 - of one of three types
+def _entry(
+    key: str,
+    cause: str,
+    kind: str,
+    item: Any,  # noqa: ANN401 - an item of a plan
+    notes: Mapping[str, Note],
+) -> dict[str, Any]:
     """Return one proposal as before and after, with the note that gave rise to it."""
-    before, words = getattr(planned, "before", ""), getattr(planned, "context", None)
-    if words is None:
-        words = f"{'outdated' if kind == 'supersession' else 'linked'} ({planned.relation})"
-        words += f": {planned.reason}" if planned.reason else ""
+    target, because = notes.get(item.to), notes.get(cause)
+    words, before, why = item.text, "", item.data.get("why")
+    if kind == "entry" and target is not None:
+        before = " ".join(one.text for one in target.shown_contexts if one.text) or target.content
+    if kind != "entry":
+        words = f"{'outdated' if kind == 'supersession' else 'linked'} ({item.data['relation']})"
+        words += f": {item.text}" if item.text else ""
+    adds = {"context" if kind == "entry" else "reason": item.text}
     return {
-        "id": planned.id,
+        "id": key,
         "kind": kind,
-        "note": {"id": planned.target, "content": contents.get(planned.target)},
-        "because_of": {"id": cause, "content": contents.get(cause)},
+        "note": {"id": item.to, "content": target and target.content},
+        "because_of": {"id": cause, "content": because and because.content},
         "before": before,
         "after": f"{before} {words}".strip(),
-        "adds": {name: getattr(planned, name) for name in SHOWN[kind]},
-        "similarity": getattr(planned, "similarity", None),
-        "stopped_by_gate": None if planned.rejected == adapting.HELD else planned.rejected,
+        "adds": adds | {name: item.data[name] for name in SHOWN if name in item.data},
+        "similarity": item.data.get("similarity"),
+        "stopped_by_gate": None if why == adapting.HELD else why,
     }

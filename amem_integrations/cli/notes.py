@@ -98,7 +98,7 @@ def import_(
 
     space, before = amem.any_space, dict[Namespace, int]()
     if format_ == "export" or (format_ == "auto" and export_format.is_export(file)):
-        counts = export_format.counts(file)
+        counts = export_format.summary(file).counts
         counts = counts if space is None else {space: sum(counts.values())}
         report = importers.ImportReport(format="export", found=counts)
         before = {each: amem.memory.stats(namespace=each)["notes"] for each in counts}

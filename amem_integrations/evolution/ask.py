@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from string import Template
 from typing import Any, TypeVar
@@ -13,7 +13,14 @@ from pydantic import BaseModel
 from .. import texts
 from ..config import PARTED, MemoryConfig
 from ..decisions import Call, Decision, Item, Source, Stage, slot_id
-from ..errors import AmemError, ModelReplyError, StoreError, model_error
+from ..errors import (
+    AmemError,
+    ConfigurationError,
+    ModelReplyError,
+    ModelUnavailableError,
+    StoreError,
+    model_error,
+)
 from ..ids import clock, new_operation, new_token, now
 from ..notes import Namespace, Note, storable
 from ..plans import ModelCall
@@ -21,6 +28,7 @@ from ..ports import Completion, ModelRequest
 from ..prompts import TEMPLATES
 from ..prompts.parse import parse
 from ..runtime import RULES, Runtime, resolve
+from .sources import SourceFinder
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -37,22 +45,34 @@ AGAIN = """
 
 Your previous answer could not be used: {problem}
 Answer again, with one JSON object of the form asked for and nothing else."""
+TRIES = 2
 
 
 @dataclass(slots=True)
 class OpenCall:
-    """The work on one batch while it goes on: what the model was shown, and what its answers cost."""
+    """The work on one batch while it goes on: what the model was shown, what its answers cost, and what went wrong.
+
+    Attributes:
+        shown: The wordings that the model was shown.
+        seen: Finds among what the model was shown the texts that an answer was made of.
+        failed: By note id, why the model gave nothing usable about a note.
+        error: Why the model did not answer about all notes, if it did not.
+    """
 
     runtime: Runtime
     namespace: Namespace
     id: str = field(default_factory=new_operation)
     seq: int = field(default_factory=clock.tick)
     shown: set[Source] = field(default_factory=set)
+    seen: SourceFinder = field(default_factory=SourceFinder)
     model_calls: list[ModelCall] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    error: ModelUnavailableError | ConfigurationError | None = None
     is_written: bool = False
 
     def record(self) -> Call:
         """Return the call as it is written with its decisions."""
+        costs = [{name: v for name, v in asdict(one).items() if v} for one in self.model_calls]
         return Call(
             id=self.id,
             token=new_token(),
@@ -60,39 +80,39 @@ class OpenCall:
             by=self.runtime.model_name,
             seq=self.seq,
             shown=tuple(sorted(self.shown)),
-            data=cost_data(self.model_calls),
+            data={"model_calls": costs} if costs else {},
         )
 
     def decide(
-        self, note: Note | Source, stage: Stage, attempt: int, items: Iterable[Item]
+        self, note: Note | Source, stage: Stage, items: Iterable[Item], attempt: int | None = None
     ) -> Decision:
-        """Return what the call decides about a wording of a note, or about a form, as one decision with numbered items."""
+        """Return what the call decides about a wording of a note, or about a form, as one decision.
+
+        `attempt` is that of a form; a note knows its own.
+        """
+        if isinstance(note, Note):
+            attempt = getattr(note.next_attempts, stage)
         return Decision(
-            id=slot_id(note.id, stage, note.rev, attempt),
+            id=slot_id(note.id, stage, note.rev, attempt or 0),
             token=new_token(),
             namespace=self.namespace,
             call=self.id,
             note=note.id,
             rev=note.rev,
             stage=stage,
-            attempt=attempt,
+            attempt=attempt or 0,
             seq=clock.tick(),
             at=note.when if isinstance(note, Note) else now(),
             items=tuple(items),
         )
 
-    async def write_alone(self) -> None:
-        """Write what the call has cost, if nothing else came of it."""
-        if self.model_calls and not self.is_written:
-            self.is_written = True
-            store = self.runtime.store
-            await resolve(store.insert_records(self.namespace, [self.record()]))
-
-
-def cost_data(model_calls: Iterable[ModelCall]) -> dict[str, Any]:
-    """Return what is recorded of the calls of a model."""
-    calls = [{name: value for name, value in asdict(one).items() if value} for one in model_calls]
-    return {"model_calls": calls} if calls else {}
+    @contextmanager
+    def noting_errors(self) -> Iterator[None]:
+        """Note in `error` that the model does not answer, such as with a key that was revoked, and go on after the block."""
+        try:
+            yield
+        except (ModelUnavailableError, ConfigurationError) as error:
+            self.error = error
 
 
 @asynccontextmanager
@@ -105,11 +125,18 @@ async def open_calls(
         yield calls
     except AmemError:
         with suppress(StoreError):  # the caller is told what failed first
-            for call in calls:
-                await call.write_alone()
+            await write_costs(calls)
         raise
+    await write_costs(calls)
+
+
+async def write_costs(calls: Iterable[OpenCall]) -> None:
+    """Write what calls have cost of which nothing else came."""
     for call in calls:
-        await call.write_alone()
+        if call.model_calls and not call.is_written:
+            call.is_written = True
+            store = call.runtime.store
+            await resolve(store.insert_records(call.namespace, [call.record()]))
 
 
 class RefusedError(ModelReplyError):
@@ -126,60 +153,50 @@ async def ask(
     values: Mapping[str, str],
     problem_with: Callable[[M], str | None] = lambda _: None,
     template: str = "",
+    contexts: bool = True,
 ) -> M:
     """Return the model's reply to the prompt of `task` (or of another, `template`), filled with `values`.
 
     A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more. If neither is
     complete, the last one that can be read is returned: what it has is worth keeping. `shown` are the notes that stand
-    in the prompt.
+    in the prompt, with their `contexts` or without.
 
     Raises:
         ModelReplyError: No reply could be read.
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: The call would go over a limit of the namespace.
     """
-    call.shown.update(Source(note.id, note.rev) for note in shown)
-    system, prompt = render(call.runtime.config, template or task, **values)
+    notes, runtime = list(shown), call.runtime
+    call.shown.update(Source(note.id, note.rev) for note in notes)
+    call.seen.show(notes, contexts=contexts)
+    system, prompt = render(runtime.config, template or task, **values)
     request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
-    reply, problem = await _attempt(call, request, wanted, problem_with)
-    if problem:
-        again = replace(request, prompt=prompt + AGAIN.format(problem=problem))
-        second, problem = await _attempt(call, again, wanted, problem_with)
-        reply = second if second is not None else reply
+    reply, problem = None, None
+    for _ in range(TRIES):
+        completion = await _generate(call, request)
+        try:
+            latest = parse(completion.text, wanted)
+        except ModelReplyError as error:
+            problem = str(error)
+        else:
+            reply, problem = latest, problem_with(latest)
+        _count(call, task, completion, is_rejected=bool(problem))
+        if not problem:
+            break
+        request = replace(request, prompt=prompt + AGAIN.format(problem=problem))
     if reply is None:
-        name = call.runtime.model_name
-        raise ModelReplyError(f"{name} gave no usable answer to {task!r}: {problem}")
+        raise ModelReplyError(f"{runtime.model_name} gave no usable answer to {task!r}: {problem}")
     return reply
 
 
-async def _attempt(
-    call: OpenCall,
-    request: ModelRequest,
-    wanted: type[M],
-    problem_with: Callable[[M], str | None],
-) -> tuple[M | None, str | None]:
-    completion = await _generate(call, request)
-    reply: M | None = None
-    try:
-        reply = parse(completion.text, wanted)
-    except ModelReplyError as error:
-        problem: str | None = str(error)
-    else:
-        problem = problem_with(reply)
-    runtime = call.runtime
-    runtime.usage.completed(request.task, completion)
-    if problem:
-        runtime.usage.count(request.task, rejected_replies=1)
-    if runtime.model_name != RULES:
-        call.model_calls.append(
-            ModelCall(
-                task=request.task,
-                input_tokens=completion.input_tokens,
-                output_tokens=completion.output_tokens,
-                is_rejected=bool(problem),
-            )
-        )
-    return reply, problem
+def _count(call: OpenCall, task: str, completion: Completion, *, is_rejected: bool) -> None:
+    tokens = completion.input_tokens, completion.output_tokens
+    usage = call.runtime.usage
+    usage.count(task, calls=1, input_tokens=tokens[0], output_tokens=tokens[1])
+    if is_rejected:
+        usage.count(task, rejected_replies=1)
+    if call.runtime.model_name != RULES:
+        call.model_calls.append(ModelCall(task, *tokens, is_rejected=is_rejected))
 
 
 async def _generate(call: OpenCall, request: ModelRequest) -> Completion:

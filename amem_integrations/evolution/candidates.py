@@ -19,12 +19,11 @@ from ..filters import Condition
 from ..ids import now
 from ..kinds import telling_words
 from ..notes import Namespace, Note
-from ..plans import Candidate
 from ..ports import Bring, Query, Ranked
 from ..runtime import RULES, Runtime, resolve
 from ..stored_note import Vector
 from .construct import Batch
-from .show import Offer
+from .show import Candidate, Offer
 
 # Least fused score of a candidate, as a share of the best. On LoCoMo .86 and .80 of the annotated links of two
 # conversations lead to candidates (.87 and .81 at .5, .85 and .78 at .6), and recall is as with all; at .7 it is .015 lower.

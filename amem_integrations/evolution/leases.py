@@ -17,7 +17,7 @@ from ..decisions import Lease, lease_id
 from ..errors import StoreError
 from ..ids import new_token, now
 from ..notes import Namespace
-from ..runtime import Awaiting, Runtime, resolve, run, to_the_end
+from ..runtime import Awaiting, Runtime, resolve, to_the_end
 
 RENEWALS = 3  # in the time that a lease lasts
 
@@ -41,22 +41,13 @@ class HeldLease:
 
     @asynccontextmanager
     async def kept_alive(self) -> AsyncIterator[None]:
-        """Renew the lease again and again meanwhile; what fails is tried again."""
-        pause = self.runtime.config.lease_seconds / RENEWALS
-        if isinstance(self.runtime.store, Awaiting):
-            task = asyncio.create_task(self._renew_for_good(pause))
-            try:
-                yield
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-            return
-        done = threading.Event()
+        """Renew the lease again and again meanwhile, in a thread; what fails is tried again."""
+        done, pause = threading.Event(), self.runtime.config.lease_seconds / RENEWALS
 
         def renew_until_done() -> None:
             while not done.wait(pause):
                 with suppress(StoreError):
-                    run(self.renew())
+                    asyncio.run(self.renew())
 
         thread = threading.Thread(target=renew_until_done, name="amem-lease", daemon=True)
         thread.start()
@@ -64,13 +55,10 @@ class HeldLease:
             yield
         finally:
             done.set()
-            thread.join()
-
-    async def _renew_for_good(self, pause: float) -> None:
-        while True:
-            await asyncio.sleep(pause)
-            with suppress(StoreError):
-                await self.renew()
+            if isinstance(self.runtime.store, Awaiting):
+                await to_the_end(asyncio.to_thread(thread.join))
+            else:
+                thread.join()
 
     async def _write(self, holder: str, seconds: float) -> None:
         read, until = self.stands, now() + timedelta(seconds=seconds)

@@ -12,8 +12,8 @@ from typing import Any
 
 from .. import texts
 from ..kinds import telling_words
-from ..notes import Link, Namespace, Note
-from ..plans import ANSWERS, FOLLOWS, MAX_RELATION_CHARS, Candidate
+from ..notes import Link, Note
+from ..plans import ANSWERS, FOLLOWS, MAX_RELATION_CHARS
 
 # Longest parts of one note in a prompt, in characters; a page of text says what it is about long before its end.
 CONTENT_CHARS = 2000
@@ -180,6 +180,20 @@ def step(strength: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An earlier note shown for a new one, with the cosine of the two.
+
+    `previous` says that it is the turn before; `same` that words and vectors find that both say the same, which is
+    looked for where rules decide.
+    """
+
+    id: str
+    similarity: float | None
+    previous: bool = False
+    same: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """What is shown for a batch of new notes.
 
@@ -216,11 +230,6 @@ class Offer:
         )
 
     @property
-    def namespace(self) -> Namespace:
-        """Whose notes they are."""
-        return self.batch[0].namespace
-
-    @property
     def shown(self) -> list[Note]:
         """All notes that are shown: the new ones, and their candidates."""
         near = {one.id: one for note in self.batch for one in self.near(note)}
@@ -243,9 +252,9 @@ class Offer:
         middle = len(self.batch) // 2
         return [self.only(self.batch[:middle]), self.only(self.batch[middle:])]
 
-    def without_last(self, note: Note) -> Offer:
-        """Return the offer without the last candidate of a note."""
-        fewer = {**self.candidates, note.id: self.candidates[note.id][:-1]}
+    def without_last(self, note: Note, count: int = 1) -> Offer:
+        """Return the offer without the last candidates of a note."""
+        fewer = {**self.candidates, note.id: self.candidates[note.id][:-count]}
         return replace(self, candidates=fewer)
 
     def near(self, note: Note) -> list[Note]:

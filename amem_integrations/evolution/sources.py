@@ -45,6 +45,7 @@ class SourceFinder:
     def __init__(self) -> None:
         self._notes: dict[Source, Note] = {}
         self._contents: dict[Source, frozenset[Mark]] = {}
+        self._with_contexts: set[Source] = set()
         self._entries: list[tuple[ContextEntry, Source]] = []
         self._contexts: list[tuple[frozenset[Mark], list[Source]]] = []  # of the entries so far
         self._speakers: set[str] = set()
@@ -58,7 +59,9 @@ class SourceFinder:
             if note.speaker and note.speaker not in self._speakers:
                 self._speakers.add(note.speaker)
                 self._names |= _marks_of(note.speaker)
-            self._entries += [(entry, wording) for entry in note.contexts] if contexts else []
+            if contexts and wording not in self._with_contexts:
+                self._with_contexts.add(wording)
+                self._entries += [(entry, wording) for entry in note.contexts]
         return self
 
     def sources_of(self, words: Iterable[str], own: Iterable[Note]) -> tuple[Source, ...]:

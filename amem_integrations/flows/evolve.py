@@ -15,15 +15,20 @@ from ..errors import (
     ModelUnavailableError,
     NamespaceError,
 )
-from ..evolution.ask import OpenCall, open_calls
-from ..evolution.commit import commit as write
-from ..evolution.commit import failures, link_decisions
+from ..evolution.ask import OpenCall, open_calls, write_costs
 from ..evolution.construct import Batch, Part, in_parts
 from ..evolution.gate import Answers, decide
-from ..evolution.propose import Proposal, with_sources
-from ..evolution.propose import propose as propose_links
-from ..evolution.sources import SourceFinder
-from ..evolution.waves import Outcome, batch_of, evolve_wave, ready_notes, upgrade_wave
+from ..evolution.linking import link_decisions, with_sources
+from ..evolution.linking import propose as propose_links
+from ..evolution.waves import (
+    Outcome,
+    batch_of,
+    evolve_wave,
+    failures,
+    ready_notes,
+    upgrade_wave,
+)
+from ..evolution.waves import commit as write
 from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count, unique_ids
 from ..ids import clock, new_operation, now
@@ -153,19 +158,17 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     ):
         work = [await batch_of(runtime, writer, part) for part in parts]
 
-        async def one(job: tuple[OpenCall, Batch]) -> Proposal:
-            return await propose_links(job[0], writer, job[1])
+        async def one(job: tuple[OpenCall, Batch]) -> Sequence[PlannedNote]:
+            return (await propose_links(job[0], writer, job[1], {}))[0]
 
         jobs = list(zip(calls, work, strict=True))
         made = await runtime.map(one, jobs, runtime.config.max_concurrency)
-        if error := next((each.error for each in made if each.error is not None), None):
-            raise error
-        for call, proposal in zip(calls, made, strict=True):
+        for call, planned in zip(calls, made, strict=True):
             call.is_written = True  # its cost is written by the commit of the plan
             plan = replace(
                 plan,
-                notes=(*plan.notes, *proposal.notes),
-                failed={**plan.failed, **proposal.failed},
+                notes=(*plan.notes, *planned),
+                failed={**plan.failed, **call.failed},
                 shown=tuple(sorted({*plan.shown, *call.shown})),
                 cost=(*plan.cost, *call.model_calls),
             )
@@ -205,25 +208,25 @@ async def commit(
     if given.namespace != (space := check_namespace(namespace)):
         raise NamespaceError(f"this plan is for namespace {given.namespace!r}, not {space!r}")
     plans = decide(given.notes, answers or {})
-    shown = {Source(*each) for each in given.shown}
-    shown |= {Source(one.id, one.rev) for one in plans}
+    shown = {*given.shown, *(Source(one.id, one.rev) for one in plans)}
+    items = [item for one in plans for item in one.items.values()]
     ids = {*(source.id for source in shown), *given.failed}
-    ids |= {each.id for one in plans for each in one.candidates}
+    ids |= {end for item in items for end in (item.to, item.other) if end}
     notes = {note.id: note for note in await _living(runtime, space, sorted(ids))}
     # What was planned for a wording that is gone, or is finished by now, is left out.
     current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
-    seen = SourceFinder().show(notes.values())
     call = OpenCall(runtime, space, id=given.id, seq=min(given.since, clock.tick()))
-    call.shown, call.model_calls = shown, list(given.cost)
+    call.shown, call.model_calls, call.failed = shown, list(given.cost), dict(given.failed)
+    call.seen.show(notes.values())
     async with writing(runtime, space, runtime.model_name) as writer:
         await _check_id(writer, call)
-        found = [with_sources(one, notes, seen) for one in current]
-        failed = failures(call, notes.values(), given.failed, seen)
-        done = await write(call, writer, [*link_decisions(call, found, notes), *failed])
+        found = [with_sources(call, one, notes) for one in current]
+        decisions = [*link_decisions(call, found, notes), *failures(call, list(notes.values()))]
+        done = await write(call, writer, decisions)
+        await write_costs([call])
     if done.report.done:
         await write_profile(runtime, space)
-    dropped = sum(one.dropped for one in current)
-    return replace(done.report, dropped=dropped)
+    return replace(done.report, dropped=sum(one.dropped for one in current))
 
 
 async def _check_id(writer: Writer, call: OpenCall) -> None:
@@ -268,8 +271,7 @@ async def evolve_notes(
                 break
             wave = parts[start : start + width]
             done = await _take(runtime, namespace, wave, step, is_first=not start)
-            notes_now = {**made.notes, **done.notes}
-            made = Outcome(notes=notes_now, report=made.report + done.report, error=done.error)
+            made += done
             if meter is not None and made.error is None:
                 meter.add(sum(map(len, wave)))
     if made.error is not None:

@@ -19,9 +19,8 @@ from ..errors import (
     ModelUnavailableError,
 )
 from ..evolution.ask import OpenCall, ask, open_calls
-from ..evolution.commit import commit
 from ..evolution.show import aliases, bare, raw, turns
-from ..evolution.sources import SourceFinder
+from ..evolution.waves import commit
 from ..fetch import note_pages
 from ..filters import parse
 from ..ids import now
@@ -225,6 +224,7 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
             "notes": turns(notes, alias),
         },
         problem_with=form.problem,
+        contexts=False,
     )
     model = call.runtime.model_name
     if problem := form.problem(reply):
@@ -238,7 +238,7 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
     if held != before:
         named = {*map(bare, reply.of)}
         shows = [note for note in notes if alias[note.id] in named] or notes
-        made_of = {*SourceFinder().show(notes, contexts=False).sources_of([text], shows)}
+        made_of = {*call.seen.sources_of([text], shows)}
         sources |= made_of
         times = [note.expires_at for note in notes if Source(note.id, note.rev) in made_of]
         ends += [time.isoformat() for time in times if time]
@@ -247,6 +247,6 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
     item = Item(
         kind="form", to=form.id, by=model, text=text, sources=tuple(sorted(sources)), data=data
     )
-    decision = call.decide(Source(form.id, 0), "form", form.attempt, [item])
+    decision = call.decide(Source(form.id, 0), "form", [item], form.attempt)
     async with writing(call.runtime, call.namespace, model) as writer:
         await commit(call, writer, [decision])

@@ -1,17 +1,18 @@
-"""History: what was changed, and taking it back, one change or all that a model did."""
+"""History: what was changed, taking it back, and what waits for a person's decision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import groupby
-from typing import overload
+from itertools import groupby, takewhile
+from typing import Any, TypeVar, overload
 
 from ..decisions import Call, Decision, Flip, Item, Switch
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
-from ..fetch import not_found
-from ..ids import first_seq
+from ..evolution.gate import edited
+from ..fetch import existing, get, not_found
+from ..ids import first_seq, now
 from ..journal.changes import (
     ADD,
     DELETE,
@@ -19,6 +20,7 @@ from ..journal.changes import (
     Edit,
     change_of_edit,
     change_of_flip,
+    change_of_item,
     changes_of,
     changes_of_note,
     edits_of,
@@ -32,7 +34,6 @@ from ..notes import USER, Change, Namespace, Note, check_namespace, check_time
 from ..plans import UndoReport
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import Runtime, resolve
-from ..stored_note import StoredNote
 from .writing import writing
 
 BATCH = 64  # decisions that are written by one request
@@ -45,6 +46,7 @@ INSTEAD = {
     "waiting": "nothing was written; approve() or reject() it",
     "rejected": "nothing was written; approve() the proposal to have it after all",
 }
+Ids = list[str] | tuple[str, ...]
 
 
 async def history(
@@ -61,35 +63,33 @@ async def history(
     space, store = check_namespace(namespace), runtime.store
     if note_id is None:
         notes = await resolve(store.find_notes(space, NoteQuery()))
-        records = (await resolve(store.find_records(space, RecordQuery()))).values()
-        decisions = [one for one in records if isinstance(one, Decision)]
-        by = {one.id: one.by for one in records if isinstance(one, Call)}
-        return changes_of(notes.values(), decisions, by)
+        records = await resolve(store.find_records(space, RecordQuery()))
+        return changes_of(notes.values(), _decisions(records), _makers(records))
     stored = (await resolve(store.notes(space, [note_id]))).get(note_id)
     # A form has no note.
     query = RecordQuery(about=frozenset([note_id])) if stored else RecordQuery(note=note_id)
     found = await resolve(store.find_records(space, replace(query, decisions=True)))
-    decisions = [
-        one
-        for one in found.values()
-        if isinstance(one, Decision) and (stored is not None or one.stage == "form")
-    ]
+    decisions = [one for one in _decisions(found) if stored or one.stage == "form"]
     if stored is None and not decisions:
         raise not_found(space, note_id)
     calls = sorted({one.call for one in decisions if one.void})
-    read = await resolve(store.records(space, calls)) if calls else {}
-    by = {key: one.by for key, one in read.items() if isinstance(one, Call)}
-    return (
-        changes_of([], decisions, by) if stored is None else changes_of_note(stored, decisions, by)
-    )
+    by = _makers(await resolve(store.records(space, calls)) if calls else {})
+    return changes_of_note(stored, decisions, by) if stored else changes_of([], decisions, by)
+
+
+def _decisions(records: Mapping[str, object]) -> list[Decision]:
+    return [one for one in records.values() if isinstance(one, Decision)]
+
+
+def _makers(records: Mapping[str, object]) -> dict[str, str]:
+    """Return by the id of each call who made it."""
+    return {key: one.by for key, one in records.items() if isinstance(one, Call)}
 
 
 @overload
 async def undo(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change: ...
 @overload
-async def undo(
-    runtime: Runtime, change_id: list[str] | tuple[str, ...], *, namespace: Sequence[str]
-) -> UndoReport: ...
+async def undo(runtime: Runtime, change_id: Ids, *, namespace: Sequence[str]) -> UndoReport: ...
 @overload
 async def undo(
     runtime: Runtime,
@@ -100,7 +100,7 @@ async def undo(
 ) -> UndoReport: ...
 async def undo(
     runtime: Runtime,
-    change_id: str | list[str] | tuple[str, ...] | None = None,
+    change_id: str | Ids | None = None,
     *,
     namespace: Sequence[str],
     model: str | None = None,
@@ -139,10 +139,14 @@ async def undo(
         raise InvalidInputError("undo takes either the id of a change, or model= and since=")
     undoing = _Undoing(runtime, space)
     if change_id is None:
-        return await undoing.of_model(model, since)
+        return await undoing.of_model(model, first_seq(since) if since else 0)
     if isinstance(change_id, list | tuple):
         return await undoing.of_these(change_id)
-    return await undoing.of_one(change_id)
+    report = await undoing.of_these([change_id], again=True)
+    for one, why in report.skipped.items():
+        error = InvalidInputError if why == VOID else RevisionConflictError
+        raise error(f"change {one!r} cannot be undone: {why}")
+    return undoing.made[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +155,9 @@ class FoundEdit:
 
     id: str
     seq: int
-    stored: StoredNote
+    note: str
     edit: Edit | None
     kind: str
-
-    def check(self) -> None:
-        """Do nothing if the change can be undone.
-
-        Raises:
-            InvalidInputError: The change cannot be undone; the message says what to do instead.
-        """
-        if self.edit is None:
-            raise _not_undoable(self.id, self.kind, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,20 +178,30 @@ class FoundItem:
         """Where the item stands."""
         return self.decision.id, -1 if self.item is None else self.item.number
 
-    def check(self) -> None:
-        """Do as `FoundEdit.check` does; a change that is void passes."""
-        if self.item is None or self.flip is not None:
-            return
-        for kind in (self.item.kind, self.item.switch):
-            if kind in INSTEAD:
-                raise _not_undoable(self.id, self.item.kind, kind)
+    def flipped(self, flip: Flip) -> Change:
+        """Return the change that a new setting of the switch is."""
+        if self.item is None:
+            raise InvalidInputError(f"change {self.id!r} cannot be undone: {VOID}")
+        return change_of_flip(self.decision, self.item.flipped(flip), flip)
 
 
-def _not_undoable(change_id: str, kind: str, why: str) -> InvalidInputError:
-    return InvalidInputError(f"change {change_id!r} is of kind {kind!r}: {INSTEAD[why]}")
+def _check_undoable(found: FoundEdit | FoundItem) -> None:
+    """Do nothing if a change is of a kind that can be undone.
+
+    Raises:
+        InvalidInputError: The change cannot be undone; the message says what to do instead.
+    """
+    kinds: tuple[str, ...] = ()
+    if isinstance(found, FoundEdit):
+        kinds = (found.kind,)
+    elif found.item is not None and found.flip is None:
+        kinds = (found.item.kind, found.item.switch)
+    for kind in kinds:
+        if kind in INSTEAD:
+            raise InvalidInputError(f"change {found.id!r} is of kind {kinds[0]!r}: {INSTEAD[kind]}")
 
 
-async def find_changes(
+async def _find(
     runtime: Runtime, space: Namespace, ids: Iterable[str]
 ) -> list[FoundEdit | FoundItem]:
     """Return the changes with these ids, in this order.
@@ -207,37 +212,28 @@ async def find_changes(
     parsed = {text: ChangeId.parse(text) for text in ids}
     of_notes = sorted({one.of for one in parsed.values() if one and one.number is None})
     of_decisions = sorted({one.of for one in parsed.values() if one and one.number is not None})
-    store = runtime.store
+    store, found = runtime.store, list[FoundEdit | FoundItem]()
     notes = await resolve(store.notes(space, of_notes)) if of_notes else {}
     records = await resolve(store.records(space, of_decisions)) if of_decisions else {}
-    found = list[FoundEdit | FoundItem]()
     for text, parts in parsed.items():
         one: FoundEdit | FoundItem | None = None
         if parts is not None and (stored := notes.get(parts.of)) is not None:
-            one = _edit_with(text, stored, parts.write)
+            edits = {} if stored.is_deleted else {edit.token: edit for edit in edits_of(stored)}
+            if (edit := edits.get(parts.write)) is not None:
+                one = FoundEdit(text, edit.seq, stored.id, edit, "update")
+            elif parts.write == (DELETE if stored.is_deleted else ADD):
+                one = FoundEdit(text, stored.rev, stored.id, None, parts.write)
         elif parts is not None and isinstance(decision := records.get(parts.of), Decision):
-            one = _item_with(text, decision, parts)
+            item = decision.item(parts.number or 0)
+            flips = {flip.token: flip for flip in item.log} if item else {}
+            if item is None or not parts.write:
+                one = FoundItem(text, decision.seq, decision, item, None)
+            elif (flip := flips.get(parts.write)) is not None:
+                one = FoundItem(text, flip.seq, decision, item, flip)
         if one is None:
             raise NoteNotFoundError(f"there is no change {text!r} in namespace {space!r}")
         found.append(one)
     return found
-
-
-def _edit_with(text: str, stored: StoredNote, write: str) -> FoundEdit | None:
-    if write in (ADD, DELETE):
-        is_so = stored.is_deleted is (write == DELETE)
-        return FoundEdit(text, stored.rev, stored, None, write) if is_so else None
-    edits = {} if stored.is_deleted else {edit.token: edit for edit in edits_of(stored)}
-    edit = edits.get(write)
-    return FoundEdit(text, edit.seq, stored, edit, "update") if edit else None
-
-
-def _item_with(text: str, decision: Decision, parts: ChangeId) -> FoundItem | None:
-    item = decision.item(parts.number or 0)
-    if item is None or not parts.write:
-        return FoundItem(text, decision.seq, decision, item, None)
-    flip = next((one for one in item.log if one.token == parts.write), None)
-    return flip and FoundItem(text, flip.seq, decision, item, flip)
 
 
 @dataclass(slots=True)
@@ -247,61 +243,38 @@ class _Undoing:
     runtime: Runtime
     space: Namespace
     undone: list[str] = field(default_factory=list)
-    changes: list[str] = field(default_factory=list)
+    made: list[Change] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
 
-    async def of_one(self, change_id: str) -> Change:
-        """Take back one change; one that is off is switched on again."""
-        (found,) = await find_changes(self.runtime, self.space, [change_id])
-        found.check()
-        if isinstance(found, FoundEdit):
-            return await self._edit_back(found)
-        if found.item is None:
-            raise InvalidInputError(f"change {change_id!r} cannot be undone: {VOID}")
-        switch = _switch_back(found.item, found.flip)
-        if switch is None:
-            later = f"{id_of(found.decision, found.item)}:{found.item.log[-1].token}"
-            raise RevisionConflictError(
-                f"change {change_id!r} cannot be undone: change {later!r} set the switch after it; undo that one"
-            )
-        if found.flip is None and found.item.switch == "off":
-            switch = found.item.first_switch
-        known = {found.decision.id: found.decision}
-        async with writing(self.runtime, self.space) as writer:
-            flips = await toggle_all(writer, {found.place: switch}, known)
-        if not flips:
-            raise InvalidInputError(f"change {change_id!r} cannot be undone: {VOID}")
-        (flip,) = flips.values()
-        return change_of_flip(found.decision, found.item.flipped(flip), flip)
+    async def of_these(self, ids: Sequence[str], *, again: bool = False) -> UndoReport:
+        """Take back these changes; of a kind that cannot be undone, or an unknown one, none is.
 
-    async def of_these(self, ids: Sequence[str]) -> UndoReport:
-        """Take back these changes; of a kind that cannot be undone, or an unknown one, none is."""
-        found = await find_changes(self.runtime, self.space, ids)
+        With `again` an item that is off already is switched on.
+        """
+        found = await _find(self.runtime, self.space, ids)
         for one in found:
-            one.check()
-        found.sort(key=lambda one: (-one.seq, one.id))
-        for is_item, group in groupby(found, key=lambda one: isinstance(one, FoundItem)):
-            if is_item:
-                await self._switch_back([one for one in group if isinstance(one, FoundItem)])
-                continue
-            for edited in group:
-                await self._edit_back_if_free(edited.id)
+            _check_undoable(one)
+        for is_edit, group in groupby(_newest_first(found), lambda one: isinstance(one, FoundEdit)):
+            mine = list(group)
+            if not is_edit:
+                items = [one for one in mine if isinstance(one, FoundItem)]
+                await self._switch_back(items, again=again)
+            for one in mine:
+                if isinstance(one, FoundEdit) and one.edit is not None:
+                    await self._edit_back(one.id, one.note, one.edit)
         return self._report()
 
-    async def of_model(self, model: str | None, since: datetime | None) -> UndoReport:
-        """Take back what a model decided and switched, and take its open proposals off the list."""
-        first = first_seq(since) if since else 0
+    async def of_model(self, model: str | None, first: int) -> UndoReport:
+        """Take back what a model decided and switched since an instant, and take its open proposals off the list."""
         query = RecordQuery(decisions=True)
         records = await resolve(self.runtime.store.find_records(self.space, query))
         theirs, rejected = list[FoundItem](), list[FoundItem]()
-        for decision in records.values():
-            if not isinstance(decision, Decision):
-                continue
+        for decision in _decisions(records):
             for item in decision.items:
                 one = FoundItem(id_of(decision, item), decision.seq, decision, item, None)
                 flips = _flips_by(item, model, first)
                 theirs += [
-                    FoundItem(f"{one.id}:{flip.token}", flip.seq, decision, item, flip)
+                    replace(one, id=f"{one.id}:{flip.token}", seq=flip.seq, flip=flip)
                     for flip in flips
                 ]
                 switch = switch_before(item, flips[0].token) if flips else item.switch
@@ -313,22 +286,20 @@ class _Undoing:
                     self.skipped[one.id] = APPROVED
                 elif switch == "on":
                     theirs.append(one)
-        theirs.sort(key=lambda one: (-one.seq, one.id))
-        await self._switch_back(theirs)
-        rejected.sort(key=lambda one: (-one.seq, one.id))
+        await self._switch_back(_newest_first(theirs))
+        rejected = _newest_first(rejected)
         off = await self._set({one.place: "off" for one in rejected}, rejected)
-        self.changes += [_flip_id(place, flip) for place, flip in off.items()]
         return self._report(rejected=[one.id for one in rejected if one.place in off])
 
     def _report(self, rejected: Sequence[str] = ()) -> UndoReport:
         return UndoReport(
             undone=tuple(self.undone),
-            changes=tuple(self.changes),
+            changes=tuple(change.id for change in self.made),
             skipped=self.skipped,
             rejected=tuple(rejected),
         )
 
-    async def _switch_back(self, found: Sequence[FoundItem]) -> None:
+    async def _switch_back(self, found: Sequence[FoundItem], *, again: bool = False) -> None:
         """Take back items and flips, given the last one first; what is not in force any more is passed over."""
         items = {one.place: one.item for one in found if one.item is not None}
         taken: list[FoundItem] = []
@@ -336,9 +307,9 @@ class _Undoing:
             item = items.get(one.place)
             if item is None:
                 self.skipped[one.id] = VOID
-            elif (switch := _switch_back(item, one.flip)) is None:
-                later = _flip_id(one.place, item.log[-1])
-                self.skipped[one.id] = f"change {later!r} set the switch after it"
+            elif (switch := _switch_back(item, one.flip, again=again)) is None:
+                later = f"{id_of(one.decision, item)}:{item.log[-1].token}"
+                self.skipped[one.id] = f"change {later!r} set the switch after it; undo that one"
             elif switch != item.switch:
                 log = item.log if one.flip is None else item.log[:-1]
                 items[one.place] = replace(item, switch=switch, log=log)
@@ -347,92 +318,216 @@ class _Undoing:
         taken = [one for one in taken if one.item and items[one.place].switch != one.item.switch]
         flips = await self._set({one.place: items[one.place].switch for one in taken}, taken)
         self.undone += [one.id for one in taken if one.place in flips]
-        self.changes += [_flip_id(place, flip) for place, flip in flips.items()]
+        self.skipped |= {one.id: VOID for one in taken if one.place not in flips}
 
     async def _set(
         self, switches: Mapping[Place, Switch], found: Sequence[FoundItem]
     ) -> dict[Place, Flip]:
-        """Set switches, a batch of decisions at a time; return those that were set, in their order."""
+        """Set switches, a batch of decisions at a time; return those that were set."""
         known = {one.decision.id: one.decision for one in found}
-        ids, made = list(known), dict[Place, Flip]()
+        ids, flips = list(known), dict[Place, Flip]()
         for start in range(0, len(ids), BATCH):
             batch = {key: known[key] for key in ids[start : start + BATCH]}
             mine = {place: switch for place, switch in switches.items() if place[0] in batch}
             async with writing(self.runtime, self.space) as writer:
-                made |= await toggle_all(writer, mine, batch)
-        return {place: made[place] for place in switches if place in made}
+                flips |= await toggle_all(writer, mine, batch)
+        at = {one.place: one for one in found}
+        self.made += [at[place].flipped(flips[place]) for place in switches if place in flips]
+        return flips
 
-    async def _edit_back_if_free(self, change_id: str) -> None:
-        # What was taken back before has changed the note.
-        for found in await find_changes(self.runtime, self.space, [change_id]):
-            if isinstance(found, FoundEdit):
-                try:
-                    made = await self._edit_back(found)
-                except RevisionConflictError as error:
-                    self.skipped[change_id] = str(error)
-                else:
-                    self.undone.append(change_id)
-                    self.changes.append(made.id)
-
-    async def _edit_back(self, found: FoundEdit) -> Change:
+    async def _edit_back(self, change_id: str, note_id: str, edit: Edit) -> None:
         """Give the fields of a note back what they held before an edit, by another edit or correction."""
-        edit, note_id = found.edit, found.stored.id
-        if edit is None or not edit.before:
-            raise InvalidInputError(f"change {found.id!r} cannot be undone: {VOID}")
+        stored = (await resolve(self.runtime.store.notes(self.space, [note_id]))).get(note_id)
+        if stored is None or stored.note is None:
+            raise not_found(self.space, note_id)
+        later = stored
 
         def back(note: Note) -> Note:
-            values = {name: getattr(note, name) for name in edit.after}
-            if values == edit.after:
+            touched = [name for name in edit.after if getattr(note, name) != edit.after[name]]
+            if not touched:
                 return note.revised(**edit.before)
-            touched = [name for name in values if values[name] != edit.after[name]]
+            edits = [one for one in edits_of(later) if not one.before.keys().isdisjoint(touched)]
+            last = f"{note_id}:{edits[-1].token}" if edits else note_id
             raise RevisionConflictError(
-                f"change {found.id!r} cannot be undone: change {_last(found.stored, touched)!r} ('update') "
-                f"touched {', '.join(touched)} after it; undo that one first"
+                f"change {last!r} ('update') touched {', '.join(touched)} after it; undo that one first"
             )
 
-        if found.stored.note is not None:
-            back(found.stored.note)
-        async with writing(self.runtime, self.space) as writer:
-            if edit.corrects:
-                await forget(writer, note_id, back)
-            else:
-                await edit_note(writer, note_id, back)
-            stored = (await writer.notes([note_id])).get(note_id)
-        made = [] if stored is None else [one for one in edits_of(stored) if one.seq > edit.seq]
+        if not edit.before:
+            self.skipped[change_id] = VOID
+            return
+        try:
+            back(stored.note)
+            async with writing(self.runtime, self.space) as writer:
+                change = forget if edit.corrects else edit_note
+                await change(writer, note_id, back)
+                stands = (await writer.notes([note_id])).get(note_id)
+        except RevisionConflictError as error:
+            self.skipped[change_id] = str(error)
+            return
+        made = [] if stands is None else [one for one in edits_of(stands) if one.seq > edit.seq]
         made = [one for one in made if one.after == edit.before]
         if not made:
             raise not_found(self.space, note_id)
-        return change_of_edit(note_id, made[-1])
+        self.undone.append(change_id)
+        self.made.append(change_of_edit(note_id, made[-1]))
 
 
-def _last(stored: StoredNote, names: Sequence[str]) -> str:
-    """Return the id of the last edit of a note that touched one of these fields."""
-    touching = [edit for edit in edits_of(stored) if not edit.before.keys().isdisjoint(names)]
-    return f"{stored.id}:{touching[-1].token}" if touching else stored.id
+Found = TypeVar("Found", bound=FoundEdit | FoundItem)
 
 
-def _switch_back(item: Item, flip: Flip | None) -> Switch | None:
+def _newest_first(found: Iterable[Found]) -> list[Found]:
+    return sorted(found, key=lambda one: (-one.seq, one.id))
+
+
+def _switch_back(item: Item, flip: Flip | None, *, again: bool) -> Switch | None:
     """Return how the switch of an item is set when the item, or a flip, is taken back; None: it was set again since."""
     if flip is not None:
         return switch_before(item, flip.token) if item.log[-1].token == flip.token else None
     if item.switch != "on":
-        return item.switch
+        return item.first_switch if again and item.switch == "off" else item.switch
     return "waiting" if item.first_switch == "waiting" else "off"
 
 
 def _flips_by(item: Item, model: str | None, first: int) -> list[Flip]:
     """Return the flips at the end of an item's log that a model made since an instant, oldest first."""
-    flips: list[Flip] = []
-    for flip in reversed(item.log):
-        if flip.seq < first or not _is_by(flip.by, model):
-            break
-        flips.insert(0, flip)
-    return flips
+    theirs = takewhile(lambda flip: flip.seq >= first and _is_by(flip.by, model), item.log[::-1])
+    return [*theirs][::-1]
 
 
 def _is_by(who: str, model: str | None) -> bool:
     return who == model if model else who != USER
 
 
-def _flip_id(place: Place, flip: Flip) -> str:
-    return f"{place[0]}:{place[1]}:{flip.token}"
+async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
+    """Return what the gate stopped, or (`MemoryConfig.review`) held back, and nobody has answered yet, oldest first.
+
+    Each says in `after` what would be written, and (`why`) why it was not: a sentence for an earlier note (`evolve`), a
+    `link`, another strength of a link (`relink`), or that a note takes the place of another (`supersede`).
+    """
+    space, store = check_namespace(namespace), runtime.store
+    records = await resolve(store.find_records(space, RecordQuery(waiting=True)))
+    decisions = [one for one in _decisions(records) if one.shows]
+    time = now()
+    notes = await get(store, space, sorted({i for one in decisions for i in one.about}))
+    alive = {note.id for note in notes if not note.is_expired(time)}
+    return [
+        change_of_item(decision, item)
+        for decision in sorted(decisions, key=lambda one: (one.seq, one.id))
+        for item in decision.items
+        if item.switch == "waiting" and alive.issuperset(_ends(decision, item))
+    ]
+
+
+@overload
+async def approve(
+    runtime: Runtime,
+    change_id: str,
+    *,
+    namespace: Sequence[str],
+    context: str | None = None,
+    keywords: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+) -> Change: ...
+@overload
+async def approve(
+    runtime: Runtime, change_id: Ids, *, namespace: Sequence[str]
+) -> list[Change]: ...
+async def approve(
+    runtime: Runtime,
+    change_id: str | Ids,
+    *,
+    namespace: Sequence[str],
+    context: str | None = None,
+    keywords: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+) -> Change | list[Change]:
+    """Write what was proposed; return the change, which can be undone: then the proposal waits again.
+
+    Args:
+        change_id: Which proposal; or several, for which it returns a change each.
+        namespace: Whose memory.
+        context: Another text for a sentence; then the change is the user's.
+        keywords: Other keywords for it.
+        tags: Other tags for it.
+
+    Raises:
+        InvalidInputError: It is no proposal, was approved already, or its text is empty; of several, none is written.
+        NoteNotFoundError: There is no such proposal in this namespace.
+    """
+    given = {"context": context, "keywords": keywords, "tags": tags}
+    edited = {name: value for name, value in given.items() if value is not None}
+    if edited and isinstance(change_id, list | tuple):
+        raise InvalidInputError("context=, keywords= and tags= are for a single proposal")
+    return await _answer(runtime, check_namespace(namespace), change_id, "on", edited)
+
+
+@overload
+async def reject(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) -> Change: ...
+@overload
+async def reject(runtime: Runtime, change_id: Ids, *, namespace: Sequence[str]) -> list[Change]: ...
+async def reject(
+    runtime: Runtime,
+    change_id: str | Ids,
+    *,
+    namespace: Sequence[str],
+) -> Change | list[Change]:
+    """Take a proposal off the list, or several; return each as it is now. `approve` may still be called.
+
+    Raises:
+        InvalidInputError: It is no proposal, or was approved; of several, none is rejected.
+        NoteNotFoundError: There is no such proposal in this namespace.
+    """
+    return await _answer(runtime, check_namespace(namespace), change_id, "rejected", {})
+
+
+async def _answer(
+    runtime: Runtime,
+    space: Namespace,
+    change_id: str | Ids,
+    switch: Switch,
+    edits: Mapping[str, Any],
+) -> Change | list[Change]:
+    """Set the switches of proposals, with what the reviewer has edited; return the proposals as they are now."""
+    ids = list(change_id) if isinstance(change_id, list | tuple) else [change_id]
+    found = [_proposal(one) for one in await _find(runtime, space, ids)]
+    ends = {end for one in found for end in _ends(one.decision, one.item)}
+    await existing(runtime.store, space, sorted(ends))
+    values: dict[str, Any] = {}
+    for one in found if switch == "on" else ():
+        if edits or (one.item and one.item.kind == "sentence" and not one.item.text.strip()):
+            values = edited(one.id, one.item, edits) if one.item else {}
+    known = {one.decision.id: one.decision for one in found}
+    wanted = dict.fromkeys([one.place for one in found], switch)
+    async with writing(runtime, space) as writer:
+        flips = await toggle_all(writer, wanted, known, **values)
+    answered = []
+    for one in found:
+        if one.item is None or one.place not in flips:
+            raise InvalidInputError(f"proposal {one.id!r} cannot be answered: {VOID}")
+        item = one.item.flipped(flips[one.place], **values)
+        answered.append(change_of_item(one.decision, item))
+    return answered if isinstance(change_id, list | tuple) else answered[0]
+
+
+def _proposal(found: FoundEdit | FoundItem) -> FoundItem:
+    """Return a change that was found, if it is a proposal that was not approved."""
+    if not isinstance(found, FoundItem) or found.flip is not None:
+        kind = "undo" if isinstance(found, FoundItem) else found.kind
+        raise InvalidInputError(
+            f"change {found.id!r} is of kind {kind!r}, not a proposal; see proposals()"
+        )
+    if found.item is None:
+        raise InvalidInputError(f"proposal {found.id!r} cannot be answered: {VOID}")
+    if found.item.first_switch != "waiting":
+        raise InvalidInputError(
+            f"change {found.id!r} was written when it was made, and is not a proposal; see proposals()"
+        )
+    if found.item.is_on:
+        raise InvalidInputError(f"proposal {found.id!r} was approved; undo({found.id!r}) first")
+    return found
+
+
+def _ends(decision: Decision, item: Item | None) -> set[str]:
+    """Return the ids of the notes that an item is about."""
+    named = () if item is None else (item.to, item.other)
+    return {decision.note, *named} - {""}

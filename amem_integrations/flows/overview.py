@@ -23,7 +23,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..ports import RecordQuery
 from ..runtime import COSTS, Runtime, resolve
 from ..thresholds import KnowsItsEmbedder, gate, relevance_floor
-from .review import proposals
+from .history import proposals
 from .writing import writer_of
 
 if TYPE_CHECKING:

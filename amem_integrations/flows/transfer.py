@@ -13,7 +13,6 @@ from typing import TextIO
 from .. import export_format
 from ..decisions import Call, Decision, Item, Source, form_id, slot_id
 from ..errors import InvalidInputError
-from ..export_format import Begin
 from ..fetch import note_pages
 from ..ids import clock, derive
 from ..journal.commit import commit
@@ -137,38 +136,37 @@ async def import_(
         ModelUnavailableError: The embedder failed; import again to go on.
     """
     given = None if namespace is None else check_namespace(namespace)
-    counts, ids = export_format.counts(path), dict[str, str]()
+    summary, ids = export_format.summary(path, given), dict[str, str]()
     if given is not None:
-        if len(counts) > 1:
+        if len(summary.counts) > 1:
             raise InvalidInputError(
-                f"{path} holds {len(counts)} namespaces; import it without a namespace"
+                f"{path} holds {len(summary.counts)} namespaces; import it without a namespace"
             )
-        known = await resolve(runtime.store.notes(given, export_format.note_ids(path)))
-        ids = export_format.ids_in(path, given, known)
-    meter = Meter(reporter(progress), sum(counts.values()))
-    importing: _Importing | None = None
+        ids = summary.ids_beside(given, await resolve(runtime.store.notes(given, [*summary.ids])))
+    meter = Meter(reporter(progress), sum(summary.counts.values()))
+    imports: dict[Namespace, _Import] = {}
+    damage: InvalidInputError | None = None
     try:
-        for one in export_format.read(path, given):
-            if isinstance(one, Begin):
-                if importing is not None:
-                    await importing.finish()
-                importing = _Importing(runtime, one, ids, meter, with_costs=given is None)
-            elif importing is not None:
-                await importing.take(one)
-    except InvalidInputError:
-        if importing is not None:
-            await importing.finish()
-        raise
-    if importing is not None:
-        await importing.finish()
+        for own, space, page in export_format.read(path, given):
+            if own not in imports:
+                imports[own] = _Import(runtime, own, space, ids, with_costs=given is None)
+            await imports[own].put(page)
+    except InvalidInputError as error:
+        damage = error
+    for one in imports.values():
+        await one.embed(meter)
+    if damage is not None:
+        raise damage
     return meter.done
 
 
 @dataclass(slots=True)
-class _Importing:
+class _Import:
     """Puts what a file holds of one namespace into the memory, a page at a time.
 
     Attributes:
+        in_file: Whose notes they are by the file.
+        space: Whose they are to be.
         ids: The ids that notes get, by those in the file; others stay.
         revs: The rev in the file and the rev here of each note that is here as the file has it, by the id in the file.
         here: The ids of the notes of the file, in order.
@@ -176,58 +174,42 @@ class _Importing:
     """
 
     runtime: Runtime
-    begin: Begin
+    in_file: Namespace
+    space: Namespace
     ids: Mapping[str, str]
-    meter: Meter
     with_costs: bool
-    page: list[export_format.Record] = field(default_factory=list)
     revs: dict[str, tuple[int, int]] = field(default_factory=dict)
     here: list[str] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)
 
-    @property
-    def space(self) -> Namespace:
-        """Whose memory."""
-        return self.begin.namespace
+    async def put(self, page: Sequence[export_format.Record]) -> None:
+        """Write a page of notes, or of calls with all of their decisions."""
+        notes = [one for one in page if isinstance(one, StoredNote)]
+        calls = {one.id: one for one in page if isinstance(one, Call)}
+        decisions: dict[str, list[Decision]] = {key: [] for key in calls}
+        for one in page:
+            if isinstance(one, Decision) and one.call in calls:
+                decisions[one.call].append(one)
+        async with writing(self.runtime, self.space) as writer:
+            bare = replace(writer, embed=as_it_is)  # in the end each note is embedded once
+            if notes:
+                await self._put_notes(bare, notes)
+            elif calls:
+                await self._put_calls(bare, calls, decisions)
 
-    async def take(self, record: export_format.Record) -> None:
-        """Take the next thing that the file holds: a page is of notes, or of calls with all of their decisions."""
-        if self.page:
-            is_other = isinstance(record, StoredNote) is not isinstance(self.page[0], StoredNote)
-            is_full = len(self.page) >= PAGE and not isinstance(record, Decision)
-            if is_other or is_full:
-                await self._put_page()
-        self.page.append(record)
-
-    async def finish(self) -> None:
-        """Put in what is left, and give all notes their vectors."""
-        await self._put_page()
+    async def embed(self, meter: Meter) -> None:
+        """Give all notes their vectors."""
         for start in range(0, len(self.here), PAGE):
             page = self.here[start : start + PAGE]
             if stale := self.stale.intersection(page):
                 async with writing(self.runtime, self.space, despite=()) as writer:
                     await project(writer, stale)
-            self.meter.add(len(page))
-        self.here, self.stale = [], set()
-
-    async def _put_page(self) -> None:
-        page, self.page = self.page, []
-        if not page:
-            return
-        async with writing(self.runtime, self.space) as writer:
-            bare = replace(writer, embed=as_it_is)  # in the end each note is embedded once
-            if notes := [one for one in page if isinstance(one, StoredNote)]:
-                await self._put_notes(bare, notes)
-            else:
-                decisions: dict[str, list[Decision]] = {}
-                for one in page:
-                    if isinstance(one, Decision):
-                        decisions.setdefault(one.call, []).append(one)
-                calls = [one for one in page if isinstance(one, Call)]
-                await self._put_calls(bare, calls, decisions)
+            meter.add(len(page))
 
     async def _put_notes(self, writer: Writer, notes: Sequence[StoredNote]) -> None:
-        clock.start_above(max(max(one.rev, _seq_of(one), *_seqs(one)) for one in notes))
+        seqs = [(one.rev, _seq_of(one), one.thorough) for one in notes]
+        seqs += [(earlier.seq, 0, 0) for one in notes for earlier in one.earlier]
+        clock.start_above(max(map(max, seqs)))
         made = {self._id(one.id): (one, self._moved_note(one)) for one in notes}
         known = await writer.notes(made)
         missing = frozenset(made.keys() - known.keys())
@@ -248,23 +230,23 @@ class _Importing:
         self.here += made
 
     async def _put_calls(
-        self, writer: Writer, calls: Sequence[Call], decisions: Mapping[str, Sequence[Decision]]
+        self,
+        writer: Writer,
+        calls: Mapping[str, Call],
+        decisions: Mapping[str, Sequence[Decision]],
     ) -> None:
-        every = [one for call in calls for one in decisions.get(call.id, ())]
-        clock.start_above(max(0, 0, *(one.seq for one in calls), *(one.seq for one in every)))
+        every = [one for made in decisions.values() for one in made]
+        clock.start_above(max([one.seq for one in calls.values()] + [one.seq for one in every]))
         named = {end for one in every for item in one.items for end in (item.to, item.other)}
-        named |= {source.id for call in calls for source in call.shown}
+        named |= {source.id for call in calls.values() for source in call.shown}
         there = await writer.notes({self._id(one) for one in named} - {""})
         moved: list[tuple[Call, list[Decision]]] = []
-        for call in calls:
-            mine = [
-                self._moved(one, there)
-                for one in decisions.get(call.id, ())
-                if one.note in self.revs or one.stage == "form"
-            ]
-            moved.append((self._moved_call(call, there), [one for one in mine if one is not None]))
-        ids = [call.id for call, _ in moved] + [one.id for _, made in moved for one in made]
-        stored = await writer.records(ids)
+        for key, call in calls.items():
+            mine = [one for one in decisions[key] if one.note in self.revs or one.stage == "form"]
+            made = [one for one in (self._moved(each, there) for each in mine) if one is not None]
+            moved.append((self._moved_call(call, there), made))
+        made_ids = {one.id for _, made in moved for one in made}
+        stored = await writer.records(made_ids.union(call.id for call, _ in moved))
         for call, made in moved:
             same = stored.get(call.id)
             if not made and same is None and self.with_costs:
@@ -281,7 +263,7 @@ class _Importing:
 
     def _id(self, note_id: str) -> str:
         """Return the id here of a note; one that is not in the file gets one, where the file is of another namespace."""
-        if note_id in self.ids or self.begin.in_file == self.space or not note_id:
+        if note_id in self.ids or self.in_file == self.space or not note_id:
             return self.ids.get(note_id, note_id)
         return derive("import", self.space, note_id)
 
@@ -295,7 +277,7 @@ class _Importing:
         return replace(stored, id=note_id, note=note)
 
     def _moved_call(self, call: Call, there: Mapping[str, StoredNote]) -> Call:
-        is_same = self.begin.in_file == self.space
+        is_same = self.in_file == self.space
         # A note that nobody knows any more would count as deleted thoroughly.
         shown = {self._source(one) for one in call.shown if self._id(one.id) in there}
         return replace(
@@ -307,7 +289,7 @@ class _Importing:
 
     def _moved(self, decision: Decision, there: Mapping[str, StoredNote]) -> Decision | None:
         """Return a decision as it is here: about these notes and wordings, and nothing that is not there."""
-        old, is_same = decision, self.begin.in_file == self.space
+        old, is_same = decision, self.in_file == self.space
         note, rev = self._source(Source(old.note, old.rev))
         if old.stage == "form" and not is_same:
             names = [item.data.get("form") for item in old.items]
@@ -336,11 +318,6 @@ class _Importing:
     def _moved_item(self, item: Item) -> Item:
         sources = tuple(map(self._source, item.sources))
         return replace(item, to=self._id(item.to), other=self._id(item.other), sources=sources)
-
-
-def _seqs(stored: StoredNote) -> Iterator[int]:
-    yield stored.thorough
-    yield from (earlier.seq for earlier in stored.earlier)
 
 
 def _is_as(stored: StoredNote, wanted: StoredNote) -> bool:

@@ -8,14 +8,13 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from ..errors import BudgetExceededError, ConfigurationError, StoreUnavailableError
 from ..evolution.ask import OpenCall
-from ..evolution.commit import commit, failures
 from ..evolution.leases import HeldLease, take_lease
-from ..evolution.sources import SourceFinder
+from ..evolution.waves import commit, failures
 from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count
 from ..ids import new_operation
@@ -72,7 +71,12 @@ async def work(
         StoreUnavailableError: Only with `once`: the store does not answer.
     """
     _check(concurrency, budget, poll, stop)
-    worker = _Worker.of(runtime, budget, stop, once=once, poll=poll)
+    # A batch at a time of each thread, so that `concurrency` alone says how many calls there are at once.
+    config = replace(runtime.config, max_concurrency=1, on_model_error="log")
+    left = NEVER if budget is None or runtime.model_name == RULES else budget
+    worker = _Worker(
+        runtime=replace(runtime, config=config), once=once, poll=poll, stop=stop, left=left
+    )
     given = None if namespace is None else check_namespace(namespace)
     while not worker.stopped():
         try:
@@ -111,8 +115,8 @@ class _Worker:
     runtime: Runtime
     once: bool
     poll: float
-    stopped: Callable[[], bool]
-    allowance: _Allowance
+    stop: Callable[[], bool] | None
+    left: float  # calls of the model that this run may still make
     name: str = field(default_factory=new_operation)
     report: WorkReport = field(default_factory=WorkReport)
     trouble: int = 0  # rounds in a row in which model or store did not answer
@@ -122,27 +126,9 @@ class _Worker:
     _silent: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @classmethod
-    def of(
-        cls,
-        runtime: Runtime,
-        budget: int | None,
-        stop: Callable[[], bool] | None,
-        *,
-        once: bool,
-        poll: float,
-    ) -> _Worker:
-        """Return a worker with the settings of `work`."""
-        allowance = _Allowance(None if runtime.model_name == RULES else budget)
-        # A batch at a time of each thread, so that `concurrency` alone says how many calls there are at once.
-        config = replace(runtime.config, max_concurrency=1, on_model_error="log")
-        return cls(
-            runtime=replace(runtime, config=config),
-            allowance=allowance,
-            once=once,
-            poll=poll,
-            stopped=lambda: runtime.closing.is_set() or bool(stop and stop()) or allowance.is_spent,
-        )
+    def stopped(self) -> bool:
+        """Return whether the worker is to return: it was told so, the memory is closed, or its calls are spent."""
+        return self.runtime.closing.is_set() or bool(self.stop and self.stop()) or self.left < 1
 
     @property
     def waits(self) -> bool:
@@ -248,11 +234,12 @@ class _Worker:
 
     @asynccontextmanager
     async def _calling(self, lease: HeldLease | None) -> AsyncIterator[None]:
-        """Go round a call of the model."""
-        self.allowance.take()
-        async with AsyncExitStack() as stack:
-            if lease is not None:
-                await stack.enter_async_context(lease.kept_alive())
+        """Go round a call of the model: count it, and keep the lease alive meanwhile."""
+        with self._lock:
+            if self.left < 1:
+                raise BudgetExceededError("the calls of this run are spent")
+            self.left -= 1
+        async with nullcontext() if lease is None else lease.kept_alive():
             yield
 
     async def _look_closer(self, runtime: Runtime, job: _Job, notes: Sequence[Note]) -> None:
@@ -280,10 +267,9 @@ class _Worker:
     async def _mark_failed(
         self, namespace: Namespace, notes: Sequence[Note], reasons: Mapping[str, str]
     ) -> None:
-        call = OpenCall(self.runtime, namespace)
-        failed = failures(call, notes, reasons, SourceFinder())
+        call = OpenCall(self.runtime, namespace, failed=dict(reasons))
         async with writing(self.runtime, namespace) as writer:
-            await commit(call, writer, failed)
+            await commit(call, writer, failures(call, notes))
         self._count(EvolutionReport(failed=reasons))
 
     async def _evolve(
@@ -319,27 +305,6 @@ class _Worker:
 
     def _until(self, seconds: float) -> float:
         return time.monotonic() + seconds
-
-
-class _Allowance:
-    """How often the model may be called in one run; None: without a limit."""
-
-    def __init__(self, calls: int | None) -> None:
-        self._calls, self._left = calls, calls
-        self._lock = threading.Lock()
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether no call is left."""
-        return self._left is not None and self._left < 1
-
-    def take(self) -> None:
-        """Count a call that is about to be made; raise `BudgetExceededError` if none is left."""
-        with self._lock:
-            if self.is_spent:
-                raise BudgetExceededError(f"the {self._calls} calls of this run are spent")
-            if self._left is not None:
-                self._left -= 1
 
 
 def _check(

@@ -52,7 +52,7 @@ def test_what_was_taken_back_since_does_not_come_back(planned):
 
 def test_a_plan_whose_updates_were_all_rejected_is_recorded_once(planned):
     memory, one, plan = planned
-    update = plan.notes[0].updates[0].id
+    update = models.item_of(plan, "sentence")
     assert memory.commit(plan, answers={update: False}, namespace=ANN).evolved == ()
     states = {made.id: made.state for made in memory.history(one, namespace=ANN)}
     assert states[update] == "rejected"

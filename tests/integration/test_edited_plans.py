@@ -14,7 +14,7 @@ ANN, BOB = ("ann",), ("bob",)
 
 @pytest.fixture
 def planned(open_memory):
-    """A memory of two users, and a plan of Ann's: a link, an update and a supersession."""
+    """A memory of two users, and a plan of Ann's: a link, a sentence and a supersession."""
     memory = open_memory(models.model(models.supersede_first), min_gate_similarity=-1.0)
     memory.add("My bank is in Graz", namespace=BOB)
     memory.add("I joined a choir", namespace=ANN, thread="t")
@@ -23,82 +23,84 @@ def planned(open_memory):
     return memory, note.id, memory.propose([note.id], namespace=ANN).to_dict()
 
 
+def of_kind(plan, kind):
+    """The id of the only item of a kind in the JSON of a plan, and the item."""
+    (found,) = [one for one in plan["notes"][0]["items"].items() if one[1]["kind"] == kind]
+    return found
+
+
 def state(memory, namespace):
     return memory.get_all(namespace=namespace), memory.history(None, namespace=namespace)
 
 
-NO_PLANS = {
-    "strength": ("links", "strength", 7.0),
-    "strength that is no number": ("links", "strength", float("nan")),
-    "relation": ("links", "relation", "r" * 1000),
-    "reason": ("supersessions", "reason", "r" * 1000),
-    "similarity": ("updates", "similarity", float("inf")),
-}
+NO_ITEMS = [
+    ("link", "strength", {"data": {"relation": "r", "strength": 7.0}}),
+    ("link", "strength", {"data": {"relation": "r", "strength": float("nan")}}),
+    ("link", "relation", {"data": {"relation": "r" * 1000, "strength": 0.5}}),
+    ("link", "colour", {"data": {"relation": "r", "colour": "red"}}),
+    ("link", "an item of kind|no item of kind", {"kind": "entry"}),
+    ("link", "no item of kind", {"kind": "form"}),
+    ("supersession", "reason", {"text": "r" * 1000}),
+    ("supersession", "relation", {"data": {"relation": "likes"}}),
+    ("supersession", "strength", {"kind": "relink", "other": "x"}),
+    ("sentence", "similarity", {"data": {"similarity": float("inf")}}),
+    ("sentence", "text", {"text": "r" * 10_000}),
+]
+NO_PLANS = [
+    ("since", {"since": -1}),
+    ("since", {"since": 10**30}),
+    ("cost", {"cost": [{"task": "evolve", "input_tokens": -5}]}),
+    ("cost", {"cost": [{"task": "evolve", "output_tokens": 10**30}]}),
+    ("id", {"id": "mine"}),
+]
 
 
-@pytest.mark.parametrize(("part", "field", "value"), NO_PLANS.values(), ids=NO_PLANS)
-def test_a_value_that_no_plan_has_is_refused(planned, part, field, value):
+def test_what_no_plan_has_is_refused_and_named(planned):
     memory, _, plan = planned
-    plan["notes"][0][part][0][field] = value
     before = state(memory, ANN)
-    with pytest.raises(InvalidInputError, match=f"no plan that propose gave(.|\n)*{field}"):
-        memory.commit(plan, namespace=ANN)
+    edited = [(named, {**plan, **values}) for named, values in NO_PLANS]
+    for kind, named, values in NO_ITEMS:
+        edited.append((named, deepcopy(plan)))
+        of_kind(edited[-1][1], kind)[1].update(values)
+    for named, one in edited:
+        with pytest.raises(InvalidInputError, match=f"no plan that propose gave(.|\n)*({named})"):
+            memory.commit(one, namespace=ANN)
+    for answers in (["x"], {1: True, "a": False}):
+        with pytest.raises(InvalidInputError, match="answers"):
+            memory.commit(plan, answers=answers, namespace=ANN)
+    for earlier in earlier_ids(memory):
+        with pytest.raises(InvalidInputError, match="made under another id"):
+            memory.commit({**plan, "id": earlier}, namespace=ANN)
     assert state(memory, ANN) == before
 
 
-@pytest.mark.parametrize("since", [-1, 10**30])
-def test_an_instant_that_is_none_is_refused(planned, since):
-    memory, _, plan = planned
-    with pytest.raises(InvalidInputError, match="since"):
-        memory.commit({**plan, "since": since}, namespace=ANN)
-
-
-@pytest.mark.parametrize("counts", [{"input_tokens": -5}, {"output_tokens": 10**30}])
-def test_a_cost_that_is_none_is_refused(planned, counts):
-    memory, _, plan = planned
-    cost = [{"task": "evolve", **counts}]
-    with pytest.raises(InvalidInputError, match="cost"):
-        memory.commit({**plan, "cost": cost}, namespace=ANN)
+def earlier_ids(memory):
+    """The ids of a decision and of a call that were written before."""
+    decision = memory.get_all(namespace=ANN)[0].own_entry.change.split(":")[0]
+    return decision, memory._runtime.store.records(ANN, [decision])[decision].call
 
 
 def test_a_note_is_neither_linked_to_itself_nor_superseded_by_itself(planned):
     memory, note_id, plan = planned
-    (one,) = plan["notes"]
-    one["candidates"].append({"id": note_id, "similarity": 1.0})
-    for part in ("links", "supersessions"):
-        one[part][0]["target"] = note_id
+    for kind in ("link", "supersession"):
+        of_kind(plan, kind)[1]["to"] = note_id
     memory.commit(plan, namespace=ANN)
     note = memory.get(note_id, namespace=ANN)
     assert (note.state, note.links, note.supersessions) == ("done", {}, {})
 
 
-@pytest.mark.parametrize("of", ["an earlier decision", "an earlier call"])
-def test_the_id_of_something_else_is_refused(planned, of):
-    memory, _, plan = planned
-    earlier = memory.get_all(namespace=ANN)[0].own_entry.change.split(":")[0]
-    if of == "an earlier call":
-        records = memory._runtime.store.records(ANN, [earlier])
-        earlier = records[earlier].call
-    before = state(memory, ANN)
-    with pytest.raises(InvalidInputError, match="made under another id"):
-        memory.commit({**plan, "id": earlier}, namespace=ANN)
-    assert state(memory, ANN) == before
-
-
-def test_an_id_that_is_none_is_refused(planned):
-    memory, _, plan = planned
-    with pytest.raises(InvalidInputError, match="id"):
-        memory.commit({**plan, "id": "mine"}, namespace=ANN)
-
-
-@pytest.mark.parametrize("rejected", [None, "it waits"], ids=["written", "proposed"])
-def test_the_id_of_another_change_takes_no_place_in_the_history(planned, rejected):
+def test_the_id_of_another_change_takes_no_place_in_the_history(planned):
     memory, _, plan = planned
     earlier = memory.history(None, namespace=ANN)
-    for part in ("updates", "supersessions"):
-        plan["notes"][0][part][0] |= {"id": earlier[0].id, "rejected": rejected}
+    items = plan["notes"][0]["items"]
+    for kind in ("sentence", "supersession"):
+        key, item = of_kind(plan, kind)
+        del items[key]
+        items[earlier[0].id] = {**item, "log": [["on", "user", 1, "x"]], "switch": "off"}
     memory.commit(plan, namespace=ANN)
-    assert memory.history(None, namespace=ANN)[: len(earlier)] == earlier
+    later = memory.history(None, namespace=ANN)
+    assert later[: len(earlier)] == earlier
+    assert {made.state for made in later[len(earlier) :]} == {"on"}
 
 
 @pytest.mark.parametrize(("field", "value"), [("attempt", 7), ("rev", 1)])
@@ -106,66 +108,50 @@ def test_a_plan_for_another_try_or_wording_writes_nothing(planned, field, value)
     memory, note_id, plan = planned
     plan["notes"][0][field] = value
     assert memory.commit(plan, namespace=ANN).done == ()
-    assert memory.get(note_id, namespace=ANN).links == {}
-    assert memory.get(note_id, namespace=ANN).state == "constructed"
+    note = memory.get(note_id, namespace=ANN)
+    assert (note.links, note.state) == ({}, "constructed")
 
 
 def test_a_text_whose_sources_were_taken_out_goes_with_them_all_the_same(planned):
     memory, note_id, plan = planned
-    update = plan["notes"][0]["updates"][0]
-    update |= {"sources": [], "context": "It was moved to May."}
+    _, update = of_kind(plan, "sentence")
+    update |= {"sources": [], "text": "It was moved to May."}
     plan["shown"] = []
     memory.commit(plan, namespace=ANN)
-    assert len(memory.get(update["target"], namespace=ANN).contexts) == 2
+    assert len(memory.get(update["to"], namespace=ANN).contexts) == 2
     memory.delete(note_id, namespace=ANN)
-    assert len(memory.get(update["target"], namespace=ANN).contexts) == 1
+    assert len(memory.get(update["to"], namespace=ANN).contexts) == 1
 
 
 def test_nothing_of_another_namespace_is_touched(planned):
     memory, note_id, plan = planned
     other, before = memory.get_all(namespace=BOB)[0].id, state(memory, BOB)
-    (one,) = plan["notes"]
-    for edit in (
-        lambda p: p.update(id=other),
-        lambda p: p["candidates"].append({"id": other, "similarity": 0.9}),
-        lambda p: p["links"][0].update(target=other),
-        lambda p: p["updates"][0].update(target=other),
-        lambda p: p["updates"][0].update(source=other),
-    ):
-        edited = deepcopy(one)
+    edits = [lambda p: p["notes"][0].update(id=other), lambda p: p["shown"].append([other, 1])]
+    edits += [lambda p, k=kind: of_kind(p, k)[1].update(to=other) for kind in ("link", "sentence")]
+    edits.append(lambda p: of_kind(p, "sentence")[1].update(sources=[[other, 1]]))
+    for edit in edits:
+        edited = deepcopy(plan)
         edit(edited)
-        memory.commit({**plan, "notes": [edited], "failed": {other: "no"}}, namespace=ANN)
+        memory.commit({**edited, "failed": {other: "no"}}, namespace=ANN)
     assert state(memory, BOB) == before
     assert other not in memory.get(note_id, namespace=ANN).links
 
 
-def test_an_entry_without_words_is_not_written(planned):
+def test_a_sentence_without_words_is_not_written(planned):
     memory, _, plan = planned
-    update = plan["notes"][0]["updates"][0]
-    update |= {"context": " ", "rejected": None}
+    _, update = of_kind(plan, "sentence")
+    update["text"] = " "
     memory.commit(plan, namespace=ANN)
-    assert len(memory.get(update["target"], namespace=ANN).contexts) == 1
+    assert len(memory.get(update["to"], namespace=ANN).contexts) == 1
 
 
-def test_an_edited_entry_is_cleaned_as_those_of_models_are(planned):
+def test_an_edited_sentence_is_cleaned_as_those_of_models_are_and_is_not_endless(planned):
     memory, _, plan = planned
-    update = plan["notes"][0]["updates"][0]
-    words = [" ", "a\nb", *map(str, range(500))]
-    decision = {"context": "It is\n[in May]", "keywords": words, "tags": words}
-    memory.commit(plan, answers={update["id"]: decision}, namespace=ANN)
-    entry = memory.get(update["target"], namespace=ANN).contexts[-1]
-    assert (entry.text, entry.keywords[0], len(entry.keywords)) == ("It is [in May]", "a b", 8)
-
-
-def test_an_entry_in_a_script_without_spaces_is_not_endless(planned):
-    memory, _, plan = planned
-    update = plan["notes"][0]["updates"][0]
+    key, update = of_kind(plan, "sentence")
     with pytest.raises(InvalidInputError, match="10000 characters"):
-        memory.commit(plan, answers={update["id"]: {"context": "合唱" * 5000}}, namespace=ANN)
-
-
-@pytest.mark.parametrize("answers", [["x"], {1: True, "a": False}])
-def test_answers_that_are_none_are_refused(planned, answers):
-    memory, _, plan = planned
-    with pytest.raises(InvalidInputError, match="answers"):
-        memory.commit(plan, answers=answers, namespace=ANN)
+        memory.commit(plan, answers={key: {"context": "合唱" * 5000}}, namespace=ANN)
+    words = [" ", "a\nb", *map(str, range(500))]
+    edit = {"context": "It is\n[in May]", "keywords": words, "tags": words}
+    memory.commit(plan, answers={key: edit}, namespace=ANN)
+    entry = memory.get(update["to"], namespace=ANN).contexts[-1]
+    assert (entry.text, entry.keywords[0], len(entry.keywords)) == ("It is [in May]", "a b", 8)

@@ -191,8 +191,7 @@ def test_a_reviewer_decides_about_a_planned_change_of_a_link(open_memory):
     new = memory.add(NEW, namespace=ANN, thread="t", evolve=False)
     memory.construct([new.id], namespace=ANN)
     plan = memory.propose([new.id], namespace=ANN)
-    (planned,) = plan.notes[0].relinks
-    memory.commit(plan, namespace=ANN, answers={planned.id: False})
+    memory.commit(plan, namespace=ANN, answers={models.item_of(plan, "relink"): False})
     assert link_of(memory, first, second).strength == 0.8
 
 

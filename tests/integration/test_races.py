@@ -65,7 +65,7 @@ def test_a_plan_leaves_out_what_is_gone_and_keeps_the_rest(open_memory):
     memory = open_memory(models.model(models.update_first("Secret.")))
     one, two, plan = planned(memory)
     memory.delete(one.id, namespace=ANN)
-    report = memory.commit(plan, answers={plan.notes[0].updates[0].id: True}, namespace=ANN)
+    report = memory.commit(plan, answers={models.item_of(plan, "sentence"): True}, namespace=ANN)
     assert (report.done, report.links) == ((two.id,), 0)
     assert memory.get(two.id, namespace=ANN).links == {}
 
@@ -83,7 +83,7 @@ def test_what_was_deleted_while_its_plan_was_written_does_not_come_back(open_mem
         return original(*args)
 
     setattr(store, method, deleting)
-    edited = {plan.notes[0].updates[0].id: {"context": "Secret, as edited."}}
+    edited = {models.item_of(plan, "sentence"): {"context": "Secret, as edited."}}
     memory.commit(plan, namespace=ANN, answers=edited)
     left = memory.get(one.id, namespace=ANN)
     assert (len(left.contexts), dict(left.links)) == (1, {})
@@ -177,7 +177,7 @@ def test_an_answer_that_cannot_be_written_is_a_clear_error_and_writes_nothing(op
     memory = open_memory(models.model(models.update_first("It goes on.")))
     _, two, plan = planned(memory)
     with pytest.raises(InvalidInputError):
-        memory.commit(plan, answers={plan.notes[0].updates[0].id: answer}, namespace=ANN)
+        memory.commit(plan, answers={models.item_of(plan, "sentence"): answer}, namespace=ANN)
     assert memory.get(two.id, namespace=ANN).state == "constructed"
 
 

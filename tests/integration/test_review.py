@@ -203,7 +203,7 @@ def test_an_approved_link_keeps_to_the_most_that_a_note_holds(open_memory):
 def test_a_reviewers_words_are_for_one_entry_only(waiting):
     memory, first, _ = waiting
     (link,), (entry,) = proposed(memory, "link"), proposed(memory, "evolve")
-    with pytest.raises(InvalidInputError, match="no context entry"):
+    with pytest.raises(InvalidInputError, match="no sentence"):
         memory.approve(link.id, namespace=ANN, context="Other words.")
     with pytest.raises(InvalidInputError, match="single proposal"):
         memory.approve([entry.id], namespace=ANN, context="Other words.")
@@ -226,16 +226,16 @@ def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
     raw = memory.add(SAID[1], namespace=ANN, evolve=False)
     memory.construct([raw.id], namespace=ANN)
     plan = memory.propose([raw.id], namespace=ANN)
-    (note,) = plan.notes
-    (link,), (update,) = note.links, note.updates
-    assert link.rejected == update.rejected == "it waits for a review"
-    report = memory.commit(plan, namespace=ANN, answers={link.id: True, update.id: False})
+    link, update = (models.item_of(plan, kind) for kind in ("link", "sentence"))
+    for key in (link, update):
+        assert plan.items[key].data["why"] == "it waits for a review"
+    report = memory.commit(plan, namespace=ANN, answers={link: True, update: False})
     assert (report.links, report.evolved, report.proposals) == (1, (), ())
     assert memory.proposals(namespace=ANN) == []
     (no,) = [c for c in memory.history(None, namespace=ANN) if c.kind == "evolve"]
     assert (no.state, no.after["why"]) == ("rejected", "rejected by a reviewer")
     before = state(memory)
-    memory.commit(plan, namespace=ANN, answers={link.id: True, update.id: False})
+    memory.commit(plan, namespace=ANN, answers={link: True, update: False})
     assert state(memory) == before
     memory.approve(no.id, namespace=ANN)  # after all
     assert len(memory.get_all(namespace=ANN)[0].contexts) == 2
@@ -257,7 +257,7 @@ def test_a_link_is_decided_by_yes_or_no(open_memory):
     raw = memory.add(SAID[1], namespace=ANN, evolve=False)
     memory.construct([raw.id], namespace=ANN)
     plan = memory.propose([raw.id], namespace=ANN)
-    for answers in ({plan.notes[0].links[0].id: {"context": "x"}}, {"nobody": True}):
+    for answers in ({models.item_of(plan, "link"): {"context": "x"}}, {"nobody": True}):
         with pytest.raises(InvalidInputError):
             memory.commit(plan, namespace=ANN, answers=answers)
 

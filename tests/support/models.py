@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest
+from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest, Plan
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 
@@ -21,6 +21,12 @@ def attributes(note) -> dict:
         "keywords": words[:2],
         "tags": ["topic"],
     }
+
+
+def item_of(plan: Plan, kind: str) -> str:
+    """Return the id of the only item of a kind that a plan has."""
+    (found,) = [key for key, item in plan.items.items() if item.kind == kind]
+    return found
 
 
 def nothing(_request: ModelRequest) -> dict:
