@@ -31,6 +31,9 @@ ChangeState = Literal["on", "off", "waiting", "rejected", "failed", "void"]
 SOURCES: tuple[Source, ...] = get_args(Source)
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
+# What a hit tells of the note and of itself as it is.
+PLAIN_OF_NOTE = ("speaker", "source", "kind", "origin", "thread", "state")
+PLAIN_OF_HIT = ("superseded_by", "is_over", "times_said")
 MAX_ADDED = 8  # sentences of other notes that are indexed and shown with a note
 USER = "user"  # stands for the name of a model where a person decided
 
@@ -186,10 +189,8 @@ class Note:
 
     @property
     def _newest(self) -> tuple[str, Supersession] | None:
-        replacing = [
-            (s.since, s.recorded_at, i) for i, s in self.supersessions.items() if s.replaces
-        ]
-        return (newest := max(replacing)[2], self.supersessions[newest]) if replacing else None
+        replacing = [one for one in self.supersessions.items() if one[1].replaces]
+        return max(replacing, key=lambda o: (o[1].since, o[1].recorded_at, o[0]), default=None)
 
     def is_expired(self, time: datetime) -> bool:
         """Return whether the note is not to be found any more at a time."""
@@ -312,7 +313,9 @@ class ScoredNote:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of the hit, without its content, as JSON values: metadata of a document."""
-        note = self.note
+        note, plain = self.note, {name: getattr(self.note, name) for name in PLAIN_OF_NOTE}
+        found = {name: getattr(self, name) for name in PLAIN_OF_HIT}
+        times = {"at": note.at, "recorded_at": note.recorded_at, "last_said": self.last_said}
         return {
             "note_id": note.id,
             "namespace": list(note.namespace),
@@ -323,21 +326,12 @@ class ScoredNote:
             "keywords": list(note.keywords),
             "tags": list(note.tags),
             "links": list(note.links),
-            "speaker": note.speaker,
-            "source": note.source,
-            "kind": note.kind,
-            "origin": note.origin,
-            "thread": note.thread,
-            "at": note.at.isoformat() if note.at else None,
-            "recorded_at": note.recorded_at.isoformat(),
-            "superseded_by": self.superseded_by,
             "contradicted_by": list(self.contradicted_by),
-            "is_over": self.is_over,
-            "times_said": self.times_said,
-            "last_said": self.last_said.isoformat() if self.last_said else None,
             "passage": [self.passage.start, self.passage.end] if self.passage else None,
-            "state": note.state,
             "metadata": dict(note.metadata),
+            **{name: time.isoformat() if time else None for name, time in times.items()},
+            **plain,
+            **found,
         }
 
 
@@ -421,14 +415,16 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
             "RecursiveCharacterTextSplitter of LangChain or SentenceSplitter of LlamaIndex, or raise "
             "MemoryConfig.max_content_chars"
         )
-    for name in ("content", "key", "thread", "speaker"):
-        _check_text(name, getattr(item, name))
+    for name in ("key", "thread", "speaker"):
+        if not isinstance(given := getattr(item, name), str | None):
+            raise InvalidInputError(f"{name}={given!r} must be a string")
     for name in ("at", "default_at", "until", "expires_at"):
         check_time(name, getattr(item, name))
-    if item.source not in SOURCES:
-        raise InvalidInputError(f"source={item.source!r} must be one of {', '.join(SOURCES)}")
-    if item.origin not in ORIGINS:
-        raise InvalidInputError(f"origin={item.origin!r} must be one of {', '.join(ORIGINS)}")
+    for name, known in (("source", SOURCES), ("origin", ORIGINS)):
+        if getattr(item, name) not in known:
+            raise InvalidInputError(
+                f"{name}={getattr(item, name)!r} must be one of {', '.join(known)}"
+            )
     if not isinstance(item.supersedes, tuple | list) or not all(
         isinstance(i, str) for i in item.supersedes
     ):
@@ -444,13 +440,6 @@ def check_time(name: str, value: object) -> None:
     """
     if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
         raise InvalidInputError(f"{name}={value!r} must be a datetime with a zone, such as UTC")
-
-
-def _check_text(name: str, text: str | None) -> None:
-    if text is None:
-        return
-    if not isinstance(text, str):
-        raise InvalidInputError(f"{name}={text!r} must be a string")
 
 
 def _check_metadata(metadata: Mapping[str, object]) -> None:

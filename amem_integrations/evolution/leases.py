@@ -56,7 +56,7 @@ class HeldLease:
         finally:
             done.set()
             if isinstance(self.runtime.store, Awaiting):
-                await to_the_end(asyncio.to_thread(thread.join))
+                await asyncio.to_thread(thread.join)
             else:
                 thread.join()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -318,32 +319,18 @@ def _interrupted(
 async def _work_through(
     runtime: Runtime, work: Sequence[Work], limit: int | None, meter: Meter | None
 ) -> EvolutionReport:
-    """Do work until the model does not answer; return what was done."""
-    report = EvolutionReport()
-    for one in work:
-        left = None if limit is None else limit - _handled(report)
-        if left is not None and left <= 0:
-            break
-        done = await _work_through_one(runtime, one, left, meter)
-        report += done
-        if done.interrupted and not done.limited:
-            break
+    """Take what meets the conditions in each namespace, a page at a time, until the model does not answer."""
+    report, most = EvolutionReport(), sys.maxsize if limit is None else limit
+    for space, where, step in work:
+        size = min(PAGE, most)
+        async for page in note_pages(runtime.store, space, where, size=size, expired=False):
+            left = most - len(report.done) - len(report.failed)
+            _, done = await evolve_notes(runtime, space, page[:left], meter, step)
+            report += done
+            if done.interrupted and not done.limited:
+                return report
+            if len(report.done) + len(report.failed) >= most:
+                return report
+            if done.limited:
+                break
     return report
-
-
-async def _work_through_one(
-    runtime: Runtime, work: Work, limit: int | None, meter: Meter | None
-) -> EvolutionReport:
-    """Take what meets the conditions in one namespace, a page at a time; see `evolve_notes`."""
-    (space, where, step), report = work, EvolutionReport()
-    size = PAGE if limit is None else min(PAGE, limit)
-    async for page in note_pages(runtime.store, space, where, size=size, expired=False):
-        left = len(page) if limit is None else limit - _handled(report)
-        report += (await evolve_notes(runtime, space, page[:left], meter, step))[1]
-        if report.interrupted or (limit is not None and _handled(report) >= limit):
-            break
-    return report
-
-
-def _handled(report: EvolutionReport) -> int:
-    return len(report.done) + len(report.failed)

@@ -231,22 +231,22 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
         raise ModelReplyError(f"{model} filled {schema.__name__} wrongly: {problem}")
     held, data = form.filled(reply), {"form": _name(schema), "read_to": notes[-1].seq}
     text = json.dumps(held, ensure_ascii=False)
-    sources, ends = set[Source](), list[str]()
-    if form.item:
-        sources |= {*form.item.sources}
-        ends += filter(None, [form.item.data.get("expires_at")])
+    sources = set(form.item.sources) if form.item else set[Source]()
+    ends = [form.item.data["expires_at"]] if form.item and "expires_at" in form.item.data else []
     if held != before:
         named = {*map(bare, reply.of)}
         shows = [note for note in notes if alias[note.id] in named] or notes
         made_of = {*call.seen.sources_of([text], shows)}
         sources |= made_of
-        times = [note.expires_at for note in notes if Source(note.id, note.rev) in made_of]
-        ends += [time.isoformat() for time in times if time]
+        ends += [
+            note.expires_at.isoformat()
+            for note in notes
+            if note.expires_at and Source(note.id, note.rev) in made_of
+        ]
     if ends:
         data["expires_at"] = min(ends, key=datetime.fromisoformat)
-    item = Item(
-        kind="form", to=form.id, by=model, text=text, sources=tuple(sorted(sources)), data=data
-    )
+    made = tuple(sorted(sources))
+    item = Item(kind="form", to=form.id, by=model, text=text, sources=made, data=data)
     decision = call.decide(Source(form.id, 0), "form", [item], form.attempt)
     async with writing(call.runtime, call.namespace, model) as writer:
         await commit(call, writer, [decision])
