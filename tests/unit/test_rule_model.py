@@ -55,6 +55,13 @@ def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves
     assert "did paddle" in evolved.contexts[1].text
 
 
+def test_what_is_said_again_in_one_conversation_follows_and_evolves_nothing(memory):
+    first = memory.add("I want to paddle around Lofoten by kayak", namespace=ANN, thread="1")
+    later = memory.add("I did paddle around Lofoten by kayak", namespace=ANN, thread="1")
+    assert later.links[first.id].relation == "follows"
+    assert len(memory.get(first.id, namespace=ANN).contexts) == 1
+
+
 def test_without_threads_and_likeness_nothing_is_linked(memory):
     memory.add("Bananas are yellow", namespace=ANN)
     assert memory.add("My car broke down", namespace=ANN).links == {}

@@ -1,4 +1,4 @@
-"""`--embedder`: which embedder a name stands for."""
+"""Which place a location means, and which embedder a name stands for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from amem_integrations import ConfigurationError, MissingExtraError
-from amem_integrations.opening import embedder_named
+from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError
+from amem_integrations.opening import Location, embedder_named
 from amem_integrations.testing import HashEmbedder
 
 OWN = """
@@ -17,6 +17,31 @@ def make():
     return HashEmbedder(16, name="made")
 nothing = 7
 """
+
+
+def test_a_folder_is_found_from_home_and_stays_where_it_was_when_the_process_moves(
+    tmp_path, monkeypatch
+):
+    home, work = tmp_path / "home", tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(work)
+    assert Location.of("~/memory").path == str(home / "memory")
+    with AgenticMemory.open("here", embedder=HashEmbedder()) as memory:
+        monkeypatch.chdir(tmp_path)
+        memory.add("Kept.", namespace=("ann",))
+    assert [each.name for each in work.iterdir()] == ["here"]
+    assert Location.of(":memory:").path == ":memory:"
+    assert Location.of("http://localhost:6333").is_served
+    assert not Location.of("here").is_served
+
+
+def test_an_option_that_nobody_takes_is_refused_by_name(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"unknown options 'durabilty'.*durability"):
+        AgenticMemory.open(tmp_path / "x", embedder=HashEmbedder(), durabilty="always")
+    with pytest.raises(ConfigurationError, match="unknown options 'conections'"):
+        AgenticMemory.open("http://localhost:6333", embedder=HashEmbedder(), conections=3)
+    assert not (tmp_path / "x").exists()
 
 
 def test_an_endpoint_and_words_only_have_names():
