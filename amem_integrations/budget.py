@@ -19,7 +19,7 @@ log = logging.getLogger("amem_integrations")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """What a model cost a namespace for one task on one day (UTC): answered calls and their tokens."""
+    """The cost of a model for one namespace, task and day (UTC): answered calls and their tokens."""
 
     day: date
     namespace: Namespace
@@ -31,13 +31,13 @@ class LedgerEntry:
 
     @property
     def tokens(self) -> int:
-        """Those of prompts and replies together."""
+        """The tokens of prompts and replies together."""
         return self.input_tokens + self.output_tokens
 
 
 @dataclass(slots=True)
 class _Day:
-    """What one namespace has spent on one day, with the calls under way, and what a call wanted that was refused."""
+    """The tokens and calls that one namespace has spent on one day, with the calls under way and the wish of a refused call."""
 
     day: date
     calls: int = 0

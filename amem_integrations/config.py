@@ -23,7 +23,7 @@ PLACEHOLDERS: Mapping[str, frozenset[str]] = {
 }
 PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
 
-# What settings have to be: pydantic checks it.
+# The types and bounds of settings, which pydantic checks.
 Count = Annotated[int, Field(ge=1)]
 Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 Positive = Annotated[timedelta, Field(gt=timedelta(0))]

@@ -18,7 +18,7 @@ ABOUT, ABOUT_SHARE = "Who the user is:", 0.5  # and how much of the budget that 
 
 # A note that is too long for what is left of the budget is shown in part, if the part is worth reading.
 LEAST_PART = 24  # tokens
-# What a shown note took the place of is told in clauses of this length.
+# Clauses of this length tell which text the shown note took the place of.
 MOST_REPLACED, REPLACED_CHARS = 2, 120
 CUT = " …"
 

@@ -33,7 +33,7 @@ __all__ = [
 
 log = logging.getLogger("amem_integrations")
 
-# What the frameworks call the same two or three parties of a conversation.
+# The names that frameworks have for the same two or three parties of a conversation.
 ROLES = {
     "human": "user",
     "ai": "assistant",

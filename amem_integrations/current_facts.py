@@ -14,13 +14,13 @@ from .notes import Note
 
 
 class CurrentFacts:
-    """What is current at one time, among some notes and those that supersede them."""
+    """The current notes at one time, among some notes and those that supersede them."""
 
     def __init__(self, notes: Mapping[str, Note], time: datetime, *, now: datetime) -> None:
         """Take the notes by id; one that is not among them supersedes nothing. Expiry is judged `now`."""
         self._notes, self._time, self._now = notes, time, now
         self._successors: dict[str, list[str]] = {}
-        # What may replace a note is later, and judged before it: a chain of any length takes one look at each note.
+        # A note that may replace another is later, and is judged first: a chain of any length takes one look at each note.
         for note in sorted(notes.values(), key=lambda note: (note.when, note.seq), reverse=True):
             self._successors[note.id] = self.successors(note)
 

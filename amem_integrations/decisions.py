@@ -1,4 +1,4 @@
-"""What was decided about notes: calls, decisions and their items, as frozen values.
+"""Decisions about notes: calls, decisions and their items, as frozen values.
 
 A *decision* is what one call decided about one note. A *call* is the record of the work on one batch, by a model, by
 the rules or by the user. Both are written once, beside the notes; what a note shows is the fold of its decisions.
@@ -114,7 +114,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What one call decided about one note.
+    """The decision of one call about one note.
 
     Attributes:
         id: A slot (see `slot_id`) for a model and the rules, an id of its own for the user.
@@ -197,7 +197,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who works on a thread, and until when, by the clock of whoever holds it.
+    """A lease: the worker of a thread and the end of its time, by the clock of the holder.
 
     Attributes:
         id: See `lease_id`.

@@ -27,7 +27,7 @@ FIELDS = (
     "id", "seq", "content", "speaker", "source", "kind", "origin", "thread", "key", "at", "when", "recorded_at",
     "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "until", "expires_at",
 )  # fmt: skip
-# What these fields can be: a filter by anything else is one by a name of the user's metadata.
+# The values that these fields can have: a filter by another value means a name of the user's metadata.
 VALUES: dict[str, tuple[str, ...]] = {
     "source": SOURCES, "origin": ORIGINS, "kind": get_args(Kind), "state": get_args(State),
 }  # fmt: skip

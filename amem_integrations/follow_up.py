@@ -27,7 +27,7 @@ MOST_CHARS = 300  # of a message: a long answer would drown the question
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is looked for: a query, and the messages that make it clear, oldest first; none if it stands alone."""
+    """A question: the query, and the messages that make the query clear, oldest first; none if the query stands alone."""
 
     query: str
     before: tuple[str, ...] = ()

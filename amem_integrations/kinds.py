@@ -184,7 +184,7 @@ def number_of_words(text: str) -> int:
 
 
 class _Language:
-    """What one language has for telling whether a question points back."""
+    """The words of one language that tell whether a question points back."""
 
     def __init__(self, name: str, fields: Mapping[str, Any]) -> None:
         self.unspaced = bool(fields.get("unspaced", False))

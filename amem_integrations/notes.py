@@ -204,7 +204,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteInput:
-    """What a caller says about one experience.
+    """One experience as the caller tells it.
 
     Attributes:
         content: What was said or seen; never changed by a model.

@@ -25,7 +25,7 @@ MEMORY = ":memory:"
 
 _ADDRESS = re.compile(r"[\w.-]+:\d{1,5}/?|\[[0-9a-fA-F:]+\]:\d{1,5}/?")  # host:port
 
-# Which adapter wraps the objects of which framework.
+# The adapters that wrap the objects of a framework.
 _WRAPPERS = {
     "langchain_core": "langchain_amem.LangChain",
     "llama_index": "llamaindex_amem.LlamaIndex",

@@ -1,4 +1,4 @@
-"""What the write path hands from step to step: plain values that travel as JSON."""
+"""Values that the write path hands from step to step, and that travel as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .notes import RELATIONS, Namespace
 
 T = TypeVar("T")
 
-# What a plan holds may come back from a client: these are checked when it is read.
+# A plan may come back from a client: these values are checked when the plan is read.
 MAX_RELATION_CHARS = 40
 MAX_REASON_CHARS = 200
 MAX_CHARS = 1000  # of a sentence
@@ -69,7 +69,7 @@ def _as_proposed(item: Item) -> Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNote:
-    """What is proposed for one new note.
+    """The proposals for one new note.
 
     `items` are the links, sentences for earlier notes, supersessions and changes of links that `commit` writes as one
     decision, each by the id of the change that it will be. What the gate or a review holds back says `why` in its data.
@@ -138,7 +138,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Report:
-    """What the reports have in common."""
+    """The base class of the reports."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -148,7 +148,7 @@ class _Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvolutionReport(_Report):
-    """What an evolution did.
+    """The result of an evolution.
 
     Attributes:
         constructed: Ids of the notes that got their attributes.
@@ -202,7 +202,7 @@ def _both(one: Any, other: Any) -> Any:  # noqa: ANN401 - a value of any field o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkReport(_Report):
-    """What a worker did, in numbers, since it may run for months.
+    """The result of a worker, in numbers, since a worker may run for months.
 
     Attributes:
         done: Notes linked and finished.
@@ -233,7 +233,7 @@ class WorkReport(_Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoReport(_Report):
-    """What was taken back of several changes, or of all that a model did.
+    """The result of undoing several changes, or all changes of a model.
 
     Attributes:
         undone: Ids of the changes that were taken back, in this order: the last one first.
@@ -250,7 +250,7 @@ class UndoReport(_Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten(_Report):
-    """What went with a note that was deleted.
+    """The traces that went with a deleted note.
 
     Attributes:
         entries: Ids of other notes that lost their keywords, tags and context, which were made of the text too.

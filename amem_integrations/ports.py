@@ -42,7 +42,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What a chat model answered, and what it cost."""
+    """The answer of a chat model, and its cost."""
 
     text: str
     input_tokens: int = 0
@@ -124,7 +124,7 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class NoteQuery:
-    """Which stored notes are wanted: those (not) deleted, expired at a time, or with an open purge."""
+    """A query for stored notes: (not) deleted, expired at a time, or with an open purge."""
 
     alive: bool | None = None
     expired_at: datetime | None = None
@@ -142,7 +142,7 @@ class NoteQuery:
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """Which records are wanted; the conditions that are given all have to hold. Leases are never found.
+    """A query for records; all conditions that are given have to hold. Leases are never found.
 
     Attributes:
         calls: Calls with these ids, and their decisions.

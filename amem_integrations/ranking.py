@@ -72,7 +72,7 @@ class Activation:
 
     @property
     def lead(self) -> float:
-        """What decides the first places: the match, its backing, and what the note has for its speaker."""
+        """The sum that decides the first places: of the match, its backing, and the part for the speaker."""
         return self.match + self.backing + self.named
 
     @property
@@ -88,7 +88,7 @@ def weight_of(note: Note, query: str) -> float:
     """Return how much a note counts in the fusion, up to 1; filler that the query names counts like a statement."""
     if note.kind == "filler":
         return STATED if kinds.says(query, note.content) else FILLER
-    # What an assistant stores by a tool, apart from any thread, is meant to be kept.
+    # A note that an assistant stores by a tool, apart from any thread, is meant to be kept.
     echoes = note.source == "assistant" and note.thread is not None
     return (QUESTION if note.kind == "question" else 1.0) * (ASSISTANT if echoes else 1.0)
 

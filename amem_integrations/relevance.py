@@ -92,7 +92,7 @@ def said_once(hits: Sequence[ScoredNote], others: Iterable[Note] = ()) -> list[S
     for hit in hits:
         group = groups[hit.note.id]
         best, times = shown[group], said[group]
-        # What is outdated keeps its own place, below what took that.
+        # An outdated note keeps its own place, below the note that took its place.
         if hit is (members[group][0] if _holds(best) else best):
             later = best.superseded_by and stand.get(best.superseded_by, best.superseded_by)
             last = max(times) if len(times) > 1 else None

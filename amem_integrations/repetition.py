@@ -47,7 +47,7 @@ DATES = _set(
     "ago last next week weeks month months year years weekend day days hour hours now currently soon already yet "
     "later earlier before after until since spring summer autumn fall winter christmas easter recently lately pm"
 )
-# What is said with one of these words on another day is another event.
+# A text with one of these words on another day is about another event.
 RELATIVE = _set(
     "today yesterday tomorrow tonight ago last next this just soon later earlier recently lately weekend "
     "monday tuesday wednesday thursday friday saturday sunday"

@@ -272,7 +272,7 @@ class Claims:
 
 
 class Outbox:
-    """What was said while the store did not take it, by namespace, until the next turn there. Safe to use from threads."""
+    """Messages that the store did not take, by namespace, until the next turn there. Safe to use from threads."""
 
     def __init__(self, most: int = MOST_WAITING) -> None:
         """Start empty; of more than `most` messages the oldest of the namespace are given up."""

@@ -17,7 +17,7 @@ Vector = NDArray[np.float32]
 
 
 class Purge(NamedTuple):
-    """What a delete or a correction still owes: all that was made of wordings up to `rev` is to go."""
+    """A purge that a delete or a correction still owes: all that was made of wordings up to `rev` is to go."""
 
     rev: int
     deleted: bool

@@ -1,4 +1,4 @@
-"""What a test of yours needs: stand-ins for a chat model and an embedder, deterministic, free, and without any download.
+"""Stand-ins for a chat model and an embedder in tests of yours: deterministic, free, and without any download.
 
 They answer from `ModelRequest.inputs`, never from the wording of a prompt, so a test that uses them
 keeps passing when a prompt is improved.

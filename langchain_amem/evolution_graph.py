@@ -61,7 +61,7 @@ Update = dict[str, Any]
 
 
 class EvolutionInput(TypedDict, total=False):
-    """What the graph reads of its caller's state.
+    """The part of the caller's state that the graph reads.
 
     `namespace` says whose memory it is, unless the graph was built with one; `remembered` are the ids of this
     turn's notes, which come first.
@@ -72,13 +72,13 @@ class EvolutionInput(TypedDict, total=False):
 
 
 class EvolutionOutput(TypedDict, total=False):
-    """What the graph gives its caller: `EvolutionReport.to_dict()`."""
+    """The result that the graph gives its caller: `EvolutionReport.to_dict()`."""
 
     evolution: dict[str, Any]
 
 
 class EvolutionState(EvolutionInput, EvolutionOutput, total=False):
-    """What is kept between the steps: JSON values only, no vector, no object of ours."""
+    """The state between the steps: JSON values only, no vector, no object of ours."""
 
     ids: list[str]
     plan: dict[str, Any]

@@ -41,7 +41,7 @@ MOST_RUNS = 1000  # that are under way at once in this process
 
 
 class AMemState(AgentState[Any]):
-    """What the middleware keeps in the agent's state, by its name: JSON without any text of a note or message."""
+    """The part of the agent's state that the middleware keeps, by its name: JSON without any text of a note or message."""
 
     amem: NotRequired[Annotated[dict[str, Entry], PrivateStateAttr, merged]]
     amem_run: NotRequired[Annotated[dict[str, str], UntrackedValue, PrivateStateAttr]]
@@ -49,7 +49,7 @@ class AMemState(AgentState[Any]):
 
 @dataclass(slots=True)
 class _UnderWay:
-    """What this process knows of a run: what was recalled (None: nothing yet), and the messages that are stored."""
+    """The knowledge of this process about a run: the recalled notes (None: nothing yet), and the stored messages."""
 
     text: str | None = None
     stored: set[str] = field(default_factory=set)

@@ -232,7 +232,7 @@ def evolve_node(
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What a node does, called under `invoke` and `ainvoke` alike."""
+    """The work of a node, called under `invoke` and `ainvoke` alike."""
 
     flow: Callable[[adapting.Call, State, RunnableConfig], Awaitable[Update]]
 

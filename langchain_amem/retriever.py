@@ -27,7 +27,7 @@ OPTIONS = ("k", "where", "min_similarity", "links", "as_of")
 
 
 class Recalling(BaseModel):
-    """What the retriever and the memory of a chain have in common: whose notes are found, and which."""
+    """The common options of the retriever and the memory of a chain: whose notes are found, and which."""
 
     # The framework's base classes allow more, and the configuration of the last base counts.
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -63,7 +63,7 @@ class Recalling(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What is found, as keyword arguments of the memory."""
+        """The options of a search, as keyword arguments of the memory."""
         return {name: getattr(self, name) for name in (*OPTIONS, "also")}
 
 

@@ -1,4 +1,4 @@
-"""What every door shares: whose memory a run is about, what failed, and what is reported to the stream."""
+"""The run behind every door: whose memory it is about, failures, and reports to the stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _total: Counter[str] = Counter()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a callable `namespace`, `where` or `metadata` is given: `context`, `state` and `config` of the run.
+    """The argument of a callable `namespace`, `where` or `metadata`: `context`, `state` and `config` of the run.
 
     LangChain's `ToolRuntime` has the same three, so one function serves the middleware, the nodes and
     the tools: `lambda run: (run.context.user_id,)`.

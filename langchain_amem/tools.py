@@ -31,7 +31,7 @@ Outcome = tuple[str, list[dict[str, Any]]]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
 
-# What the model reads of the arguments.
+# Descriptions of the arguments for the model.
 Query = Annotated[str, Field(description="what to look for, in words")]
 Limit = Annotated[int | None, Field(ge=1, description="most notes to return")]
 Fact = Annotated[
@@ -160,7 +160,7 @@ def _schema(act: Any, filters: Mapping[str, str] | None, *, asks_run: bool) -> A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
-    """What the tools do: text for the model, and the notes themselves as the artifact.
+    """The actions of the tools: text for the model, and the notes themselves as the artifact.
 
     The model reads the docstrings. `runtime` is LangGraph's `ToolRuntime`; None outside of a run.
     """

@@ -1,4 +1,4 @@
-"""What was said in a chat message, as the `Message` that the core makes a note of, and whose memory it is for."""
+"""Chat messages as the `Message` that the core makes a note of, and whose memory a message is for."""
 
 from __future__ import annotations
 

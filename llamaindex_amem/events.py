@@ -1,4 +1,4 @@
-"""What observability tools see of the memory, through LlamaIndex's instrumentation.
+"""Events of the memory for observability tools, through LlamaIndex's instrumentation.
 
 https://developers.llamaindex.ai/python/framework/module_guides/observability/instrumentation/
 """

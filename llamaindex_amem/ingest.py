@@ -26,7 +26,7 @@ from .retriever import RECORD
 
 BATCH = 64  # nodes that are stored at once
 PAGE = 1000
-# What of a node is kept besides its text and its metadata.
+# Fields of a node that are kept besides its text and its metadata.
 KEPT = {
     "excluded_llm_metadata_keys", "excluded_embed_metadata_keys", "metadata_template",
     "metadata_separator", "text_template", "start_char_idx", "end_char_idx",
@@ -166,7 +166,7 @@ def _input(node: BaseNode, origin: Origin, ids: Mapping[str, str]) -> NoteInput:
     record = {name: value for name, value in dumped.items() if name in KEPT}
     relations = {kind.value: related(one) for kind, one in node.relationships.items()}
     record |= {"id_": identity, "relationships": relations}
-    # What is no JSON, such as a path or a date, becomes its text.
+    # A value that is no JSON, such as a path or a date, becomes its text.
     text = json.dumps({**node.metadata, RECORD: record}, default=str)
     return NoteInput(
         content=node.get_content(metadata_mode=MetadataMode.NONE),

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
-# What `Memory.from_defaults` takes to keep the history somewhere.
+# The arguments of `Memory.from_defaults` that say where the history is kept.
 KEPT_BY = {"chat_store", "async_database_uri", "async_engine"}
 
 
 class MemoryOptions(BlockOptions, total=False):
-    """What `AMemMemory.from_defaults` takes of `AMemMemoryBlock` and of `Memory.from_defaults`."""
+    """The arguments of `AMemMemory.from_defaults` that come from `AMemMemoryBlock` and `Memory.from_defaults`."""
 
     session_id: str | None
     token_limit: int
@@ -187,7 +187,7 @@ class AMemMemory(Uncopied, Memory):
             chat_history, memory_content, chat_message_data
         )
 
-    # What is said is remembered before the history has it: a call that is cancelled in between loses nothing.
+    # A message is remembered before the history has it: a call that is cancelled in between loses nothing.
 
     async def aput(self, message: ChatMessage) -> None:
         """Remember a message, and add it to the history."""

@@ -72,7 +72,7 @@ class Uncopied:
 
 
 class BlockOptions(RecallOptions, total=False):
-    """What `AMemMemoryBlock` takes besides the memory and the namespace; see its attributes."""
+    """The options of `AMemMemoryBlock` besides the memory and the namespace; see its attributes."""
 
     also: Mapping[str, Whose] | None
     name: str

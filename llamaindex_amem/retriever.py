@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from llama_index.core.query_engine import RetrieverQueryEngine
     from llama_index.core.vector_stores import MetadataFilter
 
-# What a language model is shown beside the text of a note; the rest of its metadata is for programs.
+# Metadata that a language model is shown beside the text of a note; all other metadata is for programs.
 SHOWN = {"speaker", "at", "contexts"}
 PASSAGE = (
     "passage"  # of the metadata of a node whose text is long: the parts of it that match the query

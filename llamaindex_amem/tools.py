@@ -221,7 +221,7 @@ class AMemToolSpec(BaseToolSpec):
 
 @dataclass(slots=True)
 class Answer:
-    """What a tool tells the model, and the notes it is about."""
+    """The answer of a tool to the model, and the notes that the answer is about."""
 
     text: str
     note_ids: list[str] = field(default_factory=list)

@@ -37,7 +37,7 @@ class DocumentInput:
 
 @dataclass(slots=True, kw_only=True)
 class DocumentReport:
-    """What adding documents did: their ids in order, and how many notes were new, changed, or removed.
+    """The result of adding documents: their ids in order, and how many notes were new, changed, or removed.
 
     A document without text is not stored, and has the id "".
     """

@@ -24,7 +24,7 @@ OnError = Literal["log", "raise"]
 # Mistakes that no chat should hide: nothing says whose memory it is, or the memory cannot be used at all.
 ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
 
-# What failed only after this many seconds (a time-out, with repeats) is then left alone for ten times as
+# A memory that failed only after this many seconds (a time-out, with repeats) is then left alone for ten times as
 # long, but never for longer than a minute.
 SLOW = 0.5
 REST = 10.0

@@ -1,4 +1,4 @@
-"""What is recalled for a question, by the same words at every door of every adapter."""
+"""The options of recall, which have the same names at every door of every adapter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..notes import check_time
 
 
 class RecallOptions(TypedDict, total=False):
-    """What `AgenticMemory.recall_turn` takes, as keyword arguments of a door; `where` may be a function of its run."""
+    """The arguments of `AgenticMemory.recall_turn`, as keyword arguments of a door; `where` may be a function of its run."""
 
     k: int
     max_tokens: int

@@ -195,7 +195,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What is shown for a batch of new notes.
+    """The notes and texts that a prompt shows for a batch of new notes.
 
     Attributes:
         batch: The new notes, in order of seq.

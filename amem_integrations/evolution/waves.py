@@ -26,7 +26,7 @@ log = logging.getLogger("amem_integrations")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was done with some notes: the notes as they are now, the report, and why it stopped, if it did."""
+    """The result of work on some notes: the notes as they are now, the report, and the reason of a stop."""
 
     notes: Mapping[str, Note] = field(default_factory=dict)
     report: EvolutionReport = field(default_factory=EvolutionReport)

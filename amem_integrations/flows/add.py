@@ -266,7 +266,7 @@ async def _take_over(
     given = _given(item)
     values = {name: value for name, value in given.items() if getattr(note, name) != value}
     if note.is_expired(now()):
-        # It is said again, so it holds again.
+        # The content is said again, so the note holds again.
         values["expires_at"] = item.expires_at or _expiry(runtime, writer.namespace, now())
     if not values:
         return stored, False

@@ -44,7 +44,7 @@ from ..stored_note import StoredNote
 from .writing import writing
 
 TOMBSTONES_STAY = timedelta(days=1)
-# What is said is who said what when: what was made of the text says so too, and goes with another of these.
+# Speaker and time belong to the wording: all that was made of the text names them, and goes when one of them changes.
 WORDING = ("content", "at", "speaker")
 
 

@@ -214,7 +214,7 @@ async def commit(
     ids = {*(source.id for source in shown), *given.failed}
     ids |= {end for item in items for end in (item.to, item.other) if end}
     notes = {note.id: note for note in await _living(runtime, space, sorted(ids))}
-    # What was planned for a wording that is gone, or is finished by now, is left out.
+    # A plan for a wording that is gone, or for a note that is finished by now, is left out.
     current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
     call = OpenCall(runtime, space, id=given.id, seq=min(given.since, clock.tick()))
     call.shown, call.model_calls, call.failed = shown, list(given.cost), dict(given.failed)

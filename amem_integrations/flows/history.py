@@ -314,7 +314,7 @@ class _Undoing:
                 log = item.log if one.flip is None else item.log[:-1]
                 items[one.place] = replace(item, switch=switch, log=log)
                 taken.append(one)
-        # What comes out as it is needs no write.
+        # A switch that ends as it is needs no write.
         taken = [one for one in taken if one.item and items[one.place].switch != one.item.switch]
         flips = await self._set({one.place: items[one.place].switch for one in taken}, taken)
         self.undone += [one.id for one in taken if one.place in flips]

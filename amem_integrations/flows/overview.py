@@ -157,7 +157,7 @@ def _version(package: str) -> str:
 
 @dataclass(slots=True)
 class Health:
-    """What was counted so far, over any number of namespaces."""
+    """The counts so far, over any number of namespaces."""
 
     states: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)

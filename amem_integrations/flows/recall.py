@@ -88,7 +88,7 @@ async def recall(
     hits = hits if "kind" in (where or {}) else telling(query, hits)  # such as filler
     conditions = conditions_of(where, as_of, known_at)
     hits = await once(runtime, space, hits, conditions, known_at, counted=found)
-    # What a reply is linked to has not been checked against conditions and times.
+    # The notes that a reply is linked to have not been checked against conditions and times.
     is_plain = where is None and as_of is None and known_at is None
     return await _with_questions(runtime, space, hits) if is_plain else hits
 

@@ -188,7 +188,7 @@ async def once(
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What a search knows so far.
+    """The state of a search.
 
     Attributes:
         known_at: When the memory knew the notes as they are here; None: they are as the memory knows them now.
@@ -276,7 +276,7 @@ async def _find(
     weights = await _weigh(runtime, namespace, wanted, lists, found, k)
     light = sum(weight < ranking.STATED for weight in weights.values())
     if max(len(lists.dense), len(lists.lexical)) >= depth and 2 * light > len(weights):
-        # What was only asked or echoed fills the lists: look for statements by themselves.
+        # Questions and echoes fill the lists: statements are looked for by themselves.
         stated = replace(query, where=(*where, *ranking.STATEMENTS))
         more = await _lists(runtime, namespace, stated, found)
         lists = ranking.joined(more, lists)
@@ -369,7 +369,7 @@ async def _best(
         near = () if min_similarity is None else page
         await fetch_notes(runtime, namespace, found, page, near=near)
         for note in (found.notes[note_id] for note_id in page if note_id in found.notes):
-            # What the store found meets the conditions; what a link led to has yet to.
+            # The store's hits meet the conditions; a note that a link led to is checked here.
             if not (found.activations[note.id].fusion or matches(note, where)):
                 continue
             if note.is_expired(time):

@@ -254,7 +254,7 @@ class _Import:
             if all(one.id in stored for one in made):
                 continue
             if isinstance(same, Call) and not set(call.shown) <= set(same.shown):
-                # What the call was shown is not known here any more, or has another rev.
+                # A note that the call was shown is not known here any more, or has another rev.
                 again = replace(call, id=derive("import", call.id, call.shown), data={})
                 await commit(writer, again, [replace(one, call=again.id) for one in made])
             else:

@@ -50,7 +50,7 @@ AT_ONCE = 8  # occurrences of a text that are looked up at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What is worth showing for a question.
+    """The notes that are worth showing for a question.
 
     Attributes:
         hits: The notes, best first.
@@ -73,7 +73,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What was stored of a turn.
+    """The notes that were stored of a turn.
 
     Attributes:
         notes: A note for each message that is worth storing, also those that were stored before.

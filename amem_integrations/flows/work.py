@@ -107,7 +107,7 @@ class _Job:
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
-    """What one worker knows: what it has done, and what it leaves alone for a while.
+    """The state of one worker: the work it has done, and the threads that it leaves alone for a while.
 
     Threads and notes, by their ids, rest until a time of the monotonic clock.
     """

@@ -29,7 +29,7 @@ BATCH = 64  # notes stored at once: about a second of embedding
 
 @dataclass(slots=True, kw_only=True)
 class ImportReport:
-    """What one import did.
+    """The result of one import.
 
     Attributes:
         format: The format that the source was read as.

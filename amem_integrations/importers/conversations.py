@@ -23,7 +23,7 @@ _REASONS = {
     "custom instructions": "user_editable_context",
     "memory of ChatGPT itself": "model_editable_context",
 }
-# What is not a message of one party to the other, by role, type of content or type of block.
+# Entries that are no message of one party to the other, by role, type of content or type of block.
 NOT_SAID = {kind: reason for reason, kinds in _REASONS.items() for kind in kinds.split()}
 FILE = "image or other file"
 HISTORIES = ("", LINE, "messages", "chat_history", "history")

@@ -11,7 +11,7 @@ from .source import LINE, Format, Found, Record, Skipped, Source, having
 
 MEM0_LISTS = ("", LINE, "results", "memories")
 MEM0_TEXTS = ("memory", "data", "text")
-# What the note has a place for, or can be made again; all else becomes metadata.
+# Fields that the note has a place for, or that can be made again; all others become metadata.
 MEM0_KNOWN = {
     *MEM0_TEXTS, "id", "run_id", "actor_id", "created_at", "user_id", "hash", "score", "text_lemmatized", "expiration_date",
 }  # fmt: skip

@@ -30,7 +30,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 class Skipped(NamedTuple):
-    """What an importer left out: the reason, and the place in the source."""
+    """A part of the source that an importer left out: the reason, and the place."""
 
     reason: str
     where: str

@@ -17,7 +17,7 @@ Outcome = Literal["made", "stale", "overtaken"]
 
 
 class Settled(NamedTuple):
-    """What became of the decisions of a call.
+    """The decisions of a call as they stand after a write.
 
     Attributes:
         outcome: `made`; `stale` if something that the decisions were made of, or that the call was shown, is gone; or
@@ -68,7 +68,7 @@ async def settle(
         # The tokens of the decisions have been read; what they were made of is looked at after that.
         calls = [one for one in records.values() if isinstance(one, Call)]
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
-        # What is settled has been projected: of a call with many decisions only those that are open are.
+        # A settled decision has been projected: of a call with many decisions only the open ones are projected.
         touched |= _about(one for one in decisions.values() if one.phase != SETTLED)
         read = frozenset(touched)
         notes = await writer.whole_notes(touched, _looked_for(calls, decisions))
@@ -91,7 +91,7 @@ async def settle(
         if all(one == wrote.get(key) for key, one in decisions.items()):
             break  # what was looked at stands
     views = await project(writer, touched, notes if touched <= read else None)
-    # What somebody else has changed meanwhile is theirs to settle.
+    # A decision that another writer has changed meanwhile is settled by that writer.
     await writer.swap_records(
         (one, replace(one, phase=SETTLED)) for one in decisions.values() if one.phase == VISIBLE
     )

@@ -16,7 +16,7 @@ from .writer import MOST_LINKS
 
 MOST_SENTENCES = 8  # of other notes; the newest count
 
-# What a view may change of a note: everything else is the user's.
+# The fields of a note that a view may change: all others are the user's.
 VIEW_FIELDS = frozenset(
     {
         "contexts",

@@ -1,4 +1,4 @@
-"""What the user says is written: new notes, and edits of their fields."""
+"""Writes of the user's words: new notes, and edits of their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory believed at an earlier time: notes in the wording of that time, with what was on then.
+"""The belief of the memory at an earlier time: notes in the wording of that time, with the decisions that were on then.
 
 Nothing is written. What was deleted, or redacted with a text that was corrected, does not come back.
 """

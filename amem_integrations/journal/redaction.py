@@ -72,7 +72,7 @@ def _left_of(fates: dict[Source, Fate]) -> Callable[[Item], Item | None]:
         gone = [source for source in item.sources if source in fates]
         if gone and item.kind not in ENDS:
             return None
-        # What was decided about one wording of an outdated note says nothing of the next one.
+        # A decision about one wording of an outdated note says nothing of the next wording.
         ends = [fates[one] for one in gone if one.id in (item.to, item.other)]
         if "deleted" in ends or (ends and item.kind == "supersession"):
             return None

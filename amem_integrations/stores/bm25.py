@@ -96,7 +96,7 @@ class Bm25:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """What must be equal for two vectors to be comparable, as JSON."""
+        """The settings that must be equal for two vectors to be comparable, as JSON."""
         numbers = {"avg_len": self._avg_len, "k": self._k, "b": self._b}
         return {"version": VERSION, "language": self._language, **numbers}
 

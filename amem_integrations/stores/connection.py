@@ -97,7 +97,7 @@ class Connection:
         )
 
     def _refusal(self, error: Exception) -> str:
-        # What is read is not as it should be.
+        # An answer that cannot be read.
         if isinstance(getattr(error, "source", error), ValueError):
             return (
                 f"what answers at {self.where} is no Qdrant server, or one that this version of "

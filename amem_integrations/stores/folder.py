@@ -143,7 +143,7 @@ class FolderStore(PointStore):
 
     @property
     def made_with(self) -> Mapping[str, Any]:
-        """What the folder was made with: `embedder`, `dimensions`, `template`, `format`, `schema`.
+        """The settings that the folder was made with: `embedder`, `dimensions`, `template`, `format`, `schema`.
 
         `deleted_bytes` says how many bytes of text that was deleted, corrected or redacted still lie in the files,
         about: they are counted when they go from a point, once, and from zero after `compact`. The engine may have
@@ -448,7 +448,7 @@ class Shards:
         return counts
 
     def _named(self) -> Iterator[tuple[str, FolderCollection]]:
-        # What decisions say is made anew from nothing: they are flushed first.
+        # Decisions cannot be made anew from anything else: they are flushed first.
         yield "journal", self.journal
         yield "notes", self.notes
 

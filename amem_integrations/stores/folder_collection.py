@@ -295,7 +295,7 @@ class FolderCollection:
 
     def optimize(self) -> bool:
         """Merge segments and build the graph of neighbours; return whether there was anything to do."""
-        # What is not named keeps its setting; the engine wants at least one kind of vector named.
+        # A kind of vector that is not named keeps its setting; the engine wants at least one named.
         config = edge.EdgeConfig(
             sparse_vectors=_WORDS,
             optimizers=edge.EdgeOptimizersConfig(indexing_threshold=HNSW_FROM),

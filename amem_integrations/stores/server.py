@@ -149,7 +149,7 @@ class ServerStore(PointStore):
 
     @property
     def made_with(self) -> Mapping[str, Any]:
-        """What the collection was made with: `embedder`, `dimensions`, `format`, `schema`."""
+        """The settings that the collection was made with: `embedder`, `dimensions`, `format`, `schema`."""
         return self._made.described()
 
     @property

@@ -1,4 +1,4 @@
-"""What a collection was made with, kept beside it: `amem.json` in a folder, metadata on a server."""
+"""The settings that a collection was made with, kept beside it: `amem.json` in a folder, metadata on a server."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class KnowsItsEmbedder(Protocol):
 
     @property
     def made_with(self) -> Mapping[str, Any]:
-        """What the collection was made with, and the thresholds that were found for its embedder."""
+        """The settings that the collection was made with, and the thresholds that were found for its embedder."""
         ...
 
     def keep_cosines(self, cosines: Mapping[str, float]) -> MaybeAwaitable[None]:
