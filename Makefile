@@ -61,8 +61,7 @@ format: $(VENV)/ready
 # OTHER is the folder of a checkout that this one is compared with, such as `make bench OTHER=../before`.
 bench: $(VENV)/ready
 	$(if $(OTHER),$(BIN)/python -m benchmarks.against $(OTHER))
-	$(BIN)/python -m benchmarks.search
-	$(BIN)/python -m benchmarks.bounded
+	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.adapters
 	$(BIN)/python -m benchmarks.served
 

@@ -1,4 +1,4 @@
-"""Times of this checkout as shares of another's, in one run: `python -m benchmarks.against PATH_TO_ANOTHER_CHECKOUT`.
+"""Times of this checkout as shares of another's, in one run.
 
 Each checkout builds a memory of some size in a folder by its own public methods, with a model that answers at once and an
 embedder that hashes words. Then both take turns, each time in a process of its own that does everything some times. A process
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from argparse import ArgumentParser
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -114,30 +114,15 @@ class QuickModel:
         from amem_integrations.ports import Completion  # noqa: PLC0415 - that of the checkout
 
         shown, near = request.inputs["notes"], request.inputs.get("candidates", ())
-        if request.task == "construct":
-            notes = [
-                {
-                    "id": one["alias"],
-                    "c": f"About {one['content'][:60]}",
-                    "k": one["content"].split()[:3],
-                    "t": ["life"],
-                }
-                for one in shown
-            ]
-        else:
-            notes = [
-                {
-                    "id": one["alias"],
-                    "links": [
-                        {"to": to["alias"], "rel": "same topic", "why": "alike", "s": "medium"}
-                        for to in near[:3]
-                    ],
-                    "updates": [{"to": near[0]["alias"], "c": f"Later: {one['content'][:50]}"}]
-                    if near
-                    else [],
-                }
-                for one in shown
-            ]
+        notes: list[dict[str, Any]] = [{"id": one["alias"]} for one in shown]
+        for note, one in zip(notes, shown, strict=True):
+            if request.task == "construct":
+                words = one["content"].split()[:3]
+                note |= {"c": f"About {one['content'][:60]}", "k": words, "t": ["life"]}
+            elif near:
+                link = {"rel": "same topic", "why": "alike", "s": "medium"}
+                note["links"] = [{"to": to["alias"], **link} for to in near[:3]]
+                note["updates"] = [{"to": near[0]["alias"], "c": f"Later: {one['content'][:50]}"}]
         return Completion(text=json.dumps({"notes": notes}), input_tokens=1, output_tokens=1)
 
 
@@ -247,21 +232,12 @@ def bytes_of(folder: Path) -> int:
     return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
 
 
-def run(checkout: Path, *arguments: object) -> Any:  # noqa: ANN401 - JSON
+def run_in(checkout: Path, *arguments: object) -> Any:  # noqa: ANN401 - JSON
     """Run this file with the packages of a checkout, and return what the process prints."""
-    command = [
-        sys.executable,
-        "-P",
-        str(Path(__file__).resolve()),
-        "--in-checkout",
-        *map(str, arguments),
-    ]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(checkout),
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-    }
+    threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(checkout), **threads}
+    file = str(Path(__file__).resolve())
+    command = [sys.executable, "-P", file, "--in-checkout", *map(str, arguments)]
     done = subprocess.run(command, check=False, env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603
     if done.returncode not in (0, -9):
         raise RuntimeError(f"{checkout} failed at {arguments!r}")
@@ -276,15 +252,17 @@ def compare(checkouts: Sequence[Path], number: int, rounds: int) -> list[Seconds
             for side, checkout in enumerate(checkouts):
                 folder = Path(place, str(side))
                 if turn < 0:
-                    run(checkout, "build", Path(place, f"empty{side}"), 0, 0)
-                    run(checkout, "build", folder, number, 0)
+                    run_in(checkout, "build", Path(place, f"empty{side}"), 0, 0)
+                    run_in(checkout, "build", folder, number, 0)
                     grown = bytes_of(folder) - bytes_of(Path(place, f"empty{side}"))
                     found[side]["bytes a note"].append(grown / number)
                     continue
-                for name, times in run(checkout, "work", folder, number, turn).items():
+                for name, times in run_in(checkout, "work", folder, number, turn).items():
                     found[side][name] += times
-                run(checkout, "be killed", folder, number, turn)
-                found[side]["open after kill"].append(run(checkout, "open", folder, number, turn))
+                run_in(checkout, "be killed", folder, number, turn)
+                found[side]["open after kill"].append(
+                    run_in(checkout, "open", folder, number, turn)
+                )
     return found
 
 
@@ -300,25 +278,6 @@ def show(number: int, other: Seconds, own: Seconds) -> None:
         print(f"{name:18}{before:10.2f}{now:10.2f}{now / before:8.3f}{verdict}", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
-    parser = ArgumentParser("python -m benchmarks.against", description=__doc__)
-    parser.add_argument(
-        "checkout", type=Path, help="folder of the checkout that this one is compared with"
-    )
-    parser.add_argument(
-        "--sizes", default="1000,10000", help="numbers of notes, separated by commas"
-    )
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args(arguments)
-    print("milliseconds, and bytes; medians. The embedded engine, a model that answers at once")
-    for number in map(int, given.sizes.split(",")):
-        show(
-            number,
-            *compare([given.checkout.resolve(), Path(__file__).parents[1]], number, given.rounds),
-        )
-
-
 def in_checkout(what: str, folder: str, number: int, turn: int) -> object:
     """Do one thing in the process of a checkout, and return what is to be printed."""
     if what == "work":
@@ -328,9 +287,28 @@ def in_checkout(what: str, folder: str, number: int, turn: int) -> object:
     return be_killed(folder, turn) if what == "be killed" else build(folder, number)
 
 
+def _against(given: Namespace) -> None:
+    print("milliseconds, and bytes; medians. The embedded engine, a model that answers at once")
+    both = [given.checkout.resolve(), Path(__file__).parents[1]]
+    for number in map(int, given.sizes.split(",")):
+        show(number, *compare(both, number, given.rounds))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit status."""
+    from benchmarks.command import parser_of, run  # noqa: PLC0415 - not in the process of a checkout
+
+    parser = parser_of("against", __doc__)
+    add = parser.add_argument
+    add("checkout", type=Path, help="folder of the checkout that this one is compared with")
+    add("--sizes", default="1000,10000", help="numbers of notes, separated by commas")
+    add("--rounds", type=int, default=5, help="how often each checkout has its turn")
+    return run(lambda: parser, _against, arguments)
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--in-checkout"]:
         done = in_checkout(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
         sys.stdout.write(json.dumps(done))
     else:
-        main()
+        sys.exit(main())

@@ -1,4 +1,4 @@
-"""Which cosines count with an embedder, found on pairs of texts: `python -m benchmarks.calibrate --embedder NAME`.
+"""Which cosines count with an embedder, found on pairs of texts.
 
 Prints the settings for a memory, and the row for the table in `amem_integrations/config.py`.
 `repeats.jsonl` holds pairs of texts that say the same, and pairs that differ in one fact.
@@ -7,11 +7,12 @@ Prints the settings for a memory, and the row for the table in `amem_integration
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
+import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from amem_integrations.opening import embedder_named
 from amem_integrations.repetition import is_equal, text_difference
 from amem_integrations.stored_note import Vector
 from amem_integrations.thresholds import GRID, floor_of, gate_of, questions, texts
+
+from .command import EMBEDDER_HELP, parser_of, run
 
 REPEATS = Path(__file__).with_name("repeats.jsonl")
 MARGIN = 0.005  # above the nearest pair that is told apart by its vectors alone
@@ -85,31 +88,15 @@ def gate(embedder: Embedder) -> tuple[float, float]:
 
 def relevance_floor(embedder: Embedder) -> tuple[float, float]:
     """Return what `floor_of` does, for a synchronous embedder."""
-    asked = _unit([embedder.embed_query(question) for question in questions()])
+    asked = np.stack([np.asarray(embedder.embed_query(one)) for one in questions()])
     return floor_of(_embedded(embedder, texts()), asked)
 
 
 def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vector:
-    return _unit(embedder.embed_documents(texts))
+    return np.asarray(embedder.embed_documents(texts))
 
 
-def _unit(vectors: Any) -> Vector:  # noqa: ANN401 - what an embedder returns
-    rows = np.asarray(vectors, dtype=np.float32)
-    unit: Vector = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return unit
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the embedder, and print."""
-    parser = ArgumentParser("python -m benchmarks.calibrate", description="Calibrate an embedder.")
-    parser.add_argument(
-        "--embedder",
-        metavar="NAME",
-        help="a sentence-transformers model by name or folder, openai:NAME, fastembed:NAME, python:MODULE:NAME, or "
-        "hash; by default all-MiniLM-L6-v2",
-    )
-    parser.add_argument("--base-url", help="URL of an OpenAI-compatible endpoint")
-    given = parser.parse_args(arguments)
+def _calibrate(given: Namespace) -> None:
     embedder = embedder_named(given.embedder, given.base_url)
     floor, hidden = relevance_floor(embedder)
     least, stopped = gate(embedder)
@@ -124,5 +111,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
 
 
+def _parser() -> ArgumentParser:
+    parser = parser_of("calibrate", __doc__)
+    add = parser.add_argument
+    add("--embedder", metavar="NAME", help=EMBEDDER_HELP)
+    add("--base-url", help="URL of an OpenAI-compatible endpoint")
+    return parser
+
+
+main = partial(run, _parser, _calibrate)
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

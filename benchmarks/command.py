@@ -1,66 +1,39 @@
-"""Options that the commands on conversations share, and how a command ends."""
+"""How every command reads its arguments and ends."""
 
 from __future__ import annotations
 
-import re
 import sys
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from amem_integrations.cli.app import progress
 from amem_integrations.errors import AmemError, InvalidInputError
-from amem_integrations.opening import embedder_named
-from amem_integrations.ports import Embedder
 
-from .answering import ADDRESSES, Models, Served, prompt_text
-from .data import Conversation, Result
-from .provenance import code_digest, constants, file_digest, versions
-from .report import Prices
-from .runner import evaluate
-from .scoring import describe as describe_scoring
-from .statistics import RESAMPLES, SEED
-from .systems import MAIN, Settings
+EMBEDDER_HELP = "a sentence-transformers model by name or folder, openai:NAME, fastembed:NAME, python:MODULE:NAME, or hash (words only); by default all-MiniLM-L6-v2"
+Main = Callable[..., int]  # takes the arguments, by default those of the process
 
 
-def parser_of(name: str, about: str, k: str) -> ArgumentParser:
-    """Return a parser with the options that every command on conversations has; `k` is its number of hits."""
-    parser = ArgumentParser(
-        f"python -m {name}", description=about, formatter_class=ArgumentDefaultsHelpFormatter
-    )
-    add = parser.add_argument
-    # fmt: off
-    add("dataset", type=Path, metavar="FILE", help="the data set, which is not part of this project")
-    add("--k", default=k, help="how many of the first hits count: 5,10,20, or 10..50 in steps of ten, or 10..50:5")
-    add("--model", help="a chat model: answers, and writes the notes of conversations that have no annotations; without one notes are made by rules")
-    add("--backend", choices=list(ADDRESSES), default="openai", help="the server of the model; decides the default address")
-    add("--base-url", help="the address of the model; the key is read from OPENAI_API_KEY")
-    add("--temperature", type=float, default=0.0, help="of the model")
-    add("--reply", default="auto", help="how JSON is asked for: schema or words; auto takes the first that the endpoint accepts")
-    add("--rule-notes", action="store_true", help="the model only answers; notes are made by rules")
-    add("--judge", metavar="MODEL", help="a chat model that says which answers are correct")
-    add("--judge-base-url", help="the address of the judge; by default that of the model")
-    add("--concurrency", type=int, default=4, help="questions asked at once")
-    add("--build-concurrency", type=int, default=4, help="batches of new notes asked about at once, which do not see each other")
-    add("--price-input", type=float, help="price of a million input tokens of the model")
-    add("--price-output", type=float, help="price of a million output tokens")
-    add("--embedder", metavar="NAME", help="a sentence-transformers model by name or folder, openai:NAME, fastembed:NAME, python:MODULE:NAME, or hash (words only); by default all-MiniLM-L6-v2")
-    add("--cache", type=Path, help="folder of memories, replies and vectors, from which a run that was stopped goes on; by default `cache` in --out")
-    add("--out", type=Path, default=Path("report"), help="folder for the report: JSON, Markdown, plots")
-    add("--json", action="store_true", help="print the report as JSON")
-    # fmt: on
-    return parser
+def parser_of(name: str, about: str | None) -> ArgumentParser:
+    """Return the parser of `python -m benchmarks.NAME`."""
+    shown = {"description": about, "formatter_class": ArgumentDefaultsHelpFormatter}
+    return ArgumentParser(f"python -m benchmarks.{name}", **shown)  # type: ignore[arg-type]
+
+
+def script(name: str, about: str | None, work: Callable[..., None], **numbers: int) -> Main:
+    """Return the command of a script whose options are whole numbers, each with its default."""
+    parser = parser_of(name, about)
+    for option, default in numbers.items():
+        parser.add_argument(f"--{option}", type=int, default=default, help=" ")
+    return partial(run, lambda: parser, lambda given: work(**vars(given)))
 
 
 def run(
-    parser_of_command: Callable[[], ArgumentParser],
+    make_parser: Callable[[], ArgumentParser],
     work: Callable[[Namespace], None],
     arguments: Sequence[str] | None = None,
 ) -> int:
     """Run a command, by default with the arguments of the process, and return its exit status; an error is one line."""
-    parser = parser_of_command()
+    parser = make_parser()
     given = parser.parse_args(arguments)
     try:
         work(given)
@@ -91,85 +64,3 @@ def numbers(text: str, name: str = "k") -> tuple[int, ...]:
 def names(text: str) -> list[str]:
     """Return the names in a list with commas."""
     return [name for name in map(str.strip, text.split(",")) if name]
-
-
-def served(given: Namespace) -> dict[str, Served]:
-    """Return the `model` and the `judge`, as far as they are named; by default the judge is served like the model."""
-    judge_url = given.judge_base_url or given.base_url
-    named = {"model": (given.model, given.base_url), "judge": (given.judge, judge_url)}
-    shared = {"backend": given.backend, "temperature": given.temperature, "reply": given.reply}
-    return {
-        role: Served(model=name, base_url=base_url, **shared)
-        for role, (name, base_url) in named.items()
-        if name is not None
-    }
-
-
-def prices(given: Namespace) -> Prices:
-    """Return prices of a million tokens, in and out, by stage; the judge's if it is the same model."""
-    if (given.price_input is None) != (given.price_output is None):
-        raise InvalidInputError("costs need both --price-input and --price-output")
-    found = served(given)
-    stages = ["build", "answer", *(["judge"] if found.get("model") == found.get("judge") else [])]
-    price = (given.price_input, given.price_output)
-    return {} if given.price_input is None else dict.fromkeys(stages, price)
-
-
-def measure(
-    given: Namespace,
-    settings: Settings,
-    asked: Sequence[Conversation],
-    about: Mapping[str, Any],
-    **more: Any,  # noqa: ANN401
-) -> tuple[list[Result], dict[str, Any], Embedder]:
-    """Run an evaluation; return its results, everything that they depend on (with `about`), and the embedder."""
-    named = {role: one.connect() for role, one in served(given).items()}
-    if settings.answer_ks and "model" not in named:
-        raise InvalidInputError("questions are answered by a chat model: give --model, its name")
-    if given.judge is not None and not settings.answer_ks:
-        raise InvalidInputError("--judge needs --answer: there is nothing else to judge")
-    models = Models(
-        writer=None if given.rule_notes else named.get("model"),
-        answerer=named.get("model") if settings.answer_ks else None,
-        judge=named.get("judge"),
-    )
-    embedder = embedder_named(given.embedder, None)
-    given.out.mkdir(parents=True, exist_ok=True)  # before anything is paid for
-    with progress() as show:
-        found = evaluate(
-            asked,
-            settings,
-            embedder=embedder,
-            models=models,
-            cache=given.cache or given.out / "cache",
-            progress=lambda name, stage, done, total: show(f"{name} {stage}", done, total),
-            **more,
-        )
-        results = list(found)
-    described = {
-        "dataset": file_digest(given.dataset),
-        "k": list(settings.ks),
-        **about,
-        "embedder": {"name": embedder.name, "dimensions": embedder.dimensions},
-        **(_answering(given, settings, embedder) if settings.answer_ks else {}),
-        "config": asdict(settings.variants[MAIN]),
-        "constants": constants(),
-        "code": code_digest(),
-        "bootstrap": {"seed": SEED, "resamples": RESAMPLES},
-        "versions": versions(),
-    }
-    return results, described, embedder
-
-
-def _answering(given: Namespace, settings: Settings, embedder: Embedder) -> dict[str, Any]:
-    """Return what answers depend on, without keys and passwords."""
-    models: dict[str, Any] = {"notes": (None if given.rule_notes else given.model) or "rules"}
-    for role, one in served(given).items():
-        address = re.sub(r"//[^/@]*@", "//", one.address or "") or None
-        models[role] = {**asdict(one), "base_url": address}
-    return {
-        "answered_from": list(settings.answer_ks),
-        "models": models,
-        "prompts": {task: prompt_text(task) for task in (settings.prompt, "judge")},
-        "scoring": describe_scoring(embedder),
-    }

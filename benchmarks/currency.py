@@ -1,4 +1,4 @@
-"""How well a memory tells what is current: `python -m benchmarks.currency [--errors]`.
+"""How well a memory tells what is current.
 
 A memory is built from small dialogues in which facts change, or only seem to, without verdicts about what is outdated, by
 kept replies of a language model, and with right verdicts of the user. `dialogues/currency.jsonl` was written for this
@@ -22,10 +22,12 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,8 @@ from amem_integrations import (
     NoteInput,
     RuleModel,
 )
+
+from .command import parser_of, run
 
 DATA = Path(__file__).with_name("dialogues")
 SPACE = ("currency",)
@@ -209,8 +213,7 @@ def _rows(name: str) -> list[Case]:
     return [json.loads(row) for row in (DATA / name).read_text(encoding="utf-8").splitlines()]
 
 
-def main() -> None:
-    """Print a line of figures for each way to build the memories, on the half that is reported."""
+def _currency(given: Namespace) -> None:
     embedder = MiniLmEmbedder()
     dialogues, chats = cases("report"), cases("report", "first_hit")
     builds = (without_verdicts, by_model, with_right_verdicts)
@@ -219,9 +222,17 @@ def main() -> None:
     for name, some, build in runs:
         found = measure(some, embedder, build)
         print(f"{name}, {build.__name__}: {found.values()}")
-        if "--errors" in sys.argv:
+        if given.errors:
             print(f"  false {found.false}\n  missed {found.missed}\n  wrong {found.wrong}")
 
 
+def _parser() -> ArgumentParser:
+    parser = parser_of("currency", __doc__)
+    parser.add_argument("--errors", action="store_true", help="print what went wrong")
+    return parser
+
+
+main = partial(run, _parser, _currency)
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

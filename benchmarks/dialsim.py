@@ -21,7 +21,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -35,10 +35,10 @@ from amem_integrations.filters import check_count
 from amem_integrations.ports import Embedder
 
 from . import plots, report
-from .command import measure, numbers, parser_of, prices, run
-from .data import AS_IT_STANDS, MONTHS, Answer, Conversation, Question, Result, checked
-from .report import Prices, Report, Table, Values
-from .scoring import SCORINGS, score
+from .command import numbers, run
+from .data import AS_IT_STANDS, MONTHS, Conversation, Question, Result, checked
+from .experiment import measure, parser_on, prices
+from .report import Report, Table
 from .statistics import estimate, mean
 from .systems import Settings
 
@@ -51,13 +51,9 @@ UNKNOWN = "I don't know."  # the right answer, in words, where there is none to 
 
 # As the published simulator has them.
 GRAPH_SHARE = 0.7
-RARE = {
-    "graph": ("fu", 0.215),
-    "quiz": ("unans", 0.27),
-}  # kinds held to a share of the kinds drawn from
+RARE = {"graph": ("fu", 0.215), "quiz": ("unans", 0.27)}  # kinds held to a share of the kinds
 DRAWS = 20  # questions drawn until one can be asked
 NEARBY = 3  # turns before the agent's and up to it, or after and including it
-CONSTANTS = {"graph_share": GRAPH_SHARE, "rare": RARE, "draws": DRAWS, "nearby": NEARBY}
 
 # A pickle is a program that can run anything; one that names more than Python's containers is refused.
 _CONTAINERS: Mapping[str, type] = {
@@ -100,8 +96,6 @@ class ShowQuestion(BaseModel):
         """The reason why the question cannot be asked."""
         if not any(self.questions.values()):
             return "no wording"
-        if len(self.options) < 2:  # noqa: PLR2004 - an answer, and not to know
-            return f"{len(self.options)} options"
         return "the answer is none of the options" if self.right is None else None
 
     @property
@@ -203,7 +197,7 @@ class _ContainerUnpickler(pickle.Unpickler):
         full = f"{module}.{name}".replace("__builtin__.", "builtins.")  # its name in Python 2
         if full not in _CONTAINERS:
             raise InvalidInputError(
-                f"is a pickle that builds {full}, and so could run code: it was not loaded. "
+                f"a pickle that builds {full}, and so could run code: it was not loaded. "
                 "If you trust who made it, write it as JSON yourself and give that file"
             )
         return _CONTAINERS[full]
@@ -216,28 +210,14 @@ def read(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
         file.seek(0)
         try:
             return json.loads(file.read()) if is_json else _ContainerUnpickler(file).load()
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{str(path)!r} {error}") from None
-        except OSError:
-            raise
         except Exception as error:  # a broken pickle can end in nearly any error, as its docs say
-            form = "not a JSON file" if is_json else "neither a JSON file nor a whole pickle"
-            raise InvalidInputError(f"{str(path)!r} is {form}: {error!r}") from error
+            raise InvalidInputError(
+                f"{str(path)!r} is neither JSON nor a whole pickle: {error}"
+            ) from error
 
 
-def load(
-    path: Path,
-    agent: str | None = None,
-    sessions: int | None = None,
-    rename: Mapping[str, str] | None = None,
-) -> Show:
-    """Return the show in a file, or its first `sessions`.
-
-    Args:
-        path: The file.
-        agent: Who is asked; known of the published shows.
-        sessions: How many sessions, from the first one.
-        rename: Other names, replaced all at once and as whole words, so that they may be swapped.
+def load(path: Path, agent: str | None = None, sessions: int | None = None) -> Show:
+    """Return the show in a file, or its first `sessions`; `agent` is asked, who is known of the published shows.
 
     Raises:
         InvalidInputError: The file holds something else, or it is not known who is asked.
@@ -252,31 +232,13 @@ def load(
     with checked(f"{str(path)!r} is not in the form of DialSim, a dict of episodes"):
         episodes = _EPISODES.validate_python(read(path))
     every = (
-        _renamed(one.model_copy(update={"id": f"{episode}/{number}"}), rename or {})
+        one.model_copy(update={"id": f"{episode}/{number}"})
         for episode, numbered in episodes.items()
         for number, one in numbered.items()
     )
     found = tuple(islice(every, sessions))
     left_out = dict(Counter(one.unusable for some in found for one in some.every if one.unusable))
-    if not any(session.questions for session in found):
-        raise InvalidInputError(f"{str(path)!r} has no question that can be asked: {left_out}")
-    return Show(name, _renamed(played, rename or {}), found, left_out)
-
-
-def _renamed(value: Any, new_names: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON and models
-    """Return a text, or all texts in a value but dates and ids, with other names."""
-    if isinstance(value, BaseModel):
-        fields = set(type(value).model_fields) - {"date", "id"}
-        update = {name: _renamed(getattr(value, name), new_names) for name in fields}
-        return value.model_copy(update=update)
-    if isinstance(value, dict):
-        return {_renamed(key, new_names): _renamed(one, new_names) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_renamed(one, new_names) for one in value]
-    if not isinstance(value, str) or not new_names:
-        return value
-    any_name = rf"\b(?:{'|'.join(map(re.escape, new_names))})\b"
-    return re.sub(any_name, lambda found: new_names[found[0]], value)
+    return Show(name, played, found, left_out)
 
 
 def parse_date(text: str) -> datetime:
@@ -284,12 +246,12 @@ def parse_date(text: str) -> datetime:
     found = _DATE.fullmatch(text.strip())
     try:
         if not found:
-            day = date.fromisoformat(text.strip())
-        else:  # not by `strptime`: the names of months that it takes depend on the locale
-            day = date(int(found[3]), MONTHS.index(found[1][:3].lower()) + 1, int(found[2]))
+            return datetime.strptime(text.strip(), "%Y-%m-%d").replace(tzinfo=UTC)
+        # Not by `strptime`: the names of months that it takes depend on the locale.
+        month = MONTHS.index(found[1][:3].lower()) + 1
+        return datetime(int(found[3]), month, int(found[2]), tzinfo=UTC)
     except ValueError as error:
         raise InvalidInputError(f"date {text!r} is not written as 'September 22, 1994'") from error
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 def conversation(show: Show, asked: Sequence[Asked]) -> Conversation:
@@ -327,30 +289,23 @@ def choose(show: Show, seed: int = 0) -> tuple[list[Asked], dict[str, int]]:
     asked = [one for one in found if isinstance(one, Asked)]
     left_out = dict(Counter(one for one in found if isinstance(one, str)))
     if not asked:
-        raise InvalidInputError(
-            f"nothing can be asked of {show.agent!r} in {show.name!r}: {left_out}"
-        )
+        why = {**left_out, **show.left_out}
+        raise InvalidInputError(f"nothing can be asked of {show.agent!r} in {show.name!r}: {why}")
     return asked, left_out
 
 
 def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
     if not session.questions:
         return "no question"
-    spoken = [
-        index
-        for index, turn in enumerate(session.turns)
-        if (turn.speaker or "").casefold() == agent.casefold()
-    ]
+    name = agent.casefold()
+    speakers = [turn.speaker or "" for turn in session.turns]
+    spoken = [place for place, who in enumerate(speakers) if who.casefold() == name]
     if not spoken:
         return "the agent says nothing"
     turn = chance.choice(spoken[1:] or spoken)
-    near = [one.speaker for one in session.turns[max(0, turn - NEARBY) : turn + NEARBY]]
     # Neither everyone nor a choir with the agent in it. The order of a set would not be the same in every run.
-    others = [
-        one
-        for one in dict.fromkeys(near)
-        if one and one.casefold() != "all" and agent.casefold() not in one.casefold()
-    ]
+    near = dict.fromkeys(speakers[max(0, turn - NEARBY) : turn + NEARBY])
+    others = [one for one in near if one.casefold() not in {"", "all"} and name not in one.casefold()]  # fmt: skip
     if not others:
         return "nobody else is near"
     asker = chance.choice(others)
@@ -382,66 +337,22 @@ def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:
             yield question
 
 
-def build(
-    show: Show,
-    asked: Sequence[Asked],
-    left_out: Values,
-    result: Result,
-    settings: Values,
-    *,
-    embedder: Embedder,
-    prices: Prices | None = None,
-) -> Report:
-    """Return the report on a run; `embedder` compares open answers with right ones."""
-    questions = [one.question for one in asked]
+def figures(asked: Sequence[Asked], result: Result, embedder: Embedder) -> dict[str, Report]:
+    """Return answers by a judge and by F1, and how many refused, of all questions and by their kind."""
+    (given,) = report.scored([result], embedder).values()
+    groups = defaultdict(list)
+    for one, marked in zip((one.question for one in asked), given, strict=True):
+        known = "answerable" if one.answerable else "unanswerable"
+        for group in ("all", known, f"{one.source}/{one.kind}"):
+            groups[group].append(marked)
     return {
-        "caution": CAUTION,
-        "show": show.name,
-        "agent": show.agent,
-        "sessions": show.sessions.index(asked[-1].session) + 1,
-        "turns": result.outcomes[-1].question.after,
-        "notes": result.notes,
-        "written_by": result.written_by,
-        "questions": {
-            "asked": len(asked),
-            "unanswerable": sum(not one.answerable for one in questions),
-            "sessions_left_out": dict(left_out),
-            "questions_left_out": dict(show.left_out),
-        },
-        "answers": _figures(asked, result, embedder),
-        "builds": report.builds([result]),
-        "costs": report.costs([result], prices),
-        "latency_ms": report.latency([result]),
-        "settings": dict(settings),
-    }
-
-
-def _figures(asked: Sequence[Asked], result: Result, embedder: Embedder) -> Report:
-    (given,) = result.answers.values()
-    pairs = [
-        (one.question, answer.text) for one, answer in zip(result.outcomes, given, strict=True)
-    ]
-    scores = [report.flat(one) for one in score(pairs, embedder=embedder)]
-    marked = list(zip((one.question for one in asked), given, scores, strict=True))
-    kinds = defaultdict(list)
-    for one in marked:
-        kinds[f"{one[0].source}/{one[0].kind}"].append(one)
-    return {
-        **_group(marked),
-        "context_tokens": mean([answer.context_tokens for answer in given]),
-        "answerable": _group([one for one in marked if one[0].answerable]),
-        "unanswerable": _group([one for one in marked if not one[0].answerable]),
-        "by_kind": {kind: _group(some) for kind, some in sorted(kinds.items())},
-    }
-
-
-def _group(marked: Sequence[tuple[ShowQuestion, Answer, Mapping[str, float | None]]]) -> Report:
-    correct = [answer.correct for _, answer, _ in marked]  # as a judge sees it
-    return {
-        "questions": len(marked),
-        "accuracy": estimate([None if one is None else float(one) for one in correct]),
-        "refused": mean([float(refuses(answer.text)) for _, answer, _ in marked]),
-        **(report.marks([scores for *_, scores in marked]) if marked else {}),
+        name: {
+            "questions": len(some),
+            "judge": estimate([one.scores.get("official@judge") for one in some]),
+            "f1": estimate([one.scores["official@f1"] for one in some]),
+            "refused": mean([float(refuses(one.answer.text)) for one in some]),
+        }
+        for name, some in groups.items()
     }
 
 
@@ -450,55 +361,11 @@ def refuses(answer: str) -> bool:
     return _REFUSAL.search(answer) is not None
 
 
-def tables(made: Values) -> Iterator[Table]:
-    """Yield the tables of `dialsim.json`."""
-    questions = made["questions"]
-    about = (
-        f"{made['agent']} hears {made['notes']} turns of {made['sessions']} sessions in their order and is asked "
-        f"{questions['asked']} questions on the way, each from what has been said by then; {questions['unanswerable']} "
-        "of them have no answer yet, and to say so every time would be right as often"
-    )
-    groups = {**_groups(made["answers"]), **made["answers"]["by_kind"]}.items()
-    heads = ("questions", "accuracy", "refused")
-    yield Table(
-        f"{made['caution']} {about}. An answer is right if a judge says so; 95 % bootstrap intervals",
-        [{"group": name, **{head: one[head] for head in heads}} for name, one in groups],
-    )
-    for scoring in SCORINGS:
-        yield Table(
-            f"Wording against the right answer, scoring {scoring!r}",
-            [{"group": name, **one[scoring]} for name, one in groups if scoring in one],
-        )
-    yield from report.cost_tables(made)
-
-
-def _groups(found: Values) -> Report:
-    return {"all": found, **{name: found[name] for name in ("answerable", "unanswerable")}}
-
-
-def _parser() -> ArgumentParser:
-    parser = parser_of("benchmarks.dialsim", __doc__ or "", "20")
-    add = parser.add_argument
-    # fmt: off
-    add("--agent", help="who is asked; known for friends, bigbang and theoffice")
-    add("--rename", action="append", default=[], metavar="OLD=NEW", help="another name for a character, so that the model cannot answer from what it knows of the show; may be given several times")
-    add("--sessions", type=int, help="how many sessions, from the first one")
-    add("--seed", type=int, default=0, help="decides which questions are asked, when and by whom")
-    # fmt: on
-    return parser
-
-
 def _dialsim(given: Namespace) -> None:
     prices_of, ks = prices(given), numbers(given.k)
     if given.sessions is not None:
         check_count("sessions", given.sessions)
-    new_names = {}
-    for pair in given.rename:
-        old, _, new = map(str.strip, pair.partition("="))
-        if not old or not new:
-            raise InvalidInputError(f"rename={pair!r} must be OLD=NEW, such as Ross=Robert")
-        new_names[old] = new
-    show = load(given.dataset, given.agent, given.sessions, new_names)
+    show = load(given.dataset, given.agent, given.sessions)
     asked, left_out = choose(show, given.seed)
     settings = Settings(
         ks=ks,
@@ -507,15 +374,28 @@ def _dialsim(given: Namespace) -> None:
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
-    options = {name: getattr(given, name) for name in ("sessions", "seed")}
-    about = {"names": new_names, **options, "simulator": CONSTANTS}
+    about = {"agent": show.agent, "sessions": given.sessions, "seed": given.seed}
+    about |= {"sessions_left_out": left_out, "questions_left_out": show.left_out}
     (result,), described, embedder = measure(given, settings, [conversation(show, asked)], about)
-    made = build(show, asked, left_out, result, described, embedder=embedder, prices=prices_of)
-    figures = {}
-    if made["answers"]["accuracy"]["mean"] is not None:
-        right = {name: one["accuracy"] for name, one in _groups(made["answers"]).items()}
-        figures["accuracy"] = plots.bars({"answers": right}, "share of right answers")
-    report.write(given.out, "dialsim", made, tables(made), figures, as_json=given.json)
+    by_type = figures(asked, result, embedder)
+    made = report.of_types(CAUTION, by_type, [result], described, prices_of)
+    caption = (
+        f"{CAUTION} {show.agent} is asked {len(asked)} questions on the way, each from what has been said by then; to say "
+        "that unanswerable ones have no answer is right. Answers by a judge and by F1; 95 % bootstrap intervals"
+    )
+    shown = [Table(caption, report.type_rows(made)), *report.cost_tables(made)]
+    judged = {name: one["judge"] for name, one in by_type.items()}
+    plot = {"judge": plots.bars({"answers": judged}, "share of right answers")}
+    report.write(given.out, "dialsim", made, shown, plot, as_json=given.json)
+
+
+def _parser() -> ArgumentParser:
+    parser = parser_on("dialsim", __doc__, "20")
+    add = parser.add_argument
+    add("--agent", help="who is asked; known for friends, bigbang and theoffice")
+    add("--sessions", type=int, help="how many sessions, from the first one")
+    add("--seed", type=int, default=0, help="decides which questions are asked, when and by whom")
+    return parser
 
 
 main = partial(run, _parser, _dialsim)

@@ -6,10 +6,13 @@ Both encode the same texts by turns in one process. Needs the extra `sentence-tr
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from amem_integrations import MiniLmEmbedder, SentenceTransformerEmbedder
 
+from .command import script
 from .timing import Operation, by_turns, print_ratio
 
 QUERY = "What crafts does Melanie like to do?"
@@ -18,21 +21,21 @@ TURNS = 256
 AIM_QUERY, AIM_TURNS = 0.5, 1.0
 
 
-def main() -> None:
+def measure(rounds: int) -> None:
     """Measure and print."""
     theirs = SentenceTransformerEmbedder(cache_size=0, device="cpu")
     ours = MiniLmEmbedder(cache_size=0, threads=None)  # as many as theirs takes
     print(f"{'':36}{'theirs':>12}{'ours':>12}{'ratio':>8}")
-    for name, texts, rounds, aim in (
-        ("a query", [QUERY], 30, AIM_QUERY),
-        (f"{TURNS} turns", turns(), 5, AIM_TURNS),
+    for name, texts, times, aim in (
+        ("a query", [QUERY], 6 * rounds, AIM_QUERY),
+        (f"{TURNS} turns", turns(), rounds, AIM_TURNS),
     ):
         both: dict[str, Operation] = {
             "theirs": lambda _, texts=texts: theirs.embed_documents(texts),
             "ours": lambda _, texts=texts: ours.embed_documents(texts),
         }
         by_turns(both, 1)  # what is made once is made
-        print_ratio(name, *by_turns(both, rounds).values(), aim=aim)
+        print_ratio(name, *by_turns(both, times).values(), aim=aim)
 
 
 def turns() -> list[str]:
@@ -42,5 +45,7 @@ def turns() -> list[str]:
     return [" ".join(random.choice(words, length)) for length in lengths]
 
 
+main = script("embedder", __doc__, measure, rounds=5)
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

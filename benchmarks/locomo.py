@@ -11,17 +11,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.filters import check_count
-from amem_integrations.notes import Note
-from amem_integrations.ports import Embedder
 
-from . import data, note_map, plots
+from . import data, plots
 from .answering import PROMPTS
-from .cache import write_json
-from .command import measure, names, numbers, parser_of, prices, run, served
+from .command import names, numbers, run
+from .experiment import measure, parser_on, prices, served
 from .provenance import file_digest
 from .report import build, tables, write
 from .rivals import RIVALS, Maker, table
@@ -30,7 +27,7 @@ from .systems import ABLATIONS, BASELINES, KNOWN, Settings
 
 
 def _parser() -> ArgumentParser:
-    parser = parser_of("benchmarks.locomo", __doc__ or "", "3,5,10,20")
+    parser = parser_on("locomo", __doc__, "3,5,10,20")
     add = parser.add_argument
     # fmt: off
     add("--answer", action="store_true", help="have a chat model answer the questions (needs --model)")
@@ -106,11 +103,6 @@ def _locomo(given: Namespace) -> None:
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
-    looked_at: dict[str, Any] = {}  # the notes of the first conversation
-
-    def look_at(notes: Sequence[Note], through: Embedder) -> None:
-        looked_at.update({} if looked_at else note_map.views(notes, through))
-
     about = {
         "budgets": list(settings.budgets),
         "systems": [*settings.chosen, *rivals],
@@ -119,13 +111,12 @@ def _locomo(given: Namespace) -> None:
         "conversations": ids,
         "annotations": {name: file_digest(one.file) for name, one in written.items()},
     }
-    more = {"annotations": written, "rivals": rivals, "on_notes": look_at}
+    more = {"annotations": written, "rivals": rivals}
     results, described, embedder = measure(given, settings, asked, about, **more)
     report = build(results, ks, described, embedder=embedder, prices=prices_of, choosing=choosing)
-    write_json(given.out / "notes.json", looked_at)
     beside = [*table.tables(report)]
-    shown = [*tables(report), *beside, note_map.table(looked_at)]
-    figures = plots.of_report(report, looked_at)
+    shown = [*tables(report), *beside]
+    figures = plots.of_report(report)
     if beside:
         figures["cost"] = table.figure(report)
         (given.out / "report.tex").write_text(table.latex(beside), encoding="utf-8")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,10 @@ from amem_integrations.filters import check_count
 from amem_integrations.ports import Embedder
 
 from . import plots, report
-from .command import measure, numbers, parser_of, prices, run
+from .command import numbers, run
 from .data import AS_IT_STANDS, Conversation, Question, Result, checked
-from .report import Report, Table, Values
+from .experiment import measure, parser_on, prices
+from .report import Report, Table
 from .statistics import estimate
 from .systems import MAIN, Settings
 
@@ -155,18 +156,8 @@ def _sessions(ids: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(one.rpartition("#")[0] for one in ids))
 
 
-def tables(made: Values) -> Iterator[Table]:
-    """Yield the tables of `longmemeval.json`."""
-    yield Table(
-        f"{made['caution']} Share of the turns with the answer among the first k turns, and of its sessions among the first k "
-        "sessions of the hits; answers by a judge, who is told what counts for the type, and by F1; 95 % bootstrap intervals",
-        [{"type": kind, **one} for kind, one in made["by_type"].items()],
-    )
-    yield from report.cost_tables(made)
-
-
 def _parser() -> ArgumentParser:
-    parser = parser_of("benchmarks.longmemeval", __doc__ or "", "5,10,20")
+    parser = parser_on("longmemeval", __doc__, "5,10,20")
     add = parser.add_argument
     add("--answer", action="store_true", help="have a chat model answer (needs --model)")
     add("--questions", type=int, help="only so many questions of each type, from the first")
@@ -177,32 +168,30 @@ def _longmemeval(given: Namespace) -> None:
     ks, prices_of = numbers(given.k), prices(given)
     if given.questions is not None:
         check_count("questions", given.questions)
-    by_type = {kind: some[: given.questions] for kind, some in load(given.dataset).items()}
+    known = {kind: some[: given.questions] for kind, some in load(given.dataset).items()}
     settings = Settings(
         ks=ks,
         answer_ks=ks[-1:] if given.answer else (),
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )
-    asked = [one for some in by_type.values() for one in some]
+    asked = [one for some in known.values() for one in some]
     about = {"questions": given.questions}
     histories = [one.history for one in asked]
     results, described, embedder = measure(given, settings, histories, about)
     by_id = {one.conversation: one for one in results}
-    made = {
-        "caution": CAUTION,
-        "by_type": {
-            kind: figures(by_id, some, ks, embedder)
-            for kind, some in {"all": asked, **by_type}.items()
-        },
-        "builds": report.builds(results),
-        "costs": report.costs(results, prices_of),
-        "latency_ms": report.latency(results),
-        "settings": described,
+    by_type = {
+        kind: figures(by_id, some, ks, embedder) for kind, some in {"all": asked, **known}.items()
     }
-    shown = {f"turns@{ks[-1]}": {kind: one[f"turns@{ks[-1]}"] for kind, one in made["by_type"].items()}}  # fmt: skip
-    plot = {"recall": plots.bars(shown, "share, over questions")}
-    report.write(given.out, "longmemeval", made, tables(made), plot, as_json=given.json)
+    made = report.of_types(CAUTION, by_type, results, described, prices_of)
+    caption = (
+        f"{CAUTION} Share of the turns with the answer among the first k turns, and of its sessions among the first k "
+        "sessions of the hits; answers by a judge, who is told what counts for the type, and by F1; 95 % bootstrap intervals"
+    )
+    shown = [Table(caption, report.type_rows(made)), *report.cost_tables(made)]
+    found = {f"turns@{ks[-1]}": {kind: one[f"turns@{ks[-1]}"] for kind, one in by_type.items()}}
+    plot = {"recall": plots.bars(found, "share, over questions")}
+    report.write(given.out, "longmemeval", made, shown, plot, as_json=given.json)
 
 
 main = partial(run, _parser, _longmemeval)

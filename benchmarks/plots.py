@@ -1,6 +1,6 @@
 """All figures, one function each, in one style, from the values of reports.
 
-The colours are those of Okabe and Ito, which the colour-blind tell apart, and `viridis` for what has an order.
+The colours are those of Okabe and Ito, which the colour-blind tell apart.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -122,29 +120,9 @@ def sweep(report: Values) -> Figure:
     return made
 
 
-def notes(found: Values) -> Figure:
-    """Return the views of the notes of a conversation side by side, by t-SNE: a point a note, coloured by session."""
-    made, axes = grid(1, len(found["views"]), 2.85)
-    order = list(dict.fromkeys(found["sessions"]))
-    shades = colormaps["viridis"](
-        [0.95 * order.index(name) / max(len(order) - 1, 1) for name in found["sessions"]]
-    )
-    for one, (name, view) in zip(axes, found["views"].items(), strict=True):
-        points = np.array(view["points"], dtype=float).reshape(-1, 2)
-        size = np.clip(3000 / len(points), 6, 30)
-        one.scatter(points[:, 0], points[:, 1], s=size, c=shades, linewidths=0)
-        one.spines[:].set_visible(False)
-        one.margins(0.03)
-        figure = f"purity {view['purity']} (chance {view['chance']})"
-        one.set(xticks=[], yticks=[], box_aspect=1, title=name, xlabel=figure)
-    return made
-
-
-def of_report(report: Values, found: Values) -> dict[str, Figure]:
-    """Return the figures of `report.json` and `notes.json` by name, as far as there are values for them."""
-    made = {"notes": notes(found)}
-    if report["questions"]["used"]:
-        made["recall"] = recall(report)
+def of_report(report: Values) -> dict[str, Figure]:
+    """Return the figures of `report.json` by name, as far as there are values for them."""
+    made = {"recall": recall(report)} if report["questions"]["used"] else {}
     if "answers" in report:
         made["answers"] = answers(report)
     return made | ({"sweep": sweep(report)} if "sweep" in report else {})

@@ -1,4 +1,4 @@
-"""Whether a turn is shown what it points to: `python -m benchmarks.pointing FILE --annotations FILE ...`.
+"""Whether a turn is shown what it points to.
 
 `dialogues/pointing.json` names turns of LoCoMo that point to something said long before ("that book you recommended"), by their
 ids, each with the turns that it may mean. Every other one is for choosing, the rest is reported. What counts is whether one of
@@ -8,8 +8,10 @@ these is among the candidates that a language model is shown with the turn; reco
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
+import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from amem_integrations.ports import Completion, Embedder, ModelRequest
 from amem_integrations.providers import MiniLmEmbedder
 from amem_integrations.testing import RecordedModel
 
-from .data import Annotations, Conversation, load, load_annotations
+from .command import parser_of, run
+from .data import Annotations, Conversation, load, load_annotations, select
 
 Marks = Mapping[str, Sequence[str]]
 MARKS = Path(__file__).parent / "dialogues" / "pointing.json"
@@ -58,20 +61,24 @@ def found(
     return {turn: not model.shown.get(turn, set()).isdisjoint(marks[turn]) for turn in marks}
 
 
-def main() -> None:
-    """Print, for each conversation with annotations, how many turns are shown what they point to, and which are not."""
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--annotations", type=Path, action="append", required=True)
-    given = parser.parse_args()
+def _pointing(given: Namespace) -> None:
     known, embedder = load(given.file), MiniLmEmbedder()
     for name, written in load_annotations(given.annotations, known).items():
-        (conversation,) = (one for one in known if one.id == name)
+        (conversation,) = select(known, [name])
         turns = list(found(conversation, written, marks_of(name), embedder).items())
         for half, some in (("chosen on", turns[::2]), ("reported", turns[1::2])):
             lost = [turn for turn, is_found in some if not is_found]
             print(f"{name}, {half}: {len(some) - len(lost)} of {len(some)}; not {lost}")
 
 
+def _parser() -> ArgumentParser:
+    parser = parser_of("pointing", __doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--annotations", type=Path, action="append", required=True)
+    return parser
+
+
+main = partial(run, _parser, _pointing)
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

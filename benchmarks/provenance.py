@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import platform
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,33 +13,10 @@ import amem_integrations
 
 _ROOT = Path(amem_integrations.__file__).parent
 _OUTSIDE = {"cli"}  # it uses a memory and is no part of one
-_UNTUNED = {"adapting", "testing"}  # their constants decide nothing that is found
 _PACKAGES = (
     *("amem-integrations", "qdrant-edge-py", "qdrant-client"),
     *("sentence-transformers", "tokenizers", "numpy"),
 )
-
-
-@cache
-def constants() -> dict[str, float]:
-    """Return the numeric constants of the memory's code, by module and name."""
-    return {
-        f"{'.'.join(file.relative_to(_ROOT).with_suffix('').parts)}.{name}": value
-        for file in _core_files()
-        if file.suffix == ".py" and file.relative_to(_ROOT).parts[0] not in _UNTUNED
-        for name, value in _numbers(ast.parse(file.read_text(encoding="utf-8")))
-    }
-
-
-def _numbers(module: ast.Module) -> Iterator[tuple[str, float]]:
-    for statement in module.body:
-        match statement:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=value))
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value))
-            ) if name.isupper() and name[0] != "_":
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    yield name, value
 
 
 @cache

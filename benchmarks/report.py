@@ -15,7 +15,7 @@ from amem_integrations.ports import Embedder
 
 from .cache import write_json
 from .data import ADVERSARIAL, CATEGORIES, Answer, Outcome, Result, Spent
-from .scoring import Scores, score
+from .scoring import score
 from .statistics import compare, estimate, mean, percentile, rounded
 from .systems import MAIN
 
@@ -222,27 +222,17 @@ def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int
     judged = any(answer.correct is not None for *_, answer in every)
     table: dict[tuple[str, int], list[Scored]] = {}
     for (condition, result, question, answer), scores in zip(every, found, strict=True):
-        marked = flat(scores)
+        marked = {
+            f"{scoring}@{name}": value
+            for scoring, measured in scores._asdict().items()
+            for name, value in measured.items()
+        }
         if judged:
             verdict = None if answer.correct is None else float(answer.correct)
             marked |= {"official@judge": verdict, "amem@judge": None}
         one = Scored(result.conversation, question.category, answer, result.full_tokens, marked)
         table.setdefault((condition.system, condition.k), []).append(one)
     return table
-
-
-def flat(scores: Scores) -> dict[str, float | None]:
-    """Return the scores of an answer by names such as `official@f1`."""
-    return {
-        f"{scoring}@{name}": value
-        for scoring, measured in scores._asdict().items()
-        for name, value in measured.items()
-    }
-
-
-def marks(scores: Sequence[Mapping[str, float | None]]) -> Report:
-    """Return by scoring and measure the mean of some scores, with its interval."""
-    return _nested((name, estimate([one[name] for one in scores])) for name in scores[0])
 
 
 def _answered(answers: Mapping[tuple[str, int], Sequence[Scored]]) -> Report:
@@ -260,6 +250,10 @@ def _answered(answers: Mapping[tuple[str, int], Sequence[Scored]]) -> Report:
     return {"answers": figures, "answered_from": k}
 
 
+def _marks(scores: Sequence[Mapping[str, float | None]]) -> Report:
+    return _nested((name, estimate([one[name] for one in scores])) for name in scores[0])
+
+
 def _figures(found: Sequence[Scored]) -> Report:
     shown = sum(one.answer.context_tokens for one in found)
     by_category = {one: [s.scores for s in found if s.category == one] for one in CATEGORIES}
@@ -268,9 +262,9 @@ def _figures(found: Sequence[Scored]) -> Report:
         "unanswered": sum(not one.answer.text for one in found),
         "context_tokens": round(shown / len(found), 1),
         "saved": rounded(1 - shown / sum(one.full_tokens for one in found)),
-        **marks([one.scores for one in found]),
+        **_marks([one.scores for one in found]),
         "by_category": {
-            str(category): {"questions": len(some), **marks(some)}
+            str(category): {"questions": len(some), **_marks(some)}
             for category, some in by_category.items()
             if some
         },
@@ -400,7 +394,7 @@ def cells(values: Values) -> Report:
     """Return figures as cells of a row: those by number of hits as `recall@5`, intervals with their means."""
     row: Report = {}
     for name, found in values.items():
-        if name.endswith("_interval") or name in {"by_category", "points"}:
+        if name.endswith("_interval") or name == "by_category":
             continue
         by_k = found if isinstance(found, Mapping) and all(map(str.isdigit, found)) else {"": found}
         for k, one in by_k.items():
@@ -515,6 +509,24 @@ def cost_tables(report: Values) -> Iterator[Table]:
         "Milliseconds of the memory's search with the encoding of the question, and of the encoding alone",
         [report["latency_ms"]],
     )
+
+
+def of_types(
+    caution: str,
+    by_type: Mapping[str, Report],
+    results: Sequence[Result],
+    settings: Values,
+    prices: Prices | None,
+) -> Report:
+    """Return the report on a data set whose figures stand by the type of question."""
+    found = {"caution": caution, "by_type": by_type, "builds": builds(results)}
+    found |= {"costs": costs(results, prices), "latency_ms": latency(results)}
+    return {**found, "settings": dict(settings)}
+
+
+def type_rows(made: Values) -> list[Row]:
+    """Return the rows of the table by type of question."""
+    return [{"type": kind, **one} for kind, one in made["by_type"].items()]
 
 
 def write(

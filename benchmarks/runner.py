@@ -30,7 +30,6 @@ from .rivals.base import Measured, Reader, Workshop
 from .systems import MAIN, Found, Settings
 
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
-OnNotes = Callable[[Sequence[Note], Embedder], None]
 
 
 def evaluate(
@@ -43,7 +42,6 @@ def evaluate(
     rivals: Mapping[str, RivalMaker] | None = None,
     cache: Path | None = None,
     progress: Progress = lambda *_: None,
-    on_notes: OnNotes = lambda *_: None,
 ) -> Iterator[Result]:
     """Yield a result for each conversation, one after the other.
 
@@ -56,7 +54,6 @@ def evaluate(
         rivals: What makes each other memory that answers are compared with, by name.
         cache: Folder of replies and vectors, from which a run that was stopped goes on.
         progress: Called now and then with conversation, stage, done and total.
-        on_notes: Called with the notes of each conversation, once it is complete, and the embedder.
 
     Raises:
         InvalidInputError: Questions are to be answered, and there is no model to answer them.
@@ -87,7 +84,6 @@ def evaluate(
                 heard.converse(tell)
                 notes = heard.main.notes()
                 writes = {variant: built.writes() for variant, built in heard.memories.items()}
-            on_notes(notes, encoder)
             answers, spent = examine(models, kept, one.questions, heard.answering(), settings, tell)
             yield Result(
                 conversation=one.id,

@@ -2,7 +2,7 @@
 
 Synthetic notes in one namespace of the embedded engine; a search is hybrid, follows links and returns whole notes, and
 the vector of the query is known beforehand. Beside it stands the engine alone with bare vectors: as they are, as int8 copies
-in memory, and on disk; `--texts` says what that costs in recall with the vectors of real texts. Sizes that the report in --out has are not measured again.
+in memory, and on disk; `--texts` says what that costs in recall with the vectors of real texts. What was measured is kept in `cache` in --out.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import os
 import platform
 import subprocess
 import sys
-from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,12 +26,13 @@ import qdrant_edge as edge
 from matplotlib.figure import Figure
 
 from amem_integrations import MiniLmEmbedder
-from amem_integrations.errors import AmemError, InvalidInputError
+from amem_integrations.errors import AmemError
+from amem_integrations.filters import check_count
 from amem_integrations.ranking import FUSION_DEPTH
 from amem_integrations.stored_note import Vector
 
 from . import command, plots
-from .cache import write_json
+from .cache import Cache, key_of
 from .data import load
 from .provenance import code_digest, versions
 from .report import Table, cell, write
@@ -170,62 +172,45 @@ def nearest(matrix: Vector, vector: Vector) -> Sequence[int]:
     return best
 
 
-def measure_all(sizes: Sequence[int], queries: int, path: Path) -> Report:
-    """Measure each size that the report in a file does not have yet, and keep each row as soon as it is there.
-
-    Returns:
-        `settings`, and by size the `rows` of `measure_row`.
+def measure_all(sizes: Sequence[int], queries: int, folder: Path) -> Report:
+    """Return `settings` and the `rows` of `measure_row` by size; each is kept in a folder, and measured once.
 
     Raises:
-        InvalidInputError: A number below 1, or the file is something else.
+        InvalidInputError: A number below 1.
         AmemError: The process that measured died.
     """
-    for name, values in (("sizes", sizes), ("queries", [queries])):
-        if not values or min(values) < 1:
-            raise InvalidInputError(f"{name}={list(values)!r} must be numbers of at least 1")
-    report = _known(path, queries)
-    rows = {row["notes"]: row for row in report["rows"]}
-    for size in sorted(set(sizes) - rows.keys()):
-        print(f"measuring {size:,} notes", file=sys.stderr)
-        rows[size] = _measured_apart(size, queries)
-        report["rows"] = [rows[one] for one in sorted(rows)]
-        write_json(path, report)
-    return report
-
-
-def _known(path: Path, queries: int) -> Report:
-    """Return the report of a file, or one without rows if there is no file, or if the file has other settings."""
-    # fmt: off
-    settings = {"queries": queries, "k": K, "links": LINKS, "seed": SEED, "rounds": ROUNDS, "dimensions": DIMENSIONS}
-    machine = {"system": platform.system(), "architecture": platform.machine(), "cpus": os.cpu_count()}
-    settings |= {"machine": machine, "code": code_digest(), "versions": versions()}
-    # fmt: on
-    fresh: Report = {"rows": [], "settings": settings}
-    if not path.exists():
-        return fresh
-    try:
-        found: Report = json.loads(path.read_text(encoding="utf-8"))
-        found["rows"] = [row for row in found["rows"] if row["notes"]]
-        return found if found["settings"] == settings else fresh
-    except (KeyError, TypeError, ValueError) as error:
-        said = f"{str(path)!r} is no report of scaling ({error!r}): remove it, or write elsewhere"
-        raise InvalidInputError(said) from error
+    for name, values in (("size", sizes), ("queries", [queries])):
+        for value in values:
+            check_count(name, value)
+    settings = {
+        "queries": queries,
+        "k": K,
+        "links": LINKS,
+        "seed": SEED,
+        "rounds": ROUNDS,
+        "machine": [platform.system(), platform.machine(), os.cpu_count()],
+        "dimensions": DIMENSIONS,
+        "code": code_digest(),
+        "versions": versions(),
+    }
+    rows = []
+    with closing(Cache(folder)) as kept:
+        for size in sizes:
+            key = key_of(settings, size)
+            if not (known := kept.get([key])):
+                print(f"measuring {size:,} notes", file=sys.stderr)
+                kept.add({key: json.dumps(_measured_apart(size, queries)).encode()})
+                known = kept.get([key])
+            rows.append(json.loads(known[key]))
+    return {"rows": rows, "settings": settings}
 
 
 def _measured_apart(size: int, queries: int) -> Report:
     """Return the row of a size from a fresh process: a process that has done something else has grown already."""
     with TemporaryDirectory(prefix="amem-scale-") as folder:
-        command_line = [
-            sys.executable,
-            "-m",
-            "benchmarks.scale",
-            "--row",
-            str(size),
-            str(queries),
-            folder,
-        ]
+        row = ["-m", "benchmarks.scale", "--row", str(size), str(queries), folder]
         run_in = {"cwd": ROOT, "env": {**os.environ, **ONE_THREAD}, "text": True}
-        done = subprocess.run(command_line, check=False, stdout=subprocess.PIPE, **run_in)  # noqa: S603 - this module
+        done = subprocess.run([sys.executable, *row], check=False, stdout=subprocess.PIPE, **run_in)  # noqa: S603 - this module
     if done.returncode:
         raise AmemError(
             f"the process that measured {size:,} notes ended with status {done.returncode}; if it was killed, there was "
@@ -329,33 +314,24 @@ def figure(rows: Sequence[Values]) -> Figure:
 def _scale(given: Namespace) -> None:
     sizes = command.numbers(given.sizes, "sizes")
     given.out.mkdir(parents=True, exist_ok=True)
-    report = measure_all(sizes, given.queries, given.out / "scale.json")
+    report = measure_all(sizes, given.queries, given.out / "cache")
     report["texts"] = recall_of_texts(given.texts) if given.texts else None
     plot = {"scale": figure(report["rows"])}
     write(given.out, "scale", report, tables(report), plot, as_json=given.json)
 
 
 def _parser() -> ArgumentParser:
-    layout = {"description": __doc__, "formatter_class": ArgumentDefaultsHelpFormatter}
-    parser = ArgumentParser("python -m benchmarks.scale", **layout)
+    parser = command.parser_of("scale", __doc__)
     add = parser.add_argument
     add("--sizes", default="1000,10000,100000", help="numbers of notes, separated by commas")
     add("--queries", type=int, default=50, help="how many searches are timed, several times each")
-    add(
-        "--texts",
-        type=Path,
-        metavar="FILE",
-        help="a LoCoMo file, for the recall of vectors in a smaller form",
-    )
+    add("--texts", type=Path, metavar="FILE", help="a LoCoMo file: recall of smaller vectors")
     add("--out", type=Path, default=Path("report"), help="folder of JSON, Markdown and a plot")
     add("--json", action="store_true", help="print the report as JSON")
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status."""
-    return command.run(_parser, _scale, arguments)
-
+main = partial(command.run, _parser, _scale)
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--row"]:

@@ -1,4 +1,4 @@
-"""Searches a second over a server, beside those of the bare client: `python -m benchmarks.served [CALLS]`.
+"""Searches a second over a server, beside those of the bare client.
 
 A server in a process of its own gives canned answers, so that its own time does not count. The bare client sends the
 requests of a search and reads the answers; the memory also encodes, ranks and makes notes of them. Both take turns. On a
@@ -26,6 +26,8 @@ from qdrant_client.models import QueryRequest
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
 
+from .command import script
+
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "tests"))
 
@@ -33,7 +35,6 @@ from support.qdrant_server import FakeQdrant, serving  # noqa: E402
 
 ANN, QUESTION = ("ann",), "the old room"
 NOTES, ROUNDS, THREADS, TASKS = 200, 5, 32, 200
-CALLS = 300
 # Answers by method, path and body, or the last one by method and path, from a file; each connection is kept.
 CANNED = """
 import asyncio, json, sys
@@ -64,7 +65,7 @@ Request = tuple[str, dict[str, Any]]  # a method of the client, and its argument
 Rates = tuple[float, float]  # calls in a second, and in a second of this process's own time
 
 
-def main(calls: int = CALLS) -> None:
+def compare(calls: int) -> None:
     """Print searches a second of the memory and of the bare client, and how they compare."""
     with TemporaryDirectory() as folder:
         file = Path(folder, "answers.json")
@@ -191,5 +192,7 @@ def _rates(start: tuple[float, float], calls: int) -> Rates:
     return calls / (now - start[0]), calls / (used - start[1])
 
 
+main = script("served", __doc__, compare, calls=300)
+
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    sys.exit(main())

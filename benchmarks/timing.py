@@ -22,12 +22,16 @@ def milliseconds(operation: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def by_turns(operations: Mapping[str, Operation], rounds: int) -> dict[str, list[float]]:
+def by_turns(
+    operations: Mapping[str, Operation],
+    rounds: int,
+    timed: Callable[[Callable[[], object]], float] = milliseconds,
+) -> dict[str, list[float]]:
     """Return the milliseconds of each operation, by name; in every round each has its turn."""
     times: dict[str, list[float]] = {name: [] for name in operations}
     for number in range(rounds):
         for name, operation in operations.items():
-            times[name].append(milliseconds(partial(operation, number)))
+            times[name].append(timed(partial(operation, number)))
     return times
 
 

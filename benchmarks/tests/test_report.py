@@ -3,17 +3,12 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from support.notes import make_entry, make_note
 
-from amem_integrations import ranking
-from amem_integrations.errors import InvalidInputError
 from amem_integrations.testing import HashEmbedder
-from amem_integrations.texts import embedding_texts
-from benchmarks import note_map, plots, report
+from benchmarks import plots, report
 from benchmarks.data import Answer, Condition, Outcome, Question, Result, Spent
-from benchmarks.provenance import code_digest, constants
+from benchmarks.provenance import code_digest
 
 COUNTS = ("model_calls", "input_tokens", "output_tokens", "rejected_replies", "links", "updates")
 COUNTS += ("unfinished", "annotated_links", "offered_links", "seconds")
@@ -121,7 +116,6 @@ def test_what_building_and_searching_took_is_counted():
     nothing = {"calls": 4, "input_tokens": 0, "output_tokens": 0, "cost": 0.0}
     assert made["costs"] == {"build": nothing}
     assert made["latency_ms"] == {"search_p50": 2.0, "search_p95": 9.0, "embed_query_p50": 0.5}
-    assert constants()["ranking.RRF_K"] == ranking.RRF_K
     assert len(code_digest()) == 64
 
 
@@ -210,62 +204,12 @@ def test_figures_are_written_as_papers_write_them(value, text):
     assert report.cell(value) == text
 
 
-def unit(*rows):
-    found = np.array(rows, dtype=np.float32)
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
-
-
-def test_purity_is_the_share_of_near_notes_of_the_same_session():
-    apart = unit([1, 0, 0], [0.99, 0.1, 0], [0, 1, 0], [0.1, 0.99, 0])  # two pairs
-    pairs, crossed = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    assert note_map.purity(apart, pairs, 1) == [1.0] * 4
-    assert note_map.purity(apart, crossed, 1) == [0.0] * 4
-    assert note_map.purity(apart, pairs, 5) == pytest.approx([1 / 3] * 4)  # all others
-    assert note_map.chance_of_purity(pairs) == pytest.approx(1 / 3)
-    assert note_map.purity(apart[:1], pairs[:1]) == []
-
-
-@pytest.mark.parametrize("count", [1, 2, 4, 12])
-def test_any_number_of_notes_has_points_always_the_same(count):
-    random = np.random.default_rng(1).normal(size=(count, 8))
-    for vectors in (unit(*random), unit(*[[1, 0]] * count)):
-        found = note_map.points(vectors)
-        assert np.array(found).shape == (count, 2)
-        assert np.isfinite(found).all()
-        assert found == note_map.points(vectors)
-
-
-def test_views_are_of_what_the_engine_encodes_and_report_purity_beside_chance():
-    texts = []
-
-    class Listening(HashEmbedder):
-        def embed_documents(self, given):
-            texts.append(given[0])
-            return super().embed_documents(given)
-
-    notes = [make_note(f"Note {n}.", thread=f"s{n // 3}", speaker="Ann") for n in range(6)]
-    own = make_entry("About 0.", notes[0].id, keywords=("k",), tags=("t",))
-    late = make_entry("Seen later.", notes[5].id, keywords=("later",))
-    notes[0] = notes[0].revised(contexts=(own, late))
-    found = note_map.views(notes, Listening())
-    assert texts == ["Ann: Note 0.", "Ann: Note 0.\nk\nt\nAbout 0."]
-    assert embedding_texts(notes[0]) == texts[1:]
-    for view in found["views"].values():
-        assert (len(view["points"]), view["chance"]) == (6, 0.4)
-        assert view["purity_interval"][0] <= view["purity"] <= view["purity_interval"][1]
-    assert "| enriched | " in str(note_map.table(found))
-    with pytest.raises(InvalidInputError, match="no notes"):
-        note_map.views([], HashEmbedder())
-
-
 def test_every_figure_says_what_is_on_its_axes_and_shows_the_values(tmp_path):
     made = built(answered("one", True), answered("$new_{日本", False), choosing=["one"])
-    view = {"points": [[0, 0], [1, 2]], "purity": 0.3, "chance": 0.1}
-    figures = plots.of_report(made, {"views": {"content": view}, "sessions": ["s1", "s2"]})
+    figures = plots.of_report(made)
     report.write(tmp_path / "deep" / "out", "report", made, report.tables(made), figures)
     axes = {name: figure.axes[0] for name, figure in figures.items()}
     assert {name: one.get_xlabel() for name, one in axes.items()} == {
-        "notes": "purity 0.3 (chance 0.1)",
         "recall": "share, over questions",
         "answers": "mean over questions",
         "sweep": "hits shown (k)",

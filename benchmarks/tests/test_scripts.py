@@ -12,7 +12,7 @@ pytest.importorskip("llama_index.core")
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
-from benchmarks import adapters, against, at_once, bounded, calibrate, kills, search, served
+from benchmarks import adapters, against, calibrate, kills, served, speed
 from benchmarks.synthetic import SPACE, World, fill, note_id, opened
 from benchmarks.timing import Tape, by_turns, print_ratio
 
@@ -41,16 +41,21 @@ def test_operations_take_turns_and_the_ratio_is_of_the_medians(capsys):
     assert ("1.50  aim met" in within, "2.00  AIM MISSED" in beyond) == (True, True)
 
 
-def test_a_search_is_compared_with_the_engine_calls_that_it_makes(capsys, monkeypatch):
-    monkeypatch.setattr(search, "QUERIES", 2)
-    search.main(60)
+def test_the_memory_is_compared_with_its_engine_and_with_itself(capsys, monkeypatch):
+    for name, number in {"AT_ONCE": 3, "BESIDE": 3, "TALK": 20}.items():
+        monkeypatch.setattr(speed, name, number)
+    assert speed.main(["--notes", "120", "--queries", "2", "--rounds", "2"]) == 0
     found = rows(capsys.readouterr().out)
-    assert list(found) == ["search", "flat", "context", "get", "add"]
-    assert all(memory > 0 for _, memory, _ in found.values())
+    assert list(found) == [
+        *("search", "flat", "context", "get", "add", "delete, 100 and 120 notes"),
+        *(f"{act}, engine call and longest gap" for act in ("search", "add", "delete")),
+        *("3 recalls: one by one, at once", "95th: alone, beside evolution"),
+    ]
+    assert all(base > 0 and time > 0 for base, time, _ in found.values())
 
 
 def test_a_checkout_is_compared_with_another_in_everything_that_is_to_be_quicker(capsys):
-    against.main([str(search.__file__).partition("/benchmarks/")[0], "--sizes=60", "--rounds=1"])
+    against.main([str(speed.__file__).partition("/benchmarks/")[0], "--sizes=40", "--rounds=1"])
     found = {line[:18].strip(): line[18:].split() for line in capsys.readouterr().out.splitlines()}
     for name in against.AIMS:
         other, own, ratio, *_ = map(float, found[name][:3])
@@ -67,46 +72,25 @@ def test_engine_calls_are_made_again(tmp_path):
         assert str(tape.calls[0]()[0].id) == note_id(7)
 
 
-def test_what_must_not_grow_is_measured_in_two_memories_and_after_a_kill(capsys, monkeypatch):
-    monkeypatch.setattr(bounded, "ROUNDS", 2)
-    monkeypatch.setattr(bounded, "OPENINGS", 1)
-    bounded.main(120)
-    found = rows(capsys.readouterr().out)
-    assert len(found) == 5
-    assert all(base > 0 and time > 0 for base, time, _ in found.values())
-
-
-def test_recalls_at_once_and_beside_evolution_are_compared_with_recalls_alone(capsys, monkeypatch):
-    for name, number in {"NOTES": 20, "AT_ONCE": 3, "BESIDE": 3, "BATCH": 2}.items():
-        monkeypatch.setattr(at_once, name, number)
-    at_once.main(HashEmbedder(), rounds=2)
-    found = rows(capsys.readouterr().out)
-    assert list(found) == ["3 recalls: one by one, at once", "95th: alone, beside evolution"]
-    assert all(base > 0 and time > 0 for base, time, _ in found.values())
-
-
-def test_each_adapter_is_compared_with_the_core(capsys):
-    adapters.main(20, 3)
-    found = rows(capsys.readouterr().out)
-    kinds = [name.partition(":")[0] for name in found]
-    assert [kinds.count(kind) for kind in ("core", "langchain", "llamaindex", "langgraph")] == [
-        3,
-        6,
-        4,
-        1,
-    ]
+def test_each_adapter_is_compared_with_the_core_and_its_turn_calls_the_embedder_twice(capsys):
+    assert adapters.main(["--notes", "20", "--rounds", "2"]) == 0
+    said = capsys.readouterr().out
+    kinds = [name.partition(":")[0] for name in rows(said)]
+    assert [kinds.count(kind) for kind in ("langchain", "llamaindex", "langgraph")] == [7, 4, 1]
+    assert said.count("a turn of") == 4
+    assert said.count(": 2 calls of the embedder  aim met") == 2
 
 
 @pytest.mark.enable_socket
 def test_a_served_search_is_compared_with_the_bare_client(capsys):
-    served.main(4)
+    assert served.main(["--calls", "4"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line[:10].strip() for line in lines[1:]] == ["1 thread", "32 threads", "200 tasks"]
     assert all(float(line.split()[-1]) > 0 for line in lines[1:])
 
 
 def test_calibrating_prints_the_settings_and_the_row_of_the_table(capsys):
-    calibrate.main(["--embedder", "hash"])
+    assert calibrate.main(["--embedder", "hash"]) == 0
     about, _, settings, row = capsys.readouterr().out.splitlines()
     embedder = HashEmbedder(256)
     floor, (least, stopped) = calibrate.relevance_floor(embedder)[0], calibrate.gate(embedder)
