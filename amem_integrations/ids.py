@@ -1,4 +1,4 @@
-"""Identity and order: deterministic ids, one strictly increasing clock."""
+"""Identity and order: deterministic ids, and for each memory a strictly increasing clock."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def new_operation() -> str:
 
 
 class Clock:
-    """Gives nanoseconds since the epoch, each greater than the one before."""
+    """Gives nanoseconds since the epoch, each greater than the one before, and greater than any in the memory."""
 
     def __init__(self) -> None:
         """Start at the present."""
@@ -62,8 +62,9 @@ class Clock:
         with self._lock:
             self._last = max(self._last, seq)
 
-
-clock = Clock()
+    def now(self) -> datetime:
+        """Return the present, in UTC; never before the time of anything recorded in the memory so far."""
+        return time_of(self.tick())
 
 
 def time_of(seq: int) -> datetime:
@@ -77,8 +78,8 @@ def first_seq(time: datetime) -> int:
 
 
 def now() -> datetime:
-    """Return the present, in UTC; never before the time of anything recorded so far."""
-    return time_of(clock.tick())
+    """Return the present, in UTC, by the clock of the system."""
+    return time_of(time.time_ns())
 
 
 def parse_time(text: str) -> datetime:

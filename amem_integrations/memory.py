@@ -17,7 +17,6 @@ from .budget import Budget
 from .config import MemoryConfig
 from .embedding import WITHOUT_EMBEDDER
 from .errors import ConfigurationError
-from .ids import clock
 from .notes import Namespace, check_namespace
 from .opening import (
     Location,
@@ -403,7 +402,7 @@ class AgenticMemory:
             map=map_in_tasks,
             pause=asyncio.sleep,
         )
-        clock.start_above(run(resolve(store.last_seq())))
+        self._runtime.clock.start_above(run(resolve(store.last_seq())))
         self._resumed = run(flows.writing.resume_all(self._runtime))
 
     def _evolve_pending(self, namespace: Namespace | None) -> None:

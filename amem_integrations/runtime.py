@@ -27,6 +27,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from .budget import Budget
 from .config import Cosines, MemoryConfig
 from .errors import AmemError, ConfigurationError
+from .ids import Clock
 from .notes import Namespace, Note, NoteInput
 from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, Store
 from .stored_note import Vector
@@ -315,6 +316,7 @@ class Runtime:
     config: MemoryConfig
     usage: Usage
     map: Mapper
+    clock: Clock = field(default_factory=Clock)
     budget: Budget | None = None  # None: without limits
     vectors: VectorCache = field(default_factory=VectorCache)
     thresholds: dict[str, Cosines] = field(default_factory=dict)  # by embedder

@@ -22,7 +22,6 @@ import pytest
 from support.openai_server import openai_server
 
 from amem_integrations import AgenticMemory
-from amem_integrations.ids import clock
 from amem_integrations.testing import HashEmbedder
 
 __all__ = ["openai_server"]
@@ -72,12 +71,6 @@ def pytest_collection_finish() -> None:
     """Leave what was imported out of every later collection of garbage."""
     gc.freeze()
     gc.enable()
-
-
-@pytest.fixture(autouse=True)
-def clock_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test begin at the present, also where the test before it saw a clock that is ahead."""
-    monkeypatch.setattr(clock, "_last", 0)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,7 +21,7 @@ from ..errors import (
     StoreError,
     model_error,
 )
-from ..ids import clock, new_operation, new_token, now
+from ..ids import new_operation, new_token
 from ..notes import Namespace, Note, storable
 from ..plans import ModelCall
 from ..ports import Completion, ModelRequest
@@ -62,13 +62,17 @@ class OpenCall:
     runtime: Runtime
     namespace: Namespace
     id: str = field(default_factory=new_operation)
-    seq: int = field(default_factory=clock.tick)
+    seq: int = 0
     shown: set[Source] = field(default_factory=set)
     seen: SourceFinder = field(default_factory=SourceFinder)
     model_calls: list[ModelCall] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     error: ModelUnavailableError | ConfigurationError | None = None
     is_written: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin at the present of the memory, if no other instant is given."""
+        self.seq = self.seq or self.runtime.clock.tick()
 
     def record(self) -> Call:
         """Return the call as it is written with its decisions."""
@@ -101,8 +105,8 @@ class OpenCall:
             rev=note.rev,
             stage=stage,
             attempt=attempt or 0,
-            seq=clock.tick(),
-            at=note.when if isinstance(note, Note) else now(),
+            seq=self.runtime.clock.tick(),
+            at=note.when if isinstance(note, Note) else self.runtime.clock.now(),
             items=tuple(items),
         )
 

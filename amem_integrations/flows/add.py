@@ -12,7 +12,7 @@ from typing import Any
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..errors import AmemError, InvalidInputError, StoreError
 from ..fetch import not_found
-from ..ids import clock, derive, note_id, now, time_of
+from ..ids import derive, note_id, now, time_of
 from ..journal.erasure import forget
 from ..journal.fold import first_state
 from ..journal.insertion import edit, insert
@@ -304,7 +304,7 @@ def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> da
 
 
 def _note(runtime: Runtime, namespace: Namespace, identity: str, item: NoteInput) -> Note:
-    seq = clock.tick()
+    seq = runtime.clock.tick()
     recorded_at = time_of(seq)
     return Note(
         id=identity,

@@ -281,7 +281,7 @@ async def check_superseded(
         return {}
     older = {note.id: note for note in await existing(runtime.store, namespace, sorted(wanted))}
     for note_id, item in wanted.items():
-        when = item.at or item.default_at or now()
+        when = item.at or item.default_at or runtime.clock.now()
         if when < older[note_id].when:
             raise InvalidInputError(
                 f"at={when!r} is before note {note_id!r}, so it cannot supersede that note"

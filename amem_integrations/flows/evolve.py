@@ -32,7 +32,7 @@ from ..evolution.waves import (
 from ..evolution.waves import commit as write
 from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count, unique_ids
-from ..ids import clock, new_operation, now
+from ..ids import new_operation, now
 from ..journal.writer import Writer
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan, PlannedNote
@@ -151,7 +151,7 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     space = check_namespace(namespace)
     notes = ready_notes(await _living(runtime, space, ids))
     await _limit_reached(runtime, space)
-    plan = Plan(id=new_operation(), namespace=space, since=clock.tick())
+    plan = Plan(id=new_operation(), namespace=space, since=runtime.clock.tick())
     parts = in_parts(notes, runtime.config.batch_size)
     async with (
         writing(runtime, space, runtime.model_name) as writer,
@@ -216,7 +216,7 @@ async def commit(
     notes = {note.id: note for note in await _living(runtime, space, sorted(ids))}
     # A plan for a wording that is gone, or for a note that is finished by now, is left out.
     current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
-    call = OpenCall(runtime, space, id=given.id, seq=min(given.since, clock.tick()))
+    call = OpenCall(runtime, space, id=given.id, seq=min(given.since, runtime.clock.tick()))
     call.shown, call.model_calls, call.failed = shown, list(given.cost), dict(given.failed)
     call.seen.show(notes.values())
     async with writing(runtime, space, runtime.model_name) as writer:

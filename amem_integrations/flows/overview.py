@@ -214,7 +214,7 @@ async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str
     """Return how many of the notes that hold supersessions are not current now."""
     others = sorted(named(outdated.values()) - outdated.keys())
     later = await get(runtime.store, namespace, others)
-    moment = now()
+    moment = runtime.clock.now()
     current = CurrentFacts({**outdated, **{note.id: note for note in later}}, moment, now=moment)
     return sum(bool(current.successors(note)) for note in outdated.values())
 

@@ -80,6 +80,6 @@ async def _views(
     await fetch_notes(runtime, namespace, found, [note.id for note in notes])
     shown = [found.notes[note.id] for note in notes if note.id in found.notes]
     await fetch_related(runtime, namespace, found, shown)
-    current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
+    current = CurrentFacts(found.notes, as_of or known_at or runtime.clock.now(), now=now())
     views = [current.view(note) for note in shown]
     return [seen_from(note, as_of) for note in views] if as_of else views

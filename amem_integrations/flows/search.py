@@ -114,7 +114,7 @@ async def search(
         found, notes = await _ranked(
             runtime, space, wanted, conditions, most, min_similarity, known_at, as_of, links=links
         )
-        current = CurrentFacts(found.notes, as_of or known_at or now(), now=now())
+        current = CurrentFacts(found.notes, as_of or known_at or runtime.clock.now(), now=now())
         hits = _hits(found, current, notes, conditions, k=most, explain=explain, as_of=as_of)
         hits = await _with_cosines(runtime, space, found, wanted, hits)
         if repeats:

@@ -14,7 +14,7 @@ from .. import export_format
 from ..decisions import Call, Decision, Item, Source, form_id, slot_id
 from ..errors import InvalidInputError
 from ..fetch import note_pages
-from ..ids import clock, derive
+from ..ids import derive
 from ..journal.commit import commit
 from ..journal.fold import changed_fields
 from ..journal.insertion import restore
@@ -209,7 +209,7 @@ class _Import:
     async def _put_notes(self, writer: Writer, notes: Sequence[StoredNote]) -> None:
         seqs = [(one.rev, _seq_of(one), one.thorough) for one in notes]
         seqs += [(earlier.seq, 0, 0) for one in notes for earlier in one.earlier]
-        clock.start_above(max(map(max, seqs)))
+        self.runtime.clock.start_above(max(map(max, seqs)))
         made = {self._id(one.id): (one, self._moved_note(one)) for one in notes}
         known = await writer.notes(made)
         missing = frozenset(made.keys() - known.keys())
@@ -236,7 +236,9 @@ class _Import:
         decisions: Mapping[str, Sequence[Decision]],
     ) -> None:
         every = [one for made in decisions.values() for one in made]
-        clock.start_above(max([one.seq for one in calls.values()] + [one.seq for one in every]))
+        self.runtime.clock.start_above(
+            max([one.seq for one in calls.values()] + [one.seq for one in every])
+        )
         named = {end for one in every for item in one.items for end in (item.to, item.other)}
         named |= {source.id for call in calls.values() for source in call.shown}
         there = await writer.notes({self._id(one) for one in named} - {""})

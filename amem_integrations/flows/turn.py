@@ -27,7 +27,7 @@ from ..context import render_notes
 from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
 from ..errors import AmemError, InvalidInputError, ModelUnavailableError
 from ..follow_up import WINDOW
-from ..ids import note_id, now
+from ..ids import note_id
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
 from ..plans import EvolutionReport
 from ..runtime import Runtime, resolve
@@ -191,7 +191,7 @@ async def remember_turn(
     """
     space, most = check_namespace(namespace), runtime.config.max_content_chars
     wanted, seen = parties(roles), Counter[tuple[str, str]]()
-    time = now() if just_said else None
+    time = runtime.clock.now() if just_said else None
     said, present, known = list[NoteInput](), set[str | None](), set[str | None]()
     for message in messages:
         text = message.text.strip()

@@ -16,7 +16,7 @@ from ..embedding import WITHOUT_EMBEDDER, embed_by, vectors_by, with_vectors
 from ..errors import AmemError, ModelUnavailableError
 from ..fetch import note_pages
 from ..filters import WITHOUT_VECTOR
-from ..ids import clock, new_token, now
+from ..ids import new_token, now
 from ..journal.erasure import resume, resume_after_power_cut
 from ..journal.projection import project
 from ..journal.writer import Writer
@@ -45,7 +45,7 @@ def writer_of(
         store=runtime.store,
         namespace=namespace,
         new_token=new_token,
-        new_seq=clock.tick,
+        new_seq=runtime.clock.tick,
         now=now,
         embed=partial(with_vectors, runtime, despite=despite),
         by=by,

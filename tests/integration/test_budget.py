@@ -43,7 +43,6 @@ def location(request, tmp_path):
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     """A function that sets the clock, so that no day ends by itself; it stands ten seconds before midnight."""
-    monkeypatch.setattr("amem_integrations.ids.clock._last", 0)
 
     def set_to(time):
         instant = int(time.timestamp()) * 10**9

@@ -157,7 +157,8 @@ def test_of_a_form_what_has_expired_is_shown_no_more_and_what_was_filled_before_
     soon = datetime.now(UTC) + timedelta(days=1)
     memory.add("I am a vegan", namespace=ANN, expires_at=soon, evolve=False)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", cups=1)
-    monkeypatch.setattr("amem_integrations.ids.clock._last", int(soon.timestamp()) * 10**9 + 10**9)
+    expired = int(soon.timestamp()) * 10**9 + 10**9
+    monkeypatch.setattr("amem_integrations.ids.time.time_ns", lambda: expired)
     assert "vegan" not in memory.context("Is Ann a vegan?", namespace=ANN)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
 

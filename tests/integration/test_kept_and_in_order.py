@@ -135,7 +135,6 @@ def test_with_the_clock_set_back_new_notes_still_come_last(tmp_path, monkeypatch
         first = memory.add("first", namespace=ANN, thread="t")
     hour = timedelta(hours=1) // timedelta(microseconds=1) * 1000
     monkeypatch.setattr("amem_integrations.ids.time.time_ns", lambda: first.seq - hour)
-    monkeypatch.setattr("amem_integrations.ids.clock._last", 0)
     with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
         second = memory.add("second", namespace=ANN, thread="t")
         assert (second.seq, second.recorded_at) > (first.seq, first.recorded_at)
@@ -157,8 +156,7 @@ def exported(tmp_path, seq):
     return file
 
 
-def test_what_is_added_after_an_import_comes_after_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("amem_integrations.ids.clock._last", 0)
+def test_what_is_added_after_an_import_comes_after_it(tmp_path):
     file = exported(tmp_path, time.time_ns() + 3600 * 10**9)  # by a clock that is ahead
     memory = opened()
     memory.import_(file, namespace=ANN)
@@ -167,6 +165,16 @@ def test_what_is_added_after_an_import_comes_after_it(tmp_path, monkeypatch):
     assert [note.content for note in notes] == ["first", "second"]
     changes = memory.history(None, namespace=ANN)
     assert changes == sorted(changes, key=lambda made: made.at)
+
+
+def test_a_memory_whose_notes_are_ahead_of_the_clock_moves_no_other_memory(tmp_path):
+    ahead, other = opened(), opened()
+    ahead.import_(exported(tmp_path, time.time_ns() + 3600 * 10**9), namespace=ANN)
+    early, late = ahead.add("second", namespace=ANN), other.add("third", namespace=ANN)
+    assert early.recorded_at - late.recorded_at > timedelta(minutes=59)
+    soon = datetime.now(UTC) + timedelta(minutes=1)
+    assert other.undo(model="rules", since=soon, namespace=ANN).undone == ()
+    assert other.undo(model="rules", since=late.recorded_at, namespace=ANN).undone
 
 
 def test_a_file_cannot_leave_no_instant_for_what_is_added_next(tmp_path):

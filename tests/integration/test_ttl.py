@@ -32,7 +32,6 @@ def location(request, tmp_path):
 @pytest.fixture
 def clock(monkeypatch):
     """A function that sets the clock; it starts at noon."""
-    monkeypatch.setattr("amem_integrations.ids.clock._last", 0)
 
     def set_to(time):
         instant = int(time.timestamp()) * 10**9
