@@ -11,7 +11,14 @@ from amem_integrations.filters import Condition, matches, parse
 NOTE = make_note(
     speaker="Ann",
     at=NOON,
-    metadata={"city": "Oslo", "age": 7, "ok": True, "none": None, "places": ["a", "b"]},
+    metadata={
+        "city": "Oslo",
+        "age": 7,
+        "ok": True,
+        "none": None,
+        "places": ["a", "b"],
+        "noon": f"{NOON:%Y-%m-%dT%H:%M:%S}",
+    },
 )
 NOTE = NOTE.revised(contexts=(make_entry("x", NOTE.id, tags=("pets", "home")),))
 
@@ -28,6 +35,8 @@ NOTE = NOTE.revised(contexts=(make_entry("x", NOTE.id, tags=("pets", "home")),))
         {"metadata.city": "Oslo", "metadata.age": {"$gt": 6.5}},
         {"metadata.missing": None},
         {"metadata.places": "b"},
+        {"metadata.noon": NOON},  # a time without a zone is in UTC
+        {"metadata.noon": {"$gte": NOON, "$lt": NOON + timedelta(minutes=1)}},
         {"thread": None},
     ],
 )

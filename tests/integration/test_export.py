@@ -1,0 +1,74 @@
+"""The file of an export: whole or not at all, in an order that can be read once, and damaged without harm."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from itertools import pairwise
+
+import pytest
+from support import models
+
+from amem_integrations import AgenticMemory, InvalidInputError
+from amem_integrations.flows.transfer import whole_file
+from amem_integrations.testing import HashEmbedder
+
+ANN = ("ann",)
+
+
+def opened():
+    return AgenticMemory.open(
+        ":memory:", model=models.model(models.link_to_first), embedder=HashEmbedder()
+    )
+
+
+def test_an_export_that_breaks_off_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "out.jsonl"
+    path.write_text("before", encoding="utf-8")
+    writing = ExitStack()
+    file = writing.enter_context(whole_file(path))
+    file.write("half")
+    file.flush()
+    assert path.read_text(encoding="utf-8") == "before"
+    assert not writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert path.read_text(encoding="utf-8") == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_notes_come_in_their_order_and_before_what_was_decided(tmp_path):
+    with opened() as memory:
+        memory.add_many([f"the trip, day {n}" for n in range(70)], namespace=ANN)
+        memory.export(tmp_path / "out.jsonl", namespace=ANN)
+    lines = [json.loads(one) for one in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    kinds = [next(iter(line)) for line in lines]
+    assert kinds[:71] == ["format", *["note"] * 70]
+    assert set(kinds[71:]) == {"call", "decision"}
+    seqs = [line["note"]["seq"] for line in lines[1:71]]
+    assert all(one < other for one, other in pairwise(seqs))
+    known = set()
+    for line in lines[71:]:
+        if "call" in line:
+            known.add(line["call"]["id"])
+        else:
+            assert line["decision"]["call"] in known
+
+
+def test_what_stood_before_the_damage_is_imported_and_the_line_is_named(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with opened() as memory:
+        memory.add_many([f"the trip, day {n}" for n in range(3)], namespace=ANN)
+        memory.export(path, namespace=ANN)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    newer = json.dumps({**json.loads(lines[0]), "version": 99})
+    for number, damaged, notes in [
+        (3, '{"note": {"id": 7}}', 1),
+        (4, '{"other": 1}', 2),
+        (1, newer, 0),
+    ]:
+        broken = tmp_path / "broken.jsonl"
+        broken.write_text("\n".join([*lines[: number - 1], damaged, *lines[number:]]), "utf-8")
+        said = "version 99" if number == 1 else f"line {number} of "
+        with opened() as memory:
+            with pytest.raises(InvalidInputError, match=said):
+                memory.import_(broken)
+            assert memory.stats()["notes"] == notes
