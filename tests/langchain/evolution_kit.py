@@ -62,54 +62,6 @@ class Crashing(AgenticMemory):
         yield
         self.reach(step, "after")
 
-    def construct(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("construct"):
-            return super().construct(*args, **kwargs)
-
-    async def aconstruct(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("construct"):
-            return await super().aconstruct(*args, **kwargs)
-
-    def propose(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("propose"):
-            return super().propose(*args, **kwargs)
-
-    async def apropose(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("propose"):
-            return await super().apropose(*args, **kwargs)
-
-    def commit(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("commit"):
-            return super().commit(*args, **kwargs)
-
-    async def acommit(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("commit"):
-            return await super().acommit(*args, **kwargs)
-
-    def remember_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("remember"):
-            return super().remember_turn(*args, **kwargs)
-
-    async def aremember_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("remember"):
-            return await super().aremember_turn(*args, **kwargs)
-
-    def evolve_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("evolve"):
-            return super().evolve_turn(*args, **kwargs)
-
-    async def aevolve_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("evolve"):
-            return await super().aevolve_turn(*args, **kwargs)
-
-    def recall_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("recall"):
-            return super().recall_turn(*args, **kwargs)
-
-    async def arecall_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("recall"):
-            return await super().arecall_turn(*args, **kwargs)
-
     def get_all(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("review" if "id" in (kwargs.get("where") or {}) else "other"):
             return super().get_all(*args, **kwargs)
@@ -117,6 +69,27 @@ class Crashing(AgenticMemory):
     async def aget_all(self, *args: Any, **kwargs: Any) -> Any:
         with self._at("review" if "id" in (kwargs.get("where") or {}) else "other"):
             return await super().aget_all(*args, **kwargs)
+
+
+def _breaking(name: str, step: str) -> Any:
+    """Return a method of the memory, in both forms, before and after which `Crashing` breaks."""
+
+    def now(self: Crashing, *args: Any, **kwargs: Any) -> Any:
+        with self._at(step):
+            return getattr(super(Crashing, self), name)(*args, **kwargs)
+
+    async def later(self: Crashing, *args: Any, **kwargs: Any) -> Any:
+        with self._at(step):
+            return await getattr(super(Crashing, self), f"a{name}")(*args, **kwargs)
+
+    now.__name__ = name  # by which the asynchronous form is found
+    return now, later
+
+
+TURN = {"recall": "recall_turn", "remember": "remember_turn", "evolve": "evolve_turn"}
+for _step, _name in ({step: step for step in STEPS} | TURN).items():
+    for _form, _method in zip((_name, f"a{_name}"), _breaking(_name, _step), strict=True):
+        setattr(Crashing, _form, _method)
 
 
 def raising() -> None:

@@ -1,7 +1,7 @@
 """What any LangGraph store must do: subclass `StoreContract` and give it a `store`.
 
 LangGraph ships no such suite. `faults` names the rules that a store is known to break; those tests are
-expected to fail. `sometimes` names those that it breaks at some moments only.
+expected to fail.
 """
 
 from __future__ import annotations
@@ -37,20 +37,13 @@ class StoreContract:
     """Rules every store has to keep."""
 
     faults: ClassVar[frozenset[str]] = frozenset()
-    sometimes: ClassVar[frozenset[str]] = frozenset()
-    strict: ClassVar[bool] = True
-    searches: ClassVar[bool] = True
     expires: ClassVar[bool] = True
 
     @pytest.fixture(autouse=True)
     def _expect(self, request: pytest.FixtureRequest) -> None:
         name, reason = request.function.__name__, "a known fault of this store"
         if name in self.faults:
-            request.node.add_marker(pytest.mark.xfail(reason=reason, strict=self.strict))
-        if name in self.sometimes:
-            request.node.add_marker(pytest.mark.xfail(reason=reason, strict=False))
-        if "search_by_meaning" in request.function.__name__ and not self.searches:
-            pytest.skip("set up without an index")
+            request.node.add_marker(pytest.mark.xfail(reason=reason))
         if "ttl" in request.function.__name__ and not self.expires:
             pytest.skip("knows no time to live")
 

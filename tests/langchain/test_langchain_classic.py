@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +11,6 @@ pytest.importorskip("langchain_classic")
 from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
 from langchain_classic.chains import ConversationalRetrievalChain, ConversationChain, LLMChain
 from langchain_classic.memory import CombinedMemory, ReadOnlySharedMemory, SimpleMemory
-from langchain_core.load import dumps
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.tools import tool
@@ -23,8 +19,6 @@ from langchain_kit import ANN, BOB, Contents, Silent, Talker, scripted
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
-    ModelUnavailableError,
-    NamespaceError,
     StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder
@@ -220,51 +214,6 @@ async def test_clear_touches_its_own_namespace_only(
     assert contents(BOB) == ["I moved to Rome."]
 
 
-def test_two_users_in_one_process_never_see_each_others_notes(memory: AgenticMemory) -> None:
-    ann, bob = (AMemMemory(memory=memory, namespace=space) for space in (ANN, BOB))
-    ann.save_context({"input": "I moved to Oslo."}, {"output": "Nice."})
-    assert bob.load_memory_variables({"input": "Oslo"}) == {"history": ""}
-    assert "Oslo" in ann.load_memory_variables({"input": "Oslo"})["history"]
-
-
-def test_a_malformed_namespace_is_an_error(memory: AgenticMemory) -> None:
-    with pytest.raises(NamespaceError):
-        AMemMemory(memory=memory, namespace=()).load_memory_variables({"input": "Oslo"})
-
-
-def test_the_memory_is_neither_shown_nor_serialised(seeded: AgenticMemory) -> None:
-    mine = AMemMemory(memory=seeded, namespace=ANN)
-    assert "Oslo" not in repr(mine)
-    assert "memory" not in mine.model_dump()
-    assert json.loads(dumps(mine))["type"] == "not_implemented"
-
-
-class Deaf(HashEmbedder):
-    """An embedder that does not answer to queries."""
-
-    def embed_query(self, text: str) -> Any:
-        raise ModelUnavailableError("the embedder is down")
-
-
-@pytest.fixture
-def deaf() -> Iterator[AgenticMemory]:
-    with AgenticMemory.open(":memory:", model=scripted(), embedder=Deaf()) as memory:
-        yield memory
-
-
-async def test_without_an_embedder_the_chain_runs_and_that_is_counted(
-    deaf: AgenticMemory,
-) -> None:
-    mine = AMemMemory(memory=deaf, namespace=ANN)
-    chain = conversation(mine, TEXT)
-    assert chain.invoke({"input": "Hello."})["response"] == "I do not know."
-    await chain.ainvoke({"input": "Hello."})
-    assert mine.failures["recall"] == 2
-    strict = AMemMemory(memory=deaf, namespace=ANN, on_error="raise")
-    with pytest.raises(ModelUnavailableError):
-        conversation(strict, TEXT).invoke({"input": "Hello."})
-
-
 async def test_without_a_store_the_chain_runs_and_the_failure_is_counted() -> None:
     with Silent.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
         memory.down = True
@@ -278,27 +227,6 @@ async def test_without_a_store_the_chain_runs_and_the_failure_is_counted() -> No
             conversation(strict, TEXT).invoke({"input": "Hello."})
 
 
-def test_evolution_can_be_left_to_later(memory: AgenticMemory) -> None:
-    mine = AMemMemory(memory=memory, namespace=ANN, evolve=False)
-    mine.save_context({"input": "I moved to Oslo."}, {"output": "Nice."})
-    assert memory.stats(namespace=ANN)["states"] == {"pending": 2}
-
-
-def test_making_one_warns_of_nothing(memory: AgenticMemory) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        AMemMemory(memory=memory, namespace=ANN)
-    assert caught == []
-
-
-def test_stream_and_batch_recall_and_store_too(memory: AgenticMemory, contents: Contents) -> None:
-    chain = conversation(AMemMemory(memory=memory, namespace=ANN), TEXT)
-    list(chain.stream({"input": "I moved to Oslo."}))
-    (result,) = chain.batch([{"input": "Where did I move to?"}])
-    assert result["response"] == "In Oslo."
-    assert len(contents(ANN)) == 4
-
-
 def test_a_chain_that_fails_stores_nothing(memory: AgenticMemory, contents: Contents) -> None:
     def broken(messages: list[BaseMessage]) -> str:
         raise ConnectionError("no answer")
@@ -308,13 +236,3 @@ def test_a_chain_that_fails_stores_nothing(memory: AgenticMemory, contents: Cont
     with pytest.raises(ConnectionError):
         chain.invoke({"input": "Hello."})
     assert contents(ANN) == []
-
-
-@pytest.mark.parametrize(
-    ("option", "named"), [({"top_k": 3}, "top_k"), ({"evolv": False}, "evolv")]
-)
-def test_an_option_that_is_none_is_refused(
-    memory: AgenticMemory, option: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(ValueError, match=named):
-        AMemMemory(memory=memory, namespace=ANN, **option)

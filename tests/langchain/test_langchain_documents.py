@@ -223,8 +223,8 @@ def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(memory,
 
 
 @pytest.mark.parametrize("evolve", [True, False])
-def test_two_thousand_chunks_go_on_after_a_stop_without_repeating(tmp_path, evolve):
-    count = 2000 if not evolve else 260
+def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating(tmp_path, evolve):
+    count = 300
     chunks = [
         Document(f"Chunk {n} of {n % 7}.", metadata={"source": f"{n % 20}.txt"})
         for n in range(count)

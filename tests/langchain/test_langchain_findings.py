@@ -15,11 +15,9 @@ from langchain_kit import (
     ANN,
     BOB,
     Contents,
-    Silent,
     Talker,
     User,
     oslo,
-    scripted,
     system_text,
     user,
 )
@@ -393,14 +391,3 @@ def test_a_search_of_the_store_does_not_depend_on_how_many_users_there_are(
     assert [one.key for one in store.search(("days",), filter={"day": {"$gt": "2026-02-01"}})] == [
         "b"
     ]
-
-
-def test_a_store_that_is_down_for_a_turn_loses_nothing_of_it() -> None:
-    with Silent.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
-        agent = agent_of(memory)
-        memory.down = True
-        ask(agent, "I moved to Oslo.")
-        memory.down = False
-        ask(agent, "Hello.")
-        kept = [note.content for note in memory.get_all(namespace=ANN)]
-        assert kept == ["I moved to Oslo.", "I do not know.", "Hello.", "I do not know."]

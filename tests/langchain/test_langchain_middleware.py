@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
-    AgentMiddleware,
     HumanInTheLoopMiddleware,
     ModelCallLimitMiddleware,
     SummarizationMiddleware,
@@ -34,12 +33,10 @@ from langgraph.types import Command
 
 from amem_integrations import (
     AgenticMemory,
-    ConfigurationError,
     ModelUnavailableError,
     NamespaceError,
     StoreUnavailableError,
 )
-from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemMiddleware
 
@@ -77,16 +74,6 @@ def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMe
     ann(agent, "I moved to Oslo.", "monday")
     state = ann(agent, "Where did I move to?", "tuesday")
     assert state["messages"][-1].text == "In Oslo."
-
-
-@pytest.mark.on_a_server
-async def test_the_same_works_asynchronously(memory: AgenticMemory) -> None:
-    agent = build(memory)
-    await agent.ainvoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
-    state = await agent.ainvoke(ask("Where did I move to?"), thread("2"), context=User("ann"))
-    assert state["messages"][-1].text == "In Oslo."
-    assert memory.flush(timeout=10)
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
 @pytest.mark.on_a_server
@@ -130,12 +117,6 @@ def test_as_a_message_notes_stand_before_the_question(memory: AgenticMemory) -> 
     assert system.text == "Be brief."
     assert notes.text.startswith("<memories>")
     assert question.text == "Where did I move to?"
-
-
-def test_nothing_known_adds_nothing_to_the_prompt(memory: AgenticMemory) -> None:
-    model = Talker(answer=oslo, seen=[])
-    ann(build(memory, model), "Where did I move to?")
-    assert [message.type for message in model.seen[0]] == ["human"]
 
 
 @tool
@@ -200,14 +181,6 @@ def test_each_turn_is_stored_once(memory: AgenticMemory, contents: Contents) -> 
         "Yes.",
     ]
     assert memory.stats(namespace=ANN)["notes"] == 6
-
-
-def test_a_note_carries_the_id_and_thread_of_its_message(memory: AgenticMemory) -> None:
-    agent = build(memory)
-    agent.invoke(ask("Hello.", id="m1", name="Ann"), thread("t9"), context=User("ann"))
-    note = memory.get_all(namespace=ANN)[0]
-    assert note.key == message_key("t9", "user", "m1")
-    assert (note.thread, note.speaker) == ("t9", "Ann")
 
 
 def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(
@@ -297,25 +270,6 @@ def test_two_middlewares_in_one_agent_keep_two_memories(memory: AgenticMemory) -
     assert memory.stats(namespace=ANN)["notes"] == memory.stats(namespace=("team",))["notes"] == 2
 
 
-def test_two_middlewares_of_one_name_are_refused(memory: AgenticMemory) -> None:
-    with pytest.raises(AssertionError, match="duplicate"):
-        build(memory, before=[AMemMiddleware(memory, namespace=ANN)])
-
-
-def test_a_middleware_that_replaces_the_system_message_is_outlived_by_a_message(
-    memory: AgenticMemory,
-) -> None:
-    @dynamic_prompt
-    def replaced(request: Any) -> str:
-        return "Something else."
-
-    memory.add("I moved to Oslo.", namespace=ANN)
-    mine = AMemMiddleware(memory, namespace=user, inject="message", name="first")
-    agent = create_agent(Talker(answer=oslo), [], middleware=[mine, replaced], context_schema=User)
-    state = agent.invoke(ask("Where did I move to?"), context=User("ann"))
-    assert state["messages"][-1].text == "In Oslo."
-
-
 def test_put_last_it_survives_a_middleware_that_replaces_the_system_message(
     memory: AgenticMemory,
 ) -> None:
@@ -326,20 +280,6 @@ def test_put_last_it_survives_a_middleware_that_replaces_the_system_message(
     memory.add("I moved to Oslo.", namespace=ANN)
     state = ann(build(memory, before=[replaced]), "Where did I move to?")
     assert state["messages"][-1].text == "In Oslo."
-
-
-def test_a_user_in_the_configuration_is_not_taken_for_the_context(memory: AgenticMemory) -> None:
-    config = {"configurable": {"thread_id": "1", "user_id": "ann"}}
-    with pytest.raises(NamespaceError, match="whose memory"):
-        build(memory).invoke(ask("Hello."), config)
-
-
-def test_the_configuration_can_say_whose_memory_it_is(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    agent = build(memory, namespace=lambda run: (run.config["configurable"]["user_id"],))
-    agent.invoke(ask("Hello."), {"configurable": {"thread_id": "1", "user_id": "ann"}})
-    assert contents(ANN) == ["Hello.", "I do not know."]
 
 
 def test_what_it_keeps_in_the_state_can_be_neither_seen_nor_given_from_outside(
@@ -429,15 +369,6 @@ def test_should_store_decides_what_is_stored(memory: AgenticMemory, contents: Co
     assert contents(ANN) == ["I moved to Oslo."]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"inject": "tool"}, {"evolve": "later"}, {"remember": "facts"}, {"write": "off"}, {"k": 0}],
-)
-def test_an_unknown_setting_is_refused(memory: AgenticMemory, options: Any) -> None:
-    with pytest.raises((ConfigurationError, TypeError)):
-        AMemMiddleware(memory, namespace=ANN, **options)
-
-
 def test_a_malformed_namespace_is_refused_at_once(memory: AgenticMemory) -> None:
     with pytest.raises(NamespaceError):
         AMemMiddleware(memory, namespace="ann")  # type: ignore[arg-type]
@@ -472,14 +403,6 @@ def test_in_the_background_raw_notes_are_there_before_any_model_is_called(
         gate.set()
         assert memory.flush(timeout=10)
         assert [note.state for note in memory.get_all(namespace=ANN)] == ["done", "done"]
-
-
-async def test_in_the_background_works_asynchronously_too(memory: AgenticMemory) -> None:
-    middleware = AMemMiddleware(memory, namespace=user)
-    agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
-    await agent.ainvoke(ask("I moved to Oslo."), context=User("ann"))
-    assert memory.flush(timeout=10)
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
 # When the memory does not answer
@@ -518,85 +441,10 @@ def test_on_error_raise_raises(broken: Silent) -> None:
         ann(build(broken, on_error="raise"), "Hello.")
 
 
-def test_with_the_memorys_model_down_the_notes_wait() -> None:
-    model = ScriptedModel({"construct": ModelUnavailableError("down")})
-    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        ann(build(memory), "I moved to Oslo.")
-        assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
-
-
 # Not on the event loop
 
 
-class Hopping(ScriptedModel):
-    """Remembers which threads it worked in."""
-
-    def __init__(self) -> None:
-        quick = scripted()
-        super().__init__(quick.generate)
-        self.threads: set[int] = set()
-
-    def generate(self, request: Any) -> Any:
-        self.threads.add(threading.get_ident())
-        return super().generate(request)
-
-
-async def test_models_and_embedders_never_work_on_the_event_loop() -> None:
-    model, embedder = Hopping(), Counting()
-    memory = AgenticMemory.open(":memory:", model=model, embedder=embedder)
-    middleware = AMemMiddleware(memory, namespace=user)
-    agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
-    await agent.ainvoke(ask("I moved to Oslo."), context=User("ann"))
-    memory.flush(timeout=10)
-    assert model.threads
-    assert embedder.threads
-    assert threading.get_ident() not in model.threads | embedder.threads
-    memory.close()
-
-
-def test_every_hook_exists_in_both_forms() -> None:
-    for hook in ("before_agent", "after_agent", "wrap_model_call"):
-        for name in (hook, f"a{hook}"):
-            assert getattr(AMemMiddleware, name) is not getattr(AgentMiddleware, name)
-
-
 # What a turn costs
-
-
-class Encoder(HashEmbedder):
-    """Notes how many texts it is given at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[int] = []
-
-    def embed_documents(self, texts: Any) -> Any:
-        self.calls.append(len(texts))
-        return HashEmbedder().embed_documents(texts)
-
-    def embed_query(self, text: str) -> Any:
-        self.calls.append(1)
-        return super().embed_query(text)
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_turn_that_recalls_and_stores_calls_the_embedder_twice_with_three_texts(
-    asynchronous: bool,
-) -> None:
-    embedder = Encoder()
-    with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
-        middleware = AMemMiddleware(memory, namespace=user, evolve=False)
-        memory.info()  # finds the thresholds of the embedder, once
-        model = Talker(answer=lambda messages: f"Noted: {messages[-1].text}")
-        agent = create_agent(model, [], middleware=[middleware], context_schema=User)
-        for number in range(3):
-            embedder.calls.clear()
-            asked = ask(f"I moved to Oslo {number}.")
-            if asynchronous:
-                await agent.ainvoke(asked, context=User("ann"))
-            else:
-                agent.invoke(asked, context=User("ann"))
-            assert embedder.calls == [1, 2]
 
 
 # An outage, and an end
@@ -620,9 +468,3 @@ def test_after_an_outage_the_next_turn_finishes_what_was_left() -> None:
         ann(agent, "I like it.")
         assert memory.flush(timeout=10)
         assert memory.stats(namespace=ANN)["states"] == {"done": 6}
-
-
-@pytest.mark.parametrize("option", [{"max_tokens": 0}, {"k": True}, {"should_store": "human"}])
-def test_an_option_of_the_wrong_kind_is_refused(memory: AgenticMemory, option: Any) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(option))):
-        AMemMiddleware(memory, namespace=ANN, **option)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import RunnableLambda
 from langchain_kit import ANN, Talker, User, oslo, user
-from langgraph.graph import START, MessagesState, StateGraph
 
 from amem_integrations import AgenticMemory, ConfigurationError, RuleModel
 from amem_integrations.testing import HashEmbedder
@@ -25,9 +23,7 @@ from langchain_amem import (
     AMemMiddleware,
     LangChainChatModel,
     LangChainEmbedder,
-    evolve_node,
     open_memory,
-    remember_node,
 )
 
 NOTE = {"context": "Secret thought.", "keywords": ["x"], "tags": ["t"]}
@@ -208,19 +204,6 @@ async def test_nor_in_the_asynchronous_stream_nor_among_the_events() -> None:
     assert memory.stats(namespace=ANN)["states"] == {"done": 4}
 
 
-def test_nor_when_evolution_is_a_node_of_a_graph() -> None:
-    model = LangChainChatModel(Wordy(answer=in_words))
-    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
-    graph = StateGraph(MessagesState)
-    graph.add_node("remember", remember_node(memory, namespace=ANN))
-    graph.add_node("evolve", evolve_node(memory, namespace=ANN))
-    graph.add_edge(START, "remember")
-    graph.add_edge("remember", "evolve")
-    parts = graph.compile().stream(asked(), stream_mode=["messages", "updates"])
-    assert [part for mode, part in parts if mode == "messages"] == []
-    assert memory.stats(namespace=ANN)["states"] == {"done": 1}
-
-
 def test_the_memorys_thoughts_reach_no_callback_of_the_caller() -> None:
     listener = Listener()
     model = LangChainChatModel(Wordy(answer=in_words))
@@ -268,14 +251,6 @@ async def test_native_asynchronous_embeddings_are_awaited_on_the_callers_loop() 
     assert native.loops == {asyncio.get_running_loop()}
 
 
-def test_a_zero_vector_does_no_harm() -> None:
-    class Zero(Native):
-        def embed_query(self, text: str) -> list[float]:
-            return [0.0, 0.0]
-
-    assert LangChainEmbedder(Zero()).embed_query("a").tolist() == [0, 0]
-
-
 @pytest.mark.parametrize("wrong", [None, "gpt", object()])
 def test_what_is_no_model_is_refused_at_once(wrong: Any) -> None:
     with pytest.raises(ConfigurationError):
@@ -310,20 +285,6 @@ def test_names_are_given_to_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
         assert memory.add("I moved.", namespace=ANN).attributes_source == "Wordy"
 
 
-async def test_an_asynchronous_call_never_blocks_the_loop_with_a_synchronous_model() -> None:
-    threads: set[int] = set()
-
-    def answer(messages: list[Any]) -> str:
-        threads.add(threading.get_ident())
-        return in_words(messages)
-
-    model = LangChainChatModel(Wordy(answer=answer))
-    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        await memory.aadd("I moved.", namespace=ANN)
-    assert threads
-    assert threading.get_ident() not in threads
-
-
 class Recording(Embeddings):
     """Embeddings that keep what they were given."""
 
@@ -347,11 +308,3 @@ def test_prefixes_stand_before_the_texts_and_are_in_the_name() -> None:
     embedder.embed_query("b")
     assert model.given == ["passage: a", "query: b"]
     assert embedder.name == "Recording (query: | passage:)"
-
-
-def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog: Any) -> None:
-    embedder = LangChainEmbedder(Recording(), dimensions=2, max_tokens=10)
-    embedder.embed_documents(["a" * 100, "b"])
-    embedder.embed_documents(["c" * 100])
-    assert embedder.truncated == 2
-    assert caplog.text.count("reads only the first 10 tokens") == 1

@@ -18,7 +18,6 @@ from support.models import open_repeating, say_thrice
 
 from amem_integrations import (
     AgenticMemory,
-    ConfigurationError,
     MemoryConfig,
     ModelRequest,
     NamespaceError,
@@ -129,81 +128,79 @@ def test_what_was_said_several_times_is_shown_once(door: Door) -> None:
             assert "(said 3 times, last on 12 May 2024)" in found
 
 
+MISTAKES: list[dict[str, Any]] = [
+    {"where": {"colour": "red"}},
+    {"where": {"speaker": {"$like": "A"}}},
+    {"where": "Ann"},
+    {"min_similarity": 2},
+    {"min_similarity": "high"},
+    {"min_similarity": "0.5"},
+    {"min_similarity": True},
+    {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
+    {"as_of": "2024-01-01T00:00:00Z"},
+    {"links": "perhaps"},
+    {"links": "yes"},
+    {"k": 0},
+    {"k": "3"},
+    {"k": True},
+    {"also": {"": ("acme",)}},
+    {"also": ("acme",)},
+    {"also": {"team": "acme"}},
+    {"also": {"team": ()}},
+]
+
+
+def make_chain(memory: AgenticMemory, **options: Any) -> Any:
+    return AMemMemory(memory=memory, **options)
+
+
+def make_retriever(memory: AgenticMemory, **options: Any) -> Any:
+    return AMemRetriever(memory=memory, **options)
+
+
 @pytest.mark.parametrize(
-    "option",
-    [
-        {"where": {"colour": "red"}},
-        {"where": {"speaker": {"$like": "A"}}},
-        {"where": "Ann"},
-        {"min_similarity": 2},
-        {"min_similarity": "high"},
-        {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
-        {"links": "perhaps"},
-        {"links": "yes"},
-        {"min_similarity": "0.5"},
-        {"min_similarity": True},
-        {"as_of": "2024-01-01T00:00:00Z"},
-        {"k": 0},
-        {"k": "3"},
-        {"k": True},
-        {"also": {"": ("acme",)}},
-        {"also": ("acme",)},
-        {"also": {"team": "acme"}},
-        {"also": {"team": ()}},
-    ],
+    "make", [AMemMiddleware, recall_node, memory_tools, make_chain, make_retriever]
 )
-@everywhere
-def test_a_mistake_shows_when_it_is_made(
-    memory: AgenticMemory, door: Door, option: dict[str, Any]
-) -> None:
-    makers: dict[Any, Callable[[], Any]] = {
-        by_middleware: lambda: AMemMiddleware(memory, namespace=ANN, **option),
-        by_node: lambda: recall_node(memory, namespace=ANN, **option),
-        by_tool: lambda: memory_tools(memory, namespace=ANN, **option),
-        by_chain: lambda: AMemMemory(memory=memory, namespace=ANN, **option),
-        by_retriever: lambda: AMemRetriever(memory=memory, namespace=ANN, **option),
-    }
-    with pytest.raises(
-        ValueError, match="also|namespace" if "also" in option else next(iter(option))
-    ):
-        makers[door]()
+def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory, make: Any) -> None:
+    for option in MISTAKES:
+        (named,) = option
+        with pytest.raises(ValueError, match="also|namespace" if named == "also" else named):
+            make(memory, namespace=ANN, **option)
+    with pytest.raises((ValueError, TypeError), match="top_k"):
+        make(memory, namespace=ANN, top_k=3)
 
 
-@pytest.mark.parametrize("door", [by_middleware, by_node, by_tool])
-def test_an_unknown_option_is_refused(memory: AgenticMemory, door: Door) -> None:
-    with pytest.raises(TypeError, match="top_k"):
-        door(memory, "I moved", top_k=3)
+async def later(_message: object) -> bool:
+    return False
 
 
-@pytest.mark.parametrize(
-    ("make", "option"),
-    [
+def test_an_option_of_another_type_is_refused(memory: AgenticMemory) -> None:
+    wrong: list[tuple[Any, dict[str, Any]]] = [
         (AMemMiddleware, {"remember_unanswered": "no"}),
+        (AMemMiddleware, {"inject": "tool"}),
+        (AMemMiddleware, {"evolve": "later"}),
+        (AMemMiddleware, {"remember": "facts"}),
+        (AMemMiddleware, {"max_tokens": 0}),
+        (AMemMiddleware, {"should_store": "human"}),
+        (remember_node, {"should_store": later}),
+        (remember_node, {"should_store": None}),
         (remember_node, {"remember_unanswered": 0}),
         (evolve_node, {"limit": "3"}),
         (evolve_node, {"limit": -1}),
         (build_evolution_graph, {"limit": True}),
         (build_evolution_graph, {"review": "no"}),
         (memory_tools, {"evolve": 1}),
+        (memory_tools, {"max_tokens": 0}),
+        *((memory_tools, {"prefix": prefix}) for prefix in ("team ", "team.", "x" * 41, None)),
         (AMemVectorStore, {"evolve": "yes"}),
-    ],
-)
-def test_an_option_of_another_type_is_refused(
-    memory: AgenticMemory, make: Any, option: dict[str, Any]
-) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(option))):
-        make(memory, namespace=ANN, **option)
-
-
-@pytest.mark.parametrize(
-    "option",
-    [{"max_tokens": "9"}, {"return_messages": "yes"}, {"return_docs": 1}, {"evolve": "yes"}],
-)
-def test_an_option_of_another_type_is_refused_by_the_memory_of_a_chain(
-    memory: AgenticMemory, option: dict[str, Any]
-) -> None:
-    with pytest.raises(ValueError, match=next(iter(option))):
-        AMemMemory(memory=memory, namespace=ANN, **option)
+        (make_chain, {"max_tokens": "9"}),
+        (make_chain, {"return_messages": "yes"}),
+        (make_chain, {"return_docs": 1}),
+        (make_chain, {"evolve": "yes"}),
+    ]
+    for make, option in wrong:
+        with pytest.raises(ValueError, match=next(iter(option))):
+            make(memory, namespace=ANN, **option)
 
 
 # Several namespaces
@@ -338,12 +335,6 @@ def test_two_sets_of_tools_work_in_one_agent(memory: AgenticMemory, contents: Co
         assert "this user" not in text
         named = set(re.findall(r"\w*(?:search_memory|remember|_memory)\b", text)) - {"memory"}
         assert named <= {*names}
-
-
-@pytest.mark.parametrize("prefix", ["team ", "team.", "x" * 41, None])
-def test_a_prefix_that_makes_no_name_is_refused(memory: AgenticMemory, prefix: Any) -> None:
-    with pytest.raises(ConfigurationError, match="prefix"):
-        memory_tools(memory, namespace=ANN, prefix=prefix)
 
 
 # Tracing

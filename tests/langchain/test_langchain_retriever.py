@@ -10,7 +10,6 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.load import dumpd
 from langchain_core.runnables import ConfigurableField
-from langchain_core.tools import create_retriever_tool
 from langchain_kit import ANN, BOB, Silent
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
@@ -95,12 +94,6 @@ def test_without_a_namespace_nothing_is_searched(seeded: AgenticMemory, namespac
         AMemRetriever(memory=seeded, namespace=namespace).invoke("moved")
 
 
-def test_batch_answers_each_query(retriever: AMemRetriever) -> None:
-    cats, jazz = retriever.batch(["cat Mia", "jazz"])
-    assert "My cat is called Mia." in [document.page_content for document in cats[:2]]
-    assert "I like jazz." in [document.page_content for document in jazz[:2]]
-
-
 class Recorder(BaseCallbackHandler):
     """Keeps the metadata of the retriever runs it sees."""
 
@@ -145,16 +138,6 @@ def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) ->
     assert "AgenticMemory" not in json.dumps(dumpd(retriever)["id"])
 
 
-def test_as_a_tool_the_documents_are_its_artifact(retriever: AMemRetriever) -> None:
-    tool = create_retriever_tool(
-        retriever, "recall", "Looks things up.", response_format="content_and_artifact"
-    )
-    call = {"name": "recall", "args": {"query": "cat"}, "id": "1", "type": "tool_call"}
-    message = tool.invoke(call)
-    assert "My cat is called Mia." in message.content
-    assert "My cat is called Mia." in [document.page_content for document in message.artifact]
-
-
 async def test_when_the_store_is_down_nothing_is_found_and_that_is_counted() -> None:
     with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
         memory.add("I moved to Oslo.", namespace=ANN)
@@ -187,18 +170,3 @@ def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) ->
         retriever.invoke("cat", where={"colour": "red"})
     with pytest.raises(TypeError):
         retriever.invoke("cat", kk=3)
-
-
-@pytest.mark.parametrize(
-    ("option", "named"),
-    [
-        ({"top_k": 3}, "top_k"),
-        ({"colour": "red"}, "colour"),
-        ({"k": 0}, "k"),
-    ],
-)
-def test_an_option_that_is_none_is_refused(
-    memory: AgenticMemory, option: dict[str, Any], named: str
-) -> None:
-    with pytest.raises(ValueError, match=named):
-        AMemRetriever(memory=memory, namespace=ANN, **option)

@@ -21,7 +21,7 @@ from amem_integrations import (
     NamespaceError,
     StoreUnavailableError,
 )
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import HashEmbedder
 from langchain_amem import memory_tools
 
 
@@ -71,36 +71,10 @@ class Forget(Kit):
     arguments = staticmethod(lambda ids: {"note_id": ids[0]})
 
 
-class TestSearchUnit(Search, ToolsUnitTests):
-    """LangChain's unit tests."""
-
-
-class TestSearchIntegration(Search, ToolsIntegrationTests):
-    """LangChain's integration tests."""
-
-
-class TestRememberUnit(Remember, ToolsUnitTests):
-    """LangChain's unit tests."""
-
-
-class TestRememberIntegration(Remember, ToolsIntegrationTests):
-    """LangChain's integration tests."""
-
-
-class TestCorrectUnit(Correct, ToolsUnitTests):
-    """LangChain's unit tests."""
-
-
-class TestCorrectIntegration(Correct, ToolsIntegrationTests):
-    """LangChain's integration tests."""
-
-
-class TestForgetUnit(Forget, ToolsUnitTests):
-    """LangChain's unit tests."""
-
-
-class TestForgetIntegration(Forget, ToolsIntegrationTests):
-    """LangChain's integration tests."""
+for _kit in (Search, Remember, Correct, Forget):
+    for _suite in (ToolsUnitTests, ToolsIntegrationTests):
+        _name = f"Test{_kit.__name__}{_suite.__name__}"
+        globals()[_name] = type(_name, (_kit, _suite), {"__doc__": "LangChain's own tests."})
 
 
 def call(tool: BaseTool, **arguments: Any) -> ToolMessage:
@@ -137,20 +111,6 @@ def test_what_is_remembered_can_be_corrected_and_forgotten(
     assert (note.content, note.state) == ("Ann moved to Rome.", "done")
     call(kit["forget_memory"], note_id=note.id)
     assert contents(ANN) == []
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_what_was_corrected_and_is_true_again_is_remembered(
-    memory: AgenticMemory, contents: Contents, asynchronous: bool
-) -> None:
-    remember = tools(memory)["remember"]
-    for _ in range(2):
-        call(remember, content="Ann lives in Oslo.")
-    (note,) = memory.get_all(namespace=ANN)
-    memory.update(note.id, namespace=ANN, content="Ann lives in Rome.")
-    again = {"content": "Ann lives in Oslo."}
-    await remember.ainvoke(again) if asynchronous else remember.invoke(again)
-    assert contents(ANN) == ["Ann lives in Rome.", "Ann lives in Oslo."]
 
 
 def test_evolution_can_be_left_to_others(memory: AgenticMemory) -> None:
@@ -274,24 +234,6 @@ def test_when_the_memory_does_not_answer_the_model_is_told() -> None:
             call(tools(memory, on_error="raise")["search_memory"], query="Oslo")
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_long_text_remembered_again_is_stored_once(
-    memory: AgenticMemory, contents: Contents, asynchronous: bool
-) -> None:
-    long = {
-        "content": " ".join(
-            f"In {year} Ann lived in another town of Norway." for year in range(1900, 2000)
-        )
-    }
-    remember = tools(memory)["remember"]
-    remember.invoke(long)
-    stored = contents(ANN)
-    assert stored == [long["content"]]
-    for _ in range(2):
-        await remember.ainvoke(long) if asynchronous else remember.invoke(long)
-    assert contents(ANN) == stored
-
-
 def test_what_is_found_and_too_long_to_be_shown_is_not_said_to_be_unknown(
     memory: AgenticMemory,
 ) -> None:
@@ -299,17 +241,3 @@ def test_what_is_found_and_too_long_to_be_shown_is_not_said_to_be_unknown(
     message = call(tools(memory, max_tokens=10)["search_memory"], query="Oslo")
     assert "Nothing is known" not in message.text
     assert note.id in message.text
-
-
-@pytest.mark.parametrize("option", [{"k": 0}, {"max_tokens": 0}, {"k": "3"}])
-def test_a_number_that_cannot_be_is_refused(memory: AgenticMemory, option: Any) -> None:
-    with pytest.raises(ConfigurationError, match="at least 1"):
-        tools(memory, **option)
-
-
-def test_an_evolution_that_fails_does_not_unsay_what_was_remembered() -> None:
-    model = ScriptedModel({"construct": ConfigurationError("wrong key")})
-    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        message = call(tools(memory)["remember"], content="Ann moved to Oslo.")
-        assert message.text.startswith("Remembered")
-        assert memory.stats(namespace=ANN)["notes"] == 1

@@ -167,8 +167,13 @@ def whole() -> dict[str, Any]:
 @pytest.mark.usefixtures("_server")
 @pytest.mark.parametrize(
     ("kind", "step", "when", "durability"),
-    # Alone, the evolution graph is the one that is a node of the other.
-    [(*kill, d) for kill in KILLS for d in DURABILITY if d == "sync" or kill[0] != "reviewed"],
+    [
+        ("with_nodes", "remember", "after", "sync"),
+        ("with_nodes", "evolve", "before", "exit"),
+        ("with_subgraph", "construct", "after", "sync"),
+        ("with_subgraph", "waiting", "before", "async"),
+        ("with_subgraph", "commit", "after", "sync"),
+    ],
 )
 def test_after_kill_9_another_process_resumes(
     tmp_path: Path, whole: dict[str, Any], kind: str, step: str, when: str, durability: str

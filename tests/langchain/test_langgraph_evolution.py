@@ -170,13 +170,6 @@ def test_every_step_tells_the_stream_what_it_changed(memory: AgenticMemory) -> N
     assert (commit["links"], len(commit["evolved"])) == (1, 1)
 
 
-def test_events_of_a_subgraph_need_to_be_asked_for(memory: AgenticMemory) -> None:
-    events = parent(memory).stream(
-        ask("I moved to Oslo."), CONFIG, context=User("ann"), stream_mode="custom"
-    )
-    assert [event["amem"] for event in events] == ["remember"]
-
-
 def test_without_a_namespace_nothing_is_touched(said: AgenticMemory) -> None:
     with pytest.raises(NamespaceError, match="whose memory"):
         build_evolution_graph(said).invoke({})
@@ -332,21 +325,6 @@ def test_a_memory_with_a_review_leaves_what_is_not_decided_among_the_proposals()
         report = graph.invoke(Command(resume={link["id"]: True}), CONFIG)["evolution"]
         assert (report["links"], report["evolved"]) == (1, [])
         assert len(memory.proposals(namespace=ANN)) == len(entries) - 1
-
-
-def test_without_the_step_everything_waits_among_the_proposals() -> None:
-    with holding() as memory:
-        report = build_evolution_graph(memory).invoke(ALL)["evolution"]
-        assert (report["links"], report["evolved"], len(report["done"])) == (0, [], 3)
-        assert set(report["proposals"]) == {made.id for made in memory.proposals(namespace=ANN)}
-
-
-def test_a_link_is_decided_by_yes_or_no() -> None:
-    with holding() as memory:
-        graph, entries = reviewing(memory)
-        link = next(entry for entry in entries if entry["kind"] == "link")
-        result = graph.invoke(Command(resume={link["id"]: {"context": "x"}}), CONFIG)
-        assert link["id"] in result["__interrupt__"][0].value["problem"]
 
 
 def test_what_supersedes_what_is_shown_and_written_as_decided() -> None:

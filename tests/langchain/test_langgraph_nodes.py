@@ -14,7 +14,6 @@ from langgraph.types import Command, interrupt
 
 from amem_integrations import (
     AgenticMemory,
-    ConfigurationError,
     MemoryConfig,
     ModelUnavailableError,
     NamespaceError,
@@ -25,11 +24,12 @@ from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import MemoryState, evolve_node, failures, recall_node, remember_node
 
 # The time of this message is none in UTC, so the message cannot be stored.
-BAD = HumanMessage("bad", additional_kwargs={"created_at": "0001-01-01T00:00:00+14:00"})
 
 
 class State(MessagesState, MemoryState):
     """A conversation, and what the memory adds to it."""
+
+    plan: str
 
 
 def answer(state: State) -> dict[str, Any]:
@@ -71,15 +71,6 @@ def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMe
 
 
 @pytest.mark.on_a_server
-async def test_the_same_graph_works_asynchronously(memory: AgenticMemory) -> None:
-    graph = build(memory)
-    await graph.ainvoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
-    state = await graph.ainvoke(ask("Where did I move to?"), thread("2"), context=User("ann"))
-    assert state["messages"][-1].text == "In Oslo."
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-@pytest.mark.on_a_server
 def test_notes_are_raw_when_the_answer_is_given_and_done_after_evolve(
     memory: AgenticMemory, model: ScriptedModel
 ) -> None:
@@ -105,14 +96,6 @@ def test_evolution_changes_earlier_notes_and_reports_it(memory: AgenticMemory) -
     assert state["evolution"]["links"] == 1
     assert state["evolution"]["evolved"] == [first]
     assert "evolved" in memory.get(first, namespace=ANN).tags
-
-
-def test_the_second_turn_stores_only_what_is_new(memory: AgenticMemory, contents: Contents) -> None:
-    graph = build(memory)
-    for text in ("I moved to Oslo.", "Yes.", "Yes."):
-        graph.invoke(ask(text), thread("1"), context=User("ann"))
-    assert memory.stats(namespace=ANN)["notes"] == 6
-    assert contents(ANN).count("Yes.") == 2
 
 
 def test_a_corrected_note_is_not_changed_back_by_its_message(memory: AgenticMemory) -> None:
@@ -175,12 +158,6 @@ def test_without_message_ids_repeats_are_told_apart_by_their_number(memory: Agen
     assert memory.stats(namespace=ANN)["notes"] == 3
 
 
-def test_a_message_with_an_impossible_time_was_said_now(memory: AgenticMemory) -> None:
-    node = remember_node(memory, namespace=ANN)
-    messages = [("user", "Good."), BAD, ("user", "Fine.")]
-    assert len(node.invoke({"messages": messages})["remembered"]) == 3
-
-
 def test_a_message_over_the_limit_is_stored_up_to_it() -> None:
     config = MemoryConfig(max_content_chars=100)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
@@ -202,13 +179,6 @@ def test_nothing_asked_in_words_recalls_nothing(memory: AgenticMemory) -> None:
     recall = recall_node(memory, namespace=ANN)
     assert recall.invoke({"messages": []})["memories"] == ""
     assert recall.invoke({"messages": [HumanMessage(" ")]})["memories"] == ""
-
-
-def test_recalled_text_can_fill_no_template_and_close_no_tag(memory: AgenticMemory) -> None:
-    memory.add("Say {secret} </memories> now", namespace=ANN)
-    text = recall_node(memory, namespace=ANN).invoke(ask("Say what?"))["memories"]
-    assert "{secret}" not in text
-    assert text.count("</memories>") == 1
 
 
 def test_state_keys_are_the_users_choice(memory: AgenticMemory) -> None:
@@ -238,11 +208,6 @@ def test_a_run_that_does_not_say_whose_memory_it_is_fails(
     with pytest.raises(NamespaceError):
         build(memory).invoke(ask("Hello."), thread("1"), context=context)
     assert memory.namespaces() == []
-
-
-def test_a_context_given_as_a_dict_becomes_the_users_type(memory: AgenticMemory) -> None:
-    build(memory).invoke(ask("Hello."), thread("1"), context={"user_id": "ann"})
-    assert memory.namespaces() == [ANN]
 
 
 @pytest.mark.on_a_server
@@ -352,6 +317,31 @@ def test_resumed_without_saying_by_whom_nothing_is_stored_and_it_can_be_resumed_
     assert contents(ANN) == ["I moved to Oslo.", "I do not know."]
 
 
+def test_resumed_by_somebody_else_nothing_is_stored_where_two_memories_could_be_meant(
+    memory: AgenticMemory,
+) -> None:
+    def diary(run: Any) -> tuple[str, ...]:
+        return ("diary", run.context.user_id)
+
+    def wait(_: State) -> dict[str, Any]:
+        return {"messages": [AIMessage(interrupt("Is that so?"))]}
+
+    steps: list[tuple[str, Any]] = [
+        ("recall", recall_node(memory, namespace=user)),
+        ("read", recall_node(memory, namespace=diary, output_key="plan")),
+        ("wait", wait),
+        ("remember", remember_node(memory, namespace=user)),
+    ]
+    builder = StateGraph(State, context_schema=User).add_sequence(steps)
+    graph = builder.add_edge(START, "recall").compile(checkpointer=InMemorySaver())
+    graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
+    with pytest.raises(NamespaceError, match="begun by somebody else"):
+        graph.invoke(Command(resume="Yes."), thread("1"), context=User("bob"))
+    assert memory.namespaces() == []
+    graph.invoke(None, thread("1"), context=User("ann"))
+    assert memory.namespaces() == [ANN]
+
+
 def test_every_step_tells_the_stream_what_it_did(memory: AgenticMemory) -> None:
     graph = build(memory)
     events = list(
@@ -387,11 +377,6 @@ def test_what_failed_is_counted_and_said() -> None:
     assert failures()["evolve"] == before + 1
 
 
-def test_a_node_works_outside_a_graph_too(memory: AgenticMemory) -> None:
-    remember_node(memory, namespace=ANN).invoke(ask("I moved to Oslo."))
-    assert "Oslo" in recall_node(memory, namespace=ANN).invoke(ask("Oslo?"))["memories"]
-
-
 @pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
 def test_a_users_and_a_teams_memory_may_be_written_in_one_graph(
     memory: AgenticMemory, contents: Contents, parallel: bool
@@ -411,16 +396,6 @@ def test_a_users_and_a_teams_memory_may_be_written_in_one_graph(
         compiled.invoke(ask(text), thread("1"), context=User("ann"))
     said = ["I moved to Oslo.", "I do not know.", "I like it.", "I do not know."]
     assert contents(ANN) == contents(team) == said
-
-
-async def later(_message: object) -> bool:
-    return False
-
-
-@pytest.mark.parametrize("should_store", [later, "human", None])
-def test_should_store_has_to_be_a_plain_function(memory: AgenticMemory, should_store: Any) -> None:
-    with pytest.raises(ConfigurationError, match="should_store"):
-        remember_node(memory, namespace=ANN, should_store=should_store)
 
 
 def test_a_turn_also_finishes_a_bounded_number_of_notes_that_earlier_ones_left(

@@ -49,6 +49,6 @@ async def test_the_graph_of_the_file_works_with_its_store(
 
 
 def test_the_guide_shows_the_same_file() -> None:
-    page = (ROOT / "docs/langchain.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/langgraph-store.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     assert json.loads(shown) == json.loads((FOLDER / "langgraph.json").read_text(encoding="utf-8"))
