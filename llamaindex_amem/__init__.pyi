@@ -5,7 +5,7 @@ from .events import AMemToolEvent as AMemToolEvent
 from .events import AMemWriteEvent as AMemWriteEvent
 from .ingest import AMemIngest as AMemIngest
 from .memory import AMemMemory as AMemMemory
-from .memory_block import AMemMemoryBlock as AMemMemoryBlock
+from .memory import AMemMemoryBlock as AMemMemoryBlock
 from .models import LlamaIndexChatModel as LlamaIndexChatModel
 from .models import LlamaIndexEmbedder as LlamaIndexEmbedder
 from .models import open_memory as open_memory

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
+from pydantic import TypeAdapter
 
 from amem_integrations import AgenticMemory, ConfigurationError
-from amem_integrations.adapting import check_namespace, checked_recall
+from amem_integrations.adapting import RecallOptions, SearchOptions, check_namespace, checked_recall
 from amem_integrations.conversation import Message, storable
 
 T = TypeVar("T")
 
-SEARCH = ("also", "k", "where", "min_similarity", "links", "as_of")
 Space = tuple[str, ...]
 Whose = Sequence[str] | Callable[[], Sequence[str]]
 Where = Mapping[str, Any] | Callable[[], Mapping[str, Any] | None] | None
@@ -26,7 +26,7 @@ ASSISTANTS = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
 
 # Where frameworks and their users put the time of a message, among its `additional_kwargs`.
 TIMES = ("timestamp", "created_at", "at")
-MILLISECONDS = 1e11  # seconds up to the year 5138, milliseconds since 1973
+_TIME = TypeAdapter(datetime)
 
 # `ReActAgent` keeps its whole reasoning as the assistant's message; only the answer was said to the user.
 _ANSWERING = re.compile(
@@ -97,15 +97,10 @@ def spoken(message: ChatMessage) -> str:
 
 def _as_time(value: object) -> datetime | None:
     try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            value = datetime.fromtimestamp(value / (1000 if value > MILLISECONDS else 1), UTC)
-        if isinstance(value, datetime):
-            return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        pass
-    return None
+        time = _TIME.validate_python(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 # Whose memory it is, and what is searched of it: values, or functions without arguments that are called when it counts.
@@ -135,35 +130,37 @@ def searched(
     return {**options, "namespace": whose(namespace), "also": also, "where": where}
 
 
+class Search(SearchOptions, total=False):
+    """What is searched: options of `AgenticMemory.search`, and further namespaces, by the names that mark their notes."""
+
+    also: Mapping[str, Whose] | None
+
+
+SEARCH = frozenset(Search.__annotations__)
+
+
 def checked(
-    memory: object, namespace: Whose, options: Mapping[str, Any], names: Collection[str]
-) -> dict[str, Any]:
-    """Return the options of a search, checked, so that a mistake shows when an object is made and not in its first search.
+    memory: object, namespace: Whose, options: Mapping[str, Any], names: Collection[str] = SEARCH
+) -> None:
+    """Check the options of a search, so that a mistake shows when an object is made and not in its first search.
 
     Raises:
-        ConfigurationError: There is no memory, or an option is unknown or cannot be used.
+        ConfigurationError: There is no memory, or an option cannot be used.
         NamespaceError: A namespace that is given by no function is not a non-empty tuple of strings.
     """
     if not isinstance(memory, AgenticMemory):
         raise ConfigurationError(f"memory={memory!r} must be an AgenticMemory: open_memory(…)")
-    if unknown := sorted(options.keys() - {*names}):
-        raise ConfigurationError(f"unknown option {unknown[0]!r}; use one of {', '.join(names)}")
+    if unknown := sorted(options.keys() - names):
+        raise ConfigurationError(
+            f"unknown option {unknown[0]!r}; use one of {', '.join(sorted(names))}"
+        )
     also = options.get("also") or {}
     if not isinstance(also, Mapping):
         raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
     for one in (namespace, *also.values()):
         _ = callable(one) or check_namespace(one)
-    check_plain(namespace=namespace, **options)
-    checked_recall({name: value for name, value in options.items() if name != "also"})
-    return dict(options)
-
-
-def check_plain(**options: object) -> None:
-    """Check that what is called is no coroutine function.
-
-    Raises:
-        ConfigurationError: One is.
-    """
-    for name, value in options.items():
+    for name, value in {"namespace": namespace, **options}.items():
         if inspect.iscoroutinefunction(value):
             raise ConfigurationError(f"{name}={value!r} is a coroutine function; give a plain one")
+    known = RecallOptions.__annotations__.keys() & options.keys()
+    checked_recall({name: options[name] for name in known})

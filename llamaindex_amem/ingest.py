@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,15 +16,21 @@ from llama_index.core.schema import (
 )
 from pydantic import PrivateAttr
 
-from amem_integrations import AgenticMemory, Note, NoteInput
-from amem_integrations.adapting import Call, Origin, both, check_flags
+from amem_integrations import AgenticMemory, Note
+from amem_integrations.adapting import (
+    Call,
+    DocumentInput,
+    DocumentReport,
+    Documents,
+    both,
+    check_flags,
+    described,
+)
 from amem_integrations.conversation import storable
 
-from .conversation import Space, Whose, checked, whose
-from .retriever import RECORD
+from .conversation import Whose, checked, whose
+from .retriever import NODE
 
-BATCH = 64  # nodes that are stored at once
-PAGE = 1000
 # Fields of a node that are kept besides its text and its metadata.
 KEPT = {
     "excluded_llm_metadata_keys", "excluded_embed_metadata_keys", "metadata_template",
@@ -53,15 +58,14 @@ class AMemIngest(TransformComponent):
         >>> from llama_index.core import Document
         >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
         >>> ingest = AMemIngest(memory, ("team",))
-        >>> [note.content for note in ingest.add([Document(text="Prune in March.", doc_id="trees.txt")])]
-        ['Prune in March.']
+        >>> ingest.add([Document(text="Prune in March.", doc_id="trees.txt")])
+        DocumentReport(ids=['trees.txt'], added=1, changed=0, removed=0)
     """
 
     _memory: AgenticMemory = PrivateAttr()
     _namespace: Whose = PrivateAttr()
     _replace: bool = PrivateAttr()
-    _evolve: bool = PrivateAttr()
-    _progress: Callable[[int, int], object] | None = PrivateAttr()
+    _options: dict[str, Any] = PrivateAttr()
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class AMemIngest(TransformComponent):
         *,
         replace: bool = False,
         evolve: bool = False,
-        progress: Callable[[int, int], object] | None = None,
+        progress: bool | Callable[[int, int], object] = False,
     ) -> None:
         """Take a memory.
 
@@ -80,46 +84,34 @@ class AMemIngest(TransformComponent):
             replace: Remove the notes of nodes that a document of the call does not have any more.
             evolve: Put nodes as notes of a conversation, which are constructed, linked and evolve at once; False puts
                 documents, which are found by words and meaning, and which no model links or declares outdated.
-            progress: Called with (nodes stored, nodes in all) after every 64.
+            progress: True logs how far it is; a function is called with (nodes stored, nodes in all) after every 64.
 
         Raises:
             ConfigurationError: An option has a value that cannot be used.
             NamespaceError: The namespace is not a non-empty tuple of strings.
         """
-        checked(memory, namespace, {}, ())
+        checked(memory, namespace, {})
         check_flags(replace=replace, evolve=evolve)
         super().__init__()
-        self._memory, self._namespace = memory, namespace
-        self._replace, self._evolve, self._progress = replace, evolve, progress
+        self._memory, self._namespace, self._replace = memory, namespace, replace
+        self._options = {"replace": replace, "evolve": evolve, "progress": progress}
 
-    async def _add(self, call: Call, nodes: Sequence[BaseNode]) -> list[Note]:
-        """Store nodes or documents, and return their notes; what has no text is left out.
+    async def _add(self, call: Call, nodes: Sequence[BaseNode]) -> DocumentReport:
+        """Store nodes or documents, and return what that did; what has no text is left out.
 
         Raises:
             InvalidInputError: A node cannot be stored; the 64s before it are.
         """
-        space = whose(self._namespace)
-        origin: Origin = "conversation" if self._evolve else "document"
-        before: list[Note] = []
+        documents, before = Documents(self._memory, whose(self._namespace)), list[Note]()
         if self._replace:
-            before = await self._of(call, space, {d for node in nodes if (d := _document(node))})
+            before = await documents.held(call, {_document(node) for node in nodes})
         ids = _stored_ids(nodes, before)
-        items = [_input(node, origin, ids) for node in nodes]
-        items = [item for item in items if item.content.strip()]
-        notes: list[Note] = []
-        for start in range(0, len(items), BATCH):
-            some = items[start : start + BATCH]
-            notes += await call(self._memory.add_many, some, namespace=space, evolve=self._evolve)
-            if self._progress:
-                self._progress(len(notes), len(items))
-        kept = {note.id for note in notes}
-        await self._delete(call, space, [note for note in before if note.id not in kept])
-        return notes
+        return await call(documents.add, [_input(node, ids) for node in nodes], **self._options)
 
     async def _remove(self, call: Call, ref_doc_ids: Iterable[str]) -> int:
         """Remove all notes of these documents for good, and return how many there were."""
-        space = whose(self._namespace)
-        return await self._delete(call, space, await self._of(call, space, set(ref_doc_ids)))
+        documents = Documents(self._memory, whose(self._namespace))
+        return await call(documents.remove, sources=ref_doc_ids)
 
     add, aadd = both(_add)
     remove, aremove = both(_remove)
@@ -138,44 +130,27 @@ class AMemIngest(TransformComponent):
         """Return a different value each time: the cache of a pipeline must not skip what only the memory knows."""
         return {**super().to_dict(**kwargs), "run": uuid4().hex}
 
-    async def _of(self, call: Call, space: Space, ref_doc_ids: set[str]) -> list[Note]:
-        notes: list[Note] = []
-        where: dict[str, Any] = {"thread": {"$in": sorted(ref_doc_ids)}, "seq": {"$gt": -1}}
-        where[f"metadata.{RECORD}.id_"] = {"$exists": True}
-        while page := await call(self._memory.get_all, namespace=space, where=where, limit=PAGE):
-            notes += page
-            where["seq"] = {"$gt": page[-1].seq}
-        return notes
 
-    async def _delete(self, call: Call, space: Space, notes: Sequence[Note]) -> int:
-        for note in notes:
-            await call(self._memory.delete, note.id, namespace=space)
-        return len(notes)
-
-
-def _input(node: BaseNode, origin: Origin, ids: Mapping[str, str]) -> NoteInput:
-    """Return the note of a node; of the nodes in `ids` those of other ids are stored already."""
+def _input(node: BaseNode, ids: Mapping[str, str]) -> DocumentInput:
+    """Return a node as a document of the core; of the nodes in `ids` those of other ids are stored already."""
 
     def related(one: RelatedNodeType) -> Any:  # noqa: ANN401 - JSON
         if isinstance(one, list):
             return [related(info) for info in one]
         return {"node_id": ids.get(one.node_id, one.node_id), "node_type": one.node_type}
 
-    identity = ids.get(node.node_id, node.node_id)
-    dumped = node.model_dump(mode="json", exclude_defaults=True)
-    record = {name: value for name, value in dumped.items() if name in KEPT}
-    relations = {kind.value: related(one) for kind, one in node.relationships.items()}
-    record |= {"id_": identity, "relationships": relations}
-    # A value that is no JSON, such as a path or a date, becomes its text.
-    text = json.dumps({**node.metadata, RECORD: record}, default=str)
-    return NoteInput(
-        content=node.get_content(metadata_mode=MetadataMode.NONE),
-        key=json.dumps(["document", identity], ensure_ascii=False),
-        thread=_document(node),
-        source="import",
-        metadata=json.loads(text, parse_constant=str),
-        origin=origin,
+    record = node.model_dump(mode="json", exclude_defaults=True, include=KEPT)
+    record["relationships"] = {kind: related(one) for kind, one in node.relationships.items()}
+    return DocumentInput(
+        text=_text(node),
+        id=ids.get(node.node_id, node.node_id),
+        source=_document(node),
+        metadata={**node.metadata, NODE: record},
     )
+
+
+def _text(node: BaseNode) -> str:
+    return node.get_content(metadata_mode=MetadataMode.NONE)
 
 
 def _document(node: BaseNode) -> str | None:
@@ -186,9 +161,8 @@ def _stored_ids(nodes: Sequence[BaseNode], before: Sequence[Note]) -> dict[str, 
     """Return by the ids of nodes those under which their text is stored of their document, each once."""
     stored, known = defaultdict[tuple[str | None, str], list[str]](list), dict[str, str]()
     for note in before:
-        stored[note.thread, note.content].append(note.metadata[RECORD]["id_"])
+        stored[note.thread, note.content].append(str(described(note).id))
     for node in nodes:
-        same = stored[_document(node), storable(node.get_content(metadata_mode=MetadataMode.NONE))]
-        if same:
+        if same := stored[_document(node), storable(_text(node))]:
             known[node.node_id] = same.pop(same.index(node.node_id) if node.node_id in same else 0)
     return known

@@ -1,52 +1,326 @@
-"""`AMemMemory`: a `Memory` that remembers every message, for any chat engine or agent."""
+"""`AMemMemory`, a `Memory` that remembers every message, and `AMemMemoryBlock`, the memory as a block of a stock `Memory`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeVar, cast
 from uuid import UUID
 
+from llama_index.core.async_utils import asyncio_run
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole, TextBlock
-from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
 from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts import RichPromptTemplate
+from llama_index.core.schema import QueryBundle
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
+from llama_index.core.utils import get_tokenizer
+from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, ValidationError
 
 from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
-from amem_integrations.adapting import check_flags
+from amem_integrations.adapting import (
+    RECALLED,
+    WINDOW,
+    OnError,
+    Recalled,
+    RecallOptions,
+    Remembered,
+    check_flags,
+)
+from amem_integrations.conversation import Message
 
-from .conversation import Whose, text_of
-from .memory_block import AMemMemoryBlock, BlockOptions, Uncopied
+from .conversation import (
+    SPOKEN,
+    Space,
+    Where,
+    Whose,
+    checked,
+    searched,
+    settled,
+    text_of,
+    to_message,
+    to_messages,
+    whose,
+)
+from .events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent, Failures, dispatcher
+from .retriever import to_node
 
 if TYPE_CHECKING:
     from llama_index.core.base.llms.base import BaseLLM
-    from sqlalchemy.ext.asyncio import AsyncEngine
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+RECALL = ("also", *RecallOptions.__annotations__)
+KEPT = 32  # texts that were recalled, and may be shortened: more than there are sessions that share a block at one time
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
 # The arguments of `Memory.from_defaults` that say where the history is kept.
 KEPT_BY = {"chat_store", "async_database_uri", "async_engine"}
 
 
-class MemoryOptions(BlockOptions, total=False):
-    """The arguments of `AMemMemory.from_defaults` that come from `AMemMemoryBlock` and `Memory.from_defaults`."""
+class Uncopied:
+    """An object that holds an open store: a deep copy is itself, and a pickle of it is refused."""
 
-    session_id: str | None
-    token_limit: int
-    token_flush_size: int
-    chat_history_token_ratio: float
-    tokenizer_fn: Callable[[str], list[Any]] | None
-    memory_blocks_template: RichPromptTemplate
-    image_token_size_estimate: int
-    audio_token_size_estimate: int
-    video_token_size_estimate: int
-    chat_store: AsyncDBChatStore | None
-    async_database_uri: str | None
-    async_engine: AsyncEngine | None
-    table_name: str
-    db_schema: str | None
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return the object itself: agents copy their state, and there is only one store."""
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            TypeError: Always; the object stays as it is.
+        """
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled, since it holds an open store; make it again with the "
+            "same memory, user and session, and pass it to the next run"
+        )
+
+
+class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
+    """Remembers what falls out of short-term memory, and recalls notes for the last question.
+
+    A stock `Memory` hands messages to its blocks only when its queue overflows, and has no way to end a
+    session: call `flush_from(memory)` then. `AMemMemory` needs neither.
+    https://developers.llamaindex.ai/python/framework/module_guides/deploying/agents/memory/
+
+    A message is known by session, role and `additional_kwargs["id"]`, else by its text and the number of its
+    occurrence: what overflows is the next one after those that are stored.
+
+    `namespace`, the namespaces of `also`, `where` and `metadata` may be functions without arguments, which are called
+    at each recall and each write, on the thread and in the context of the caller.
+
+    Attributes:
+        memory: Where notes are kept.
+        namespace: Whose notes, such as `("user-42",)`.
+        also: Further namespaces that are read, by the names that mark their notes: `{"team": ("acme",)}`.
+        name: Tag around the notes in the prompt.
+        priority: 0 is never shortened; of the others, `Memory` shortens the lowest number first.
+        k: How many notes to consider; of these as many are shown as fit.
+        max_tokens: About how long the recalled text may be.
+        where: Conditions on the fields of notes that are recalled; see `AgenticMemory.search`.
+        min_similarity: Least cosine of question and note.
+        links: Whether links are followed.
+        as_of: What was true then is recalled.
+        window: How many messages before a question make clear what it is about; 0 looks at the question alone.
+        node_postprocessors: What the framework has to filter and reorder nodes; what they leave is shown.
+        remember: Whether what is said is stored; False only recalls.
+        evolve: Whether the memory's background worker links and evolves notes at the end of a turn; False leaves that to
+            `AgenticMemory.evolve` and `amem worker`. The notes are found at once either way.
+        roles: Whose messages are remembered.
+        should_store: Called with each message; False leaves it out.
+        metadata: Your own, for each note, to filter on.
+        on_error: `"log"` goes on without the memory whatever fails; `"raise"` raises.
+
+    Raises:
+        NamespaceError: The namespace is not a non-empty tuple of strings.
+        ConfigurationError: An option has a value that cannot be used.
+
+    Example:
+        >>> from amem_integrations import AgenticMemory
+        >>> from amem_integrations.testing import HashEmbedder
+        >>> memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
+        >>> block = AMemMemoryBlock(memory=memory, namespace=("ann",))
+        >>> chat_memory = Memory.from_defaults(memory_blocks=[block])
+        >>> chat_memory.put(ChatMessage(role="user", content="I moved to Oslo."))
+        >>> block.flush_from(chat_memory)
+        >>> memory.get_all(namespace=("ann",))[0].content
+        'I moved to Oslo.'
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    memory: AgenticMemory = Field(exclude=True, repr=False)
+    namespace: Whose
+    also: Mapping[str, Whose] | None = None
+    name: str = "long_term_memory"
+    description: str | None = "Notes from earlier conversations."
+    priority: int = Field(default=1, ge=0, strict=True)
+    k: int = RECALLED
+    max_tokens: int = 1000
+    where: Where = None
+    min_similarity: float | None = None
+    links: bool = True
+    as_of: datetime | None = None
+    window: int = WINDOW
+    node_postprocessors: list[BaseNodePostprocessor] = Field(default_factory=list, exclude=True)
+    accept_short_term_memory: StrictBool = True
+    remember: StrictBool = True
+    evolve: StrictBool = True
+    roles: tuple[MessageRole, ...] = SPOKEN
+    should_store: Callable[[ChatMessage], bool] | None = Field(default=None, exclude=True)
+    metadata: Where = None
+    on_error: OnError = "log"
+    tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
+        default_factory=get_tokenizer, exclude=True
+    )
+    _failures: Failures = PrivateAttr()
+    _shown: dict[str, Recalled] = PrivateAttr(default_factory=dict)  # by the text
+    _spaces: dict[str | None, set[Space]] = PrivateAttr(default_factory=dict)  # by session
+    _known: dict[str | None, list[Message]] = PrivateAttr(default_factory=dict)  # by session
+
+    if not TYPE_CHECKING:  # editors show the attributes
+
+        def __init__(self, memory: AgenticMemory, namespace: Whose, **options: Any) -> None:  # noqa: ANN401
+            # Checked here, since pydantic would make errors of its own of ours.
+            checked(memory, namespace, options, AMemMemoryBlock.model_fields)
+            try:
+                super().__init__(memory=memory, namespace=namespace, **options)
+            except ValidationError as error:
+                raise ConfigurationError(str(error)) from error
+            self._failures = Failures(self.on_error)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often `recall` and `write` failed so far."""
+        return self._failures.snapshot()
+
+    async def _aget(
+        self,
+        messages: list[ChatMessage] | None = None,
+        session_id: str | None = None,
+        **block_kwargs: Any,  # noqa: ANN401, ARG002 - whatever the caller of `Memory.get` passes on
+    ) -> str:
+        # A thread serves every loop, also one that the framework makes for a single synchronous call.
+        return await asyncio.to_thread(self._recall, to_messages(messages or []), session_id)
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        thread = next((m.additional_kwargs.get("session_id") for m in messages), None)
+        await self.aremember(messages, thread)
+
+    @dispatcher.span
+    def _recall(self, messages: Sequence[Message], thread: str | None) -> str:
+        asked = next((one for one in reversed(messages) if one.party == "user" and one.text), None)
+        if asked is None or self._failures.resting("recall"):
+            return ""
+        found = Recalled()
+        with self._failures.tolerated("recall", callback=True):
+            recall = {name: getattr(self, name) for name in RECALL}
+            options = searched(lambda: self._space(thread), recall)
+            found = self.memory.recall_turn(messages, **options)
+            found = self._postprocessed(found, asked.text)
+        self._failures.failed("recall", found.error)
+        _keep(self._shown, found.text, found)
+        ids = [hit.note.id for hit in found.hits]
+        dispatcher.event(AMemRecallEvent(question=asked.text, note_ids=ids))
+        return found.text
+
+    def _postprocessed(self, found: Recalled, asked: str) -> Recalled:
+        if not self.node_postprocessors:
+            return found
+        nodes = [to_node(hit) for hit in found.hits]
+        hits = {node.node_id: hit for node, hit in zip(nodes, found.hits, strict=True)}
+        for processor in self.node_postprocessors:
+            nodes = processor.postprocess_nodes(nodes, query_bundle=QueryBundle(asked))
+        kept = [hits[node.node_id] for node in nodes]
+        return replace(found, hits=kept, text=found.render(kept, self.max_tokens))
+
+    async def aremember(
+        self,
+        messages: Sequence[ChatMessage],
+        thread: str | None,
+        *,
+        new: bool = True,
+        just_said: bool = True,
+    ) -> None:
+        """Store what was said, and have it evolve once the assistant has answered; nothing, with `remember=False`.
+
+        Args:
+            messages: In the order they were said.
+            thread: The conversation.
+            new: Whether they follow what is stored of the conversation; False: they are the conversation from its
+                start, of which what is stored is not stored again.
+            just_said: Whether the time is now of messages that carry none; False: it is not known.
+        """
+        if self.remember and messages:
+            # All of it is read before anything is awaited: other blocks share, and change, the messages.
+            said = [self._read(message) for message in messages]
+            if new and thread in self._known:  # since `flush_from`
+                gone = self._known[thread]
+                self._known[thread] = [*gone, *(replace(one, stored=False) for one in said)]
+                said, new = [*gone, *said], False
+            await asyncio.to_thread(self._remember, said, thread, new, just_said)
+
+    @dispatcher.span
+    def _remember(
+        self,
+        said: Sequence[Message],
+        thread: str | None,
+        new: bool,
+        just_said: bool,
+    ) -> None:
+        answered, done = any(one.party == "assistant" and one.spoken for one in said), Remembered()
+        with self._failures.tolerated("write", callback=True):
+            space = self._space(thread, asked=any(one.party == "user" for one in said))
+            metadata = settled(self.metadata)
+            if not new:  # what waits since an outage is among these
+                self.memory.remember_turn([], namespace=space, complete=False)
+            done = self.memory.remember_turn(
+                said,
+                namespace=space,
+                thread=thread,
+                roles=[role.value for role in self.roles],
+                metadata=metadata,
+                new=new,
+                just_said=just_said,
+                complete=answered,
+            )
+            dispatcher.event(AMemWriteEvent(note_ids=[note.id for note in done.notes]))
+            if answered and self.evolve:
+                self.memory.evolve_later(space)
+                dispatcher.event(AMemEvolutionEvent(namespace=list(space)))
+        self._failures.failed("write", done.error)
+
+    def _space(self, thread: str | None, *, asked: bool = True) -> Space:
+        """Return whose memory it is now.
+
+        Engines write a streamed answer in a thread that has no context of the caller, so a function may not know there
+        whose turn it is: the answer is for whoever asked in this session, if that was one and the same all along.
+        """
+        seen = self._spaces.setdefault(thread, set())
+        try:
+            space = whose(self.namespace)
+        except Exception:
+            if asked or len(seen) != 1:
+                raise
+            return next(iter(seen))
+        _keep(self._spaces, thread, seen | {space})
+        return space
+
+    def _read(self, message: ChatMessage) -> Message:
+        """Return a message; one that is not to be stored only counts."""
+        stored = False
+        with self._failures.tolerated("should_store", callback=True):
+            stored = self.should_store is None or bool(self.should_store(message))
+        return to_message(message, stored=stored)
+
+    async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
+        """Return the text without its weakest notes, or None if no note fits."""
+        found = self._shown.get(content or "", Recalled())
+        limit = len(self.tokenizer_fn(content or "")) - tokens_to_truncate
+        for kept in range(len(found.hits) - 1, 0, -1):
+            less = found.render(found.hits[:kept], self.max_tokens)
+            if len(self.tokenizer_fn(less)) <= limit:
+                return less
+        return None
+
+    async def aflush_from(self, memory: Memory) -> None:
+        """Remember what is still in short-term memory: call it at the end of a session.
+
+        Doing it again, or going on with the session, makes no second notes.
+        """
+        archived = await memory.aget_all(status=MessageStatus.ARCHIVED)
+        active = await memory.aget_all(status=MessageStatus.ACTIVE)
+        await self.aremember([*archived, *active], memory.session_id, new=False)
+        _keep(self._known, memory.session_id, [to_message(one, stored=False) for one in archived])
+
+    def flush_from(self, memory: Memory) -> None:
+        """Synchronous twin of `aflush_from`."""
+        asyncio_run(self.aflush_from(memory))
 
 
 class AMemMemory(Uncopied, Memory):
@@ -99,7 +373,7 @@ class AMemMemory(Uncopied, Memory):
         memory_blocks: Sequence[BaseMemoryBlock[Any]] = (),
         insert_method: InsertMethod | None = None,
         ingest_history: bool = False,
-        **options: Unpack[MemoryOptions],
+        **options: Any,  # noqa: ANN401 - of two classes, see below
     ) -> Self:
         """Return a memory for one user and one session.
 
@@ -126,12 +400,13 @@ class AMemMemory(Uncopied, Memory):
         """
         check_flags(ingest_history=ingest_history)
         given: dict[str, Any] = {"memory_blocks_template": TextTemplate(), **options}
-        mine = {name: given.pop(name) for name in BlockOptions.__annotations__ if name in given}
+        mine = {name: given.pop(name) for name in AMemMemoryBlock.model_fields if name in given}
         if "tokenizer_fn" in given:
             mine["tokenizer_fn"] = given["tokenizer_fn"]
         # Each message is written through; overflow would only deliver it once more.
         mine["accept_short_term_memory"] = False
-        block = AMemMemoryBlock(memory, _whose(user_id, namespace), **mine)
+        mine |= {"memory": memory, "namespace": _whose(user_id, namespace)}
+        block = AMemMemoryBlock(**mine)
         given |= {"memory_blocks": [block, *memory_blocks]}
         given |= {"insert_method": insert_method or InsertMethod.USER}
         made = cast("Self", super().from_defaults(**given))
@@ -310,6 +585,14 @@ def _copy(message: ChatMessage) -> ChatMessage:
     """Return a message that may be changed: the framework puts what is recalled into messages, and blocks mark them."""
     parts = {"blocks": [*message.blocks], "additional_kwargs": {**message.additional_kwargs}}
     return message.model_copy(update=parts)
+
+
+def _keep(values: dict[K, V], key: K, value: V) -> None:
+    """Put a value in, and of more than `KEPT` the oldest out."""
+    values.pop(key, None)
+    values[key] = value
+    while len(values) > KEPT:
+        values.pop(next(iter(values)), None)
 
 
 def _whose(user_id: object, namespace: Whose | None) -> Whose:

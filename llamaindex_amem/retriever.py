@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
@@ -21,9 +21,9 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilters
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
-from amem_integrations.adapting import FIELDS, HASH, OnError, Recalled, parse
+from amem_integrations.adapting import FIELDS, HASH, RECORD, OnError, Recalled, parse
 
-from .conversation import SEARCH, Whose, checked, searched
+from .conversation import Search, Whose, checked, searched
 from .events import AMemRecallEvent, Failures, dispatcher
 
 if TYPE_CHECKING:
@@ -33,14 +33,11 @@ if TYPE_CHECKING:
 
 # Metadata that a language model is shown beside the text of a note; all other metadata is for programs.
 SHOWN = {"speaker", "at", "contexts"}
-PASSAGE = (
-    "passage"  # of the metadata of a node whose text is long: the parts of it that match the query
-)
-RECORD = (
-    "_node"  # of the metadata of a note that was ingested: what else is to be known of the node
-)
-
-PRIVATE = {RECORD, HASH}
+# Of the metadata of a node whose text is long: the parts of the text that match the query.
+PASSAGE = "passage"
+# Of the metadata of a note that was ingested: what else is to be known of the node.
+NODE = "_node"
+PRIVATE = {NODE, RECORD, HASH}
 
 OPERATORS = {
     FilterOperator.EQ: "$eq",
@@ -98,14 +95,14 @@ class AMemRetriever(BaseRetriever):
         on_error: OnError = "log",
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
-        **search: Any,  # noqa: ANN401 - see below
+        **search: Unpack[Search],
     ) -> None:
         """Take what `AgenticMemory.search` takes, or what LlamaIndex calls the same.
 
         Args:
             memory: The memory to search.
             namespace: Whose notes: a tuple, or a function without arguments that is called at each search.
-            similarity_top_k: Most notes to return; the same as `k`, by default 10.
+            similarity_top_k: Most notes to return, by default 10; LlamaIndex's name for `k`.
             filters: Conditions on metadata, or on fields of notes (`speaker`, `at`, …): a key that is the name of both
                 is met by either.
             on_error: `"log"` returns no notes while something fails; `"raise"` raises.
@@ -116,28 +113,15 @@ class AMemRetriever(BaseRetriever):
 
         Raises:
             NamespaceError: The namespace is not a non-empty tuple of strings.
-            ConfigurationError: An option has a value that cannot be used, or two say different things.
+            ConfigurationError: An option has a value that cannot be used.
         """
-        if similarity_top_k not in (None, search.setdefault("k", similarity_top_k or 10)):
-            raise ConfigurationError(
-                f"k={search['k']!r} and {similarity_top_k=} say different things"
-            )
-        self._memory, self._namespace, self._filters = memory, namespace, _where(filters)
-        checked(memory, namespace, {"where": self._filters}, SEARCH)
-        self._search, self._failures = (
-            checked(memory, namespace, search, SEARCH),
-            Failures(on_error),
-        )
+        k = search.pop("k", 10)
+        self.similarity_top_k = k if similarity_top_k is None else similarity_top_k
+        self._memory, self._namespace, self._search = memory, namespace, search
+        self._filters, self._failures = _where(filters), Failures(on_error)
+        checked(memory, namespace, {**search, "k": self.similarity_top_k})
+        checked(memory, namespace, {"where": self._filters})
         super().__init__(callback_manager=callback_manager, verbose=verbose)
-
-    @property
-    def similarity_top_k(self) -> int:
-        """Most notes to return."""
-        return int(self._search["k"])
-
-    @similarity_top_k.setter
-    def similarity_top_k(self, value: int) -> None:
-        self._search = checked(self._memory, self._namespace, {**self._search, "k": value}, SEARCH)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -157,11 +141,9 @@ class AMemRetriever(BaseRetriever):
         if not query.strip() or self._failures.resting("recall"):
             return []
         found = Recalled()
-        with self._failures.tolerated("recall", callback=True) as reasons:
-            options = searched(self._namespace, self._search, self._filters)
-        if reasons:
-            return []
-        with self._failures.tolerated("recall"):
+        with self._failures.tolerated("recall", callback=True):
+            search = {**self._search, "k": self.similarity_top_k}
+            options = searched(self._namespace, search, self._filters)
             found = self._memory.search_turn(query, **options)
         self._failures.failed("recall", found.error)
         ids = [hit.note.id for hit in found.hits]
@@ -187,9 +169,10 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
     note = hit.note
     given = {name: value for name, value in note.metadata.items() if name not in PRIVATE}
     fields: dict[str, Any] = {"id_": note.id}
-    if note.origin == "document" or RECORD in note.metadata:
+    if (document := note.metadata.get(RECORD)) or note.origin == "document":
         metadata = given
-        fields |= note.metadata.get(RECORD, {})
+        fields |= {"id_": document["id"]} if document else {}
+        fields |= note.metadata.get(NODE, {})
     else:
         metadata = _flat(hit, given)
         hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
@@ -213,15 +196,11 @@ def _flat(hit: ScoredNote, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is known of a hit, without lists and objects; vector stores take no other metadata."""
     own = hit.to_dict()
     own["fused_score"] = own.pop("score")  # the framework has a place of its own for the cosine
-    own = {name: value for name, value in own.items() if name not in ("metadata", PASSAGE)}
+    del own["metadata"], own[PASSAGE]
     own |= {f"metadata.{name}" if name in own else name: value for name, value in given.items()}
     separators = {"contexts": "\n", "namespace": "/"}
     for name, value in own.items():
-        if (
-            name != "via"
-            and isinstance(value, list)
-            and all(isinstance(item, str) for item in value)
-        ):
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
             own[name] = separators.get(name, ", ").join(value)
         elif isinstance(value, list | Mapping):
             own[name] = json.dumps(value)

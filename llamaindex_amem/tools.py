@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
@@ -29,7 +29,7 @@ from amem_integrations.adapting import (
     parse_time,
 )
 
-from .conversation import SEARCH, Space, Whose, checked, searched, whose
+from .conversation import Search, Space, Whose, checked, searched, whose
 from .events import AMemToolEvent, Failures, dispatcher
 
 DOWN = "The memory does not answer now. Go on without it."
@@ -94,14 +94,15 @@ class AMemToolSpec(BaseToolSpec):
         assistant_supersedes: bool = False,
         max_tokens: int = 1000,
         on_error: OnError = "log",
-        **search: Any,  # noqa: ANN401 - see above
+        **search: Unpack[Search],
     ) -> None:
         check_flags(evolve=evolve, assistant_supersedes=assistant_supersedes)
         check_counts(max_tokens=max_tokens)
         if not isinstance(thread, str | None):
             raise ConfigurationError(f"thread={thread!r} must be a text")
         self._memory, self._namespace, self._max_tokens = memory, namespace, max_tokens
-        self._search = checked(memory, namespace, {"k": 5, **search}, SEARCH)
+        self._search: dict[str, Any] = {"k": 5, **search}
+        checked(memory, namespace, self._search)
         self._thread, self._evolve, self._supersedes = thread, evolve, assistant_supersedes
         self._failures = Failures(on_error)
 

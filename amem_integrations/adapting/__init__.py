@@ -5,7 +5,7 @@ and `evolve_later`; `Recalled` and `Remembered` are what they return.
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
-- `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `FIELDS`: what `where` knows of a
+- `SearchOptions`, `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `FIELDS`: what `where` knows of a
   note, which `parse` checks.
 - `Documents`: what a loader or a pipeline gives is added, found by id, and removed with its source.
 - `falling`: scores of several searches, to sort by; `marked`: hits that say of which namespace they are.
@@ -36,7 +36,13 @@ from ..plans import HELD
 from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
 from .failures import Failures, OnError
 from .models import Structured, WrappedEmbedder, check_structured, refuses_schemas
-from .recall_options import RecallOptions, check_counts, check_flags, checked_recall
+from .recall_options import (
+    RecallOptions,
+    SearchOptions,
+    check_counts,
+    check_flags,
+    checked_recall,
+)
 from .twins import Call, both, directly
 
 __all__ = [
@@ -58,6 +64,7 @@ __all__ = [
     "RecallOptions",
     "Recalled",
     "Remembered",
+    "SearchOptions",
     "Structured",
     "WrappedEmbedder",
     "both",

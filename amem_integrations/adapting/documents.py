@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -89,7 +89,8 @@ class Documents:
         while batch := list(islice(rest, BATCH)):
             made = [_note(one, seen, evolve=evolve) for one in batch]
             items = [item for item in made if item is not None]
-            before = {note.id: note for note in await self._find_keys(call, items)}
+            ids = [note_id(self.namespace, item) for item in items]
+            before = {note.id: note for note in await self._find(call, {"id": {"$in": ids}})}
             stored = await call(
                 self.memory.add_many, items, namespace=self.namespace, evolve=evolve
             )
@@ -100,74 +101,59 @@ class Documents:
                 kept.setdefault(note.metadata[RECORD]["source"], set()).add(note.id)
             report.ids += ["" if item is None else item.metadata[RECORD]["id"] for item in made]
             meter.add(len(batch))
-        for source, ids in kept.items() if replace else ():
-            found = await self._find(call, source)
-            report.removed += await self._delete(call, [one for one in found if one not in ids])
+        if replace:
+            held = {note.id for note in await self.held(call, kept)}
+            report.removed = await self._delete(call, held.difference(*kept.values()))
         return report
 
     async def _remove(
         self, call: Call, *, ids: Iterable[str] = (), sources: Iterable[str] = ()
     ) -> int:
         """Remove the documents of these ids, and all of these sources, for good; return how many that were."""
-        items = [NoteInput(content="", key=_key(identity)) for identity in ids]
-        gone = [note.id for note in await self._find_keys(call, items)]
-        for source in sources:
-            gone += await self._find(call, source)
-        return await self._delete(call, dict.fromkeys(gone))
+        gone = [*await self._of(call, ids), *await self.held(call, sources)]
+        return await self._delete(call, {note.id for note in gone})
 
     async def _get(self, call: Call, ids: Iterable[str]) -> list[DocumentInput]:
         """Return the documents of these ids, in this order, with all of their text; unknown ones are left out."""
-        items = {identity: NoteInput(content="", key=_key(identity)) for identity in ids}
-        found = {note.key: note for note in await self._find_keys(call, list(items.values()))}
-        return [
-            described(found[item.key], identity)
-            for identity, item in items.items()
-            if item.key in found
-        ]
+        wanted = list(ids)
+        found = {described(note).id: note for note in await self._of(call, wanted)}
+        return [described(found[one]) for one in wanted if one in found]
 
     add, aadd = both(_add)
     remove, aremove = both(_remove)
     get, aget = both(_get)
 
-    async def _find(self, call: Call, source: str | None) -> list[str]:
-        """Return the ids of the notes of a source."""
+    async def held(self, call: Call, sources: Iterable[str | None]) -> list[Note]:
+        """Return the notes of all documents of some sources, in a flow of an adapter."""
+        named = sorted(source for source in sources if source is not None)
+        return await self._find(call, {f"metadata.{RECORD}.source": {"$in": named}})
+
+    async def _of(self, call: Call, ids: Iterable[str]) -> list[Note]:
+        items = [NoteInput(content="", key=_key(identity)) for identity in ids]
+        wanted = [note_id(self.namespace, item) for item in items]
+        return await self._find(call, {"id": {"$in": wanted}})
+
+    async def _find(self, call: Call, where: Mapping[str, Any]) -> list[Note]:
         found: list[Note] = []
         while True:
-            after = found[-1].seq if found else -1
-            where = {f"metadata.{RECORD}.source": source, "seq": {"$gt": after}}
+            further = {**where, "seq": {"$gt": found[-1].seq if found else -1}}
             page = await call(
-                self.memory.get_all, namespace=self.namespace, where=where, limit=PAGE
+                self.memory.get_all, namespace=self.namespace, where=further, limit=PAGE
             )
             found += page
             if len(page) < PAGE:
-                return [note.id for note in found]
+                return found
 
-    async def _find_keys(self, call: Call, items: Sequence[NoteInput]) -> list[Note]:
-        """Return the stored notes of these keys."""
-        found: list[Note] = []
-        ids = [note_id(self.namespace, item) for item in items]
-        for start in range(0, len(ids), PAGE):
-            where = {"id": {"$in": ids[start : start + PAGE]}}
-            found += await call(
-                self.memory.get_all, namespace=self.namespace, where=where, limit=PAGE
-            )
-        return found
-
-    async def _delete(self, call: Call, ids: Iterable[str]) -> int:
-        gone = list(ids)
-        for one in gone:
+    async def _delete(self, call: Call, ids: Collection[str]) -> int:
+        for one in ids:
             await call(self.memory.delete, one, namespace=self.namespace)
-        return len(gone)
+        return len(ids)
 
 
-def described(note: Note, identity: str | None = None) -> DocumentInput:
+def described(note: Note) -> DocumentInput:
     """Return the document that a note is of, its metadata as they were given."""
-    record = note.metadata.get(RECORD) or {}
-    metadata = {name: value for name, value in note.metadata.items() if name != RECORD}
-    known = identity or record.get("id")
-    return DocumentInput(
-        text=note.content, id=known, source=record.get("source"), metadata=metadata
-    )
+    metadata = dict(note.metadata)
+    return DocumentInput(text=note.content, **metadata.pop(RECORD, {}), metadata=metadata)
 
 
 def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteInput | None:

@@ -90,7 +90,7 @@ class Failures:
             self.failed(doing, error)
             reasons.append(f"{doing}: {error}")
             now = time.monotonic()
-            if not callback and now - start >= SLOW:
+            if now - start >= SLOW:
                 self._rests_until[doing] = now + min(LONGEST_REST, REST * (now - start))
 
     def failed(self, doing: str, error: Exception | None) -> None:

@@ -11,15 +11,20 @@ from ..filters import check_count, check_similarity, parse
 from ..notes import check_time
 
 
-class RecallOptions(TypedDict, total=False):
-    """The arguments of `AgenticMemory.recall_turn`, as keyword arguments of a door; `where` may be a function of its run."""
+class SearchOptions(TypedDict, total=False):
+    """The arguments of `AgenticMemory.search`, as keyword arguments of a door; `where` may be a function of its run."""
 
     k: int
-    max_tokens: int
     where: Any
     min_similarity: float | None
     links: bool
     as_of: datetime | None
+
+
+class RecallOptions(SearchOptions, total=False):
+    """The arguments of `AgenticMemory.recall_turn`, as keyword arguments of a door."""
+
+    max_tokens: int
     window: int
 
 

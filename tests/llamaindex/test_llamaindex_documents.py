@@ -106,8 +106,8 @@ def test_a_removed_document_removes_its_notes(memory):
 def test_a_node_is_known_by_its_id(memory):
     ingest = AMemIngest(memory, TEAM)
     ingest([TextNode(text="One.", id_="n-1"), TextNode(text="Two.", id_="n-2")])
-    (note,) = ingest.add([TextNode(text="Uno.", id_="n-1")])
-    assert note.content == "Uno."
+    report = ingest.add([TextNode(text="Uno.", id_="n-1")])
+    assert (report.ids, report.added, report.changed, report.removed) == (["n-1"], 0, 1, 0)
     assert texts(memory) == ["Two.", "Uno."]
     assert {hit.node_id for hit in AMemRetriever(memory, TEAM).retrieve("one two")} == {
         "n-1",
@@ -208,7 +208,7 @@ def test_a_long_document_is_one_note_which_evolves_only_if_that_is_wanted(memory
     assert note.origin == ("conversation" if evolve else "document")
     assert len(note.passages) > 1
     assert bool(note.contexts) == evolve
-    assert seen == [(1, 1)]
+    assert seen == [(2, 2)]
 
 
 def test_a_namespace_is_needed(memory):

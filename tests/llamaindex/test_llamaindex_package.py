@@ -73,7 +73,7 @@ def test_the_kinds_are_what_the_framework_asks_for() -> None:
     assert issubclass(AMemMemory, Memory)
 
 
-@pytest.mark.parametrize("name", ["memory", "memory_block", "retriever", "tools"])
+@pytest.mark.parametrize("name", ["ingest", "memory", "retriever", "tools"])
 def test_the_examples_in_the_docstrings_are_true(name: str) -> None:
     outcome = doctest.testmod(import_module(f"llamaindex_amem.{name}"))
 

@@ -242,7 +242,7 @@ def test_an_option_of_another_type_is_refused(
 
 
 def test_an_unknown_option_of_the_tools_is_refused(memory: AgenticMemory) -> None:
-    with pytest.raises(ConfigurationError, match="'top_k'; use one of also, k"):
+    with pytest.raises(ConfigurationError, match="'top_k'; use one of also, as_of, k"):
         AMemToolSpec(memory, ANN, top_k=3)
 
 

@@ -436,11 +436,9 @@ def test_whose_notes_and_which_may_be_functions(kennel: AgenticMemory) -> None:
 def test_the_frameworks_name_for_the_number_of_nodes_is_known(towns: AgenticMemory) -> None:
     retriever = AMemRetriever(towns, ANN, similarity_top_k=2)
     assert len(retriever.retrieve("moved")) == retriever.similarity_top_k == 2
-    assert AMemRetriever(towns, ANN, k=2, similarity_top_k=2).similarity_top_k == 2
-    with pytest.raises(ConfigurationError, match="similarity_top_k=2"):
-        AMemRetriever(towns, ANN, k=3, similarity_top_k=2)
-    with pytest.raises(ConfigurationError):
-        retriever.similarity_top_k = 0
+    assert AMemRetriever(towns, ANN, k=3, similarity_top_k=2).similarity_top_k == 2
+    retriever.similarity_top_k = 1
+    assert len(retriever.retrieve("moved")) == 1
 
 
 def test_what_was_true_at_a_time_is_found(towns: AgenticMemory) -> None:
