@@ -146,8 +146,8 @@ class FolderStore(PointStore):
         """The settings that the folder was made with: `embedder`, `dimensions`, `template`, `format`, `schema`.
 
         `deleted_bytes` says how many bytes of text that was deleted, corrected or redacted still lie in the files,
-        about: they are counted when they go from a point, once, and from zero after `compact`. The engine may have
-        written others over some of them, and may have left more than one copy.
+        about: they are counted when they go from a point, once, with the names and ids round them, and from zero after
+        `compact`. The engine may have written others over some of them, and may have left more than one copy.
         """
         return {**self._shards.sidecar.described(), "deleted_bytes": self._shards.forgotten}
 

@@ -225,7 +225,7 @@ class FolderCollection:
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
         with self._using:
-            sizes = (p.payload.get("size", 0) for page in self.pages(which) for p in page)
+            sizes = (_size(p.payload) for page in self.pages(which) for p in page)
             gone = sum(sizes)
             self._update(edge.UpdateOperation.delete_points_by_filter(which))
             self._forgotten(gone)
@@ -351,8 +351,12 @@ def _pages(items: Sequence[Any]) -> Iterator[list[Any]]:
 
 def _gone(old: Payload, new: Payload) -> int:
     """Return how many bytes of text are in the old version of a point and not in the new one, about."""
-    before, after = old.get("size", 0), new["size"]
-    return int(before if "rev" in new and old.get("rev") != new["rev"] else max(0, before - after))
+    before, after = _size(old), _size(new)
+    return before if _size(new) and old.get("rev") != new.get("rev") else max(0, before - after)
+
+
+def _size(payload: Payload) -> int:
+    return len(payload.get(TEXT, "").encode())
 
 
 @lru_cache(maxsize=2**16)

@@ -9,27 +9,32 @@ in its metadata, and one for all that records are found by. What is stored for f
 
 - A note that is alive has its namespace in `namespace`, a tombstone in `buried`: so no filter finds a tombstone by chance.
 - `owing` is the namespace of a note that owes a purge or has no vector.
-- `last` is the newest seq that a note knows; `size` how many bytes its texts have.
+- `last` is the newest seq that a note knows.
+
+The first line of `text` has the ids, times and numbers that occur in the JSON more than once; there each is told by its
+place, such as `~0~`.
 """
 
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from struct import iter_unpack, pack
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache, lru_cache
 from typing import Any
-from uuid import UUID
 
 import mmh3
 import numpy as np
+from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
 
-from ..decisions import Call, Decision, Flip, Item, Lease, Record, Source
+from ..decisions import Call, Decision, Lease, Record
 from ..errors import InvalidInputError, NamespaceError, StoreError
-from ..notes import Attempts, ContextEntry, Link, Namespace, Note, Supersession
+from ..notes import Namespace, Note
 from ..stored_note import Earlier, Purge, StoredNote, Vector
 from .bm25 import Sparse
 from .checks import check_id, plain, stamp
@@ -41,27 +46,22 @@ SCHEMA = 2
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 TERMS, TEXT = "terms", "text"
 
-# Fields of a note that are stored in the text unless they have their defaults, and those that `where` finds by terms.
-WORDS = (
-    "content", "speaker", "source", "kind", "origin", "thread", "key", "state", "failure",
-)  # fmt: skip
+# Fields that `where` finds by terms, and fields of notes and records that are not in the text.
 SEARCHED = (
     "content", "speaker", "source", "kind", "origin", "thread", "key", "keywords", "tags", "attributes_source",
     "state", "superseded_by",
 )  # fmt: skip
 ALWAYS = frozenset({"content", "source", "kind", "origin", "state"})  # which no note lacks
+OF_NOTE = ("seq", "attempts", "recorded_at", "at", "until", "expires_at", "metadata")
+OF_RECORD = ("token", "seq", "phase")
 BRIEF = ("schema", "namespace", "buried", "token", "seq", "rev", "thorough", "expires_at")
-DEFAULTS = {one.name: one.default for one in fields(Note)}
-NO_ATTEMPTS = Attempts()
 EPOCH = datetime.fromtimestamp(0, UTC)
-MICROSECOND = timedelta(microseconds=1)
-FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)
-INSTANTS = range(*((edge - EPOCH) // MICROSECOND for edge in (FIRST, LAST)))
 
 # Terms of a record, by which it is found; besides there are those of the ids that it names.
 CALL, DECIDED, LEASE = "is call", "is decision", "is lease"
 VOID, OUTDATES, WAITS = "is void", "outdates", "waits"
 
+_LONG = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{16,}")
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -113,104 +113,58 @@ def encode_note(stored: StoredNote) -> Payload:
     payload: Payload = {
         "schema": SCHEMA,
         "buried" if note is None else "namespace": key,
+        "owing": key if stored.purge or (note and not stored.has_vectors) else None,
         "token": stored.token,
         "seq": seq,
         "seq_us": seq_us,
         "seq_ns": seq_ns,
         "last": max(seq, stored.rev, stored.deleted_at, *(one.seq for one in stored.earlier)),
-        "size": 0,
-    }
-    if stored.rev != seq:
-        payload["rev"] = stored.rev
-    if stored.thorough:
-        payload["thorough"] = stored.thorough
-    if stored.purge or (note is not None and not stored.has_vectors):
-        payload["owing"] = key
-    text: dict[str, Any] = {
-        "purge": stored.purge,
-        "supersedes": stored.supersedes,
-        "embedded": stored.embedded,
-        "earlier": [_encode_earlier(one) for one in stored.earlier],
+        "rev": None if stored.rev == seq else stored.rev,
+        "thorough": stored.thorough or None,
+        "purge": stored.purge and list(stored.purge),
+        "supersedes": list(stored.supersedes) or None,
+        "embedded": stored.embedded or None,
+        "earlier": [_encode_earlier(one) for one in stored.earlier] or None,
+        TEXT: "",
     }
     if note is not None:
         if note.namespace != stored.namespace or note.id != stored.id:
             raise NamespaceError(
                 f"note {note.id} of {note.namespace!r} is not note {stored.id} of {stored.namespace!r}"
             )
-        text |= _view_of(note)
-    payload[TEXT] = _text_of(text)
-    if note is not None:
-        payload |= _fields_of(note)
-        payload["size"] = _bytes_of(note, stored.earlier)
-    return payload
-
-
-def _view_of(note: Note) -> dict[str, Any]:
-    """Return what of a note no filter asks for."""
-    return {
-        "note": {name: v for name in WORDS if (v := getattr(note, name)) != DEFAULTS[name]},
-        "passages": note.passages,
-        "next_attempts": note.next_attempts if any(note.next_attempts) else None,
-        "contexts": [_encode_entry(one, note.id) for one in note.contexts],
-        "links": [_encode_link(i, link) for i, link in note.links.items()],
-        "supersessions": [_encode_supersession(i, s) for i, s in note.supersessions.items()],
-    }
-
-
-def _fields_of(note: Note) -> Payload:
-    """Return the fields of a note by which it is found, once its texts are known to be storable."""
-    found: Payload = {
-        "attempts": note.attempts,
-        "recorded_at": stamp(note.recorded_at, "recorded_at"),
-    }
-    if note.at is not None:
-        found["at"] = _zoned(note.at, "at")
-    if note.until is not None:
-        found["until"] = stamp(note.until, "until")
-    if note.expires_at is not None:
-        found["expires_at"] = stamp(note.expires_at, "expires_at")
-    if note.metadata:
-        found["metadata"] = plain(note.metadata, "metadata")
-    found[TERMS] = _terms(note)
-    return found
-
-
-def _text_of(values: Mapping[str, Any]) -> str:
-    """Return values as one text of JSON, without those that are empty.
-
-    Raises:
-        InvalidInputError: A value would not come back the same; the message names the place.
-    """
-    given = {name: value for name, value in values.items() if value not in (None, "", (), [], {})}
-    try:
-        text = _as_json(given)
-        text.isascii() or text.encode()
-    except (TypeError, ValueError, RecursionError):
-        text = "\\u0000"
-    if "\\u0000" in text:  # a NUL, or the text of one
-        text = _as_json({name: plain(value, name) for name, value in given.items()})
-    return text
+        for other in (*note.links, *note.supersessions):
+            check_id(other, "target of a Link or by of a Supersession")
+        times = ("recorded_at", "until", "expires_at")
+        payload |= {
+            **{n: stamp(time, n) for n in times if (time := getattr(note, n)) is not None},
+            "at": note.at and _zoned(note.at, "at"),
+            "attempts": note.attempts,
+            "metadata": plain(note.metadata, "metadata") if note.metadata else None,
+            TEXT: _text_of(note, OF_NOTE),
+            TERMS: _terms(note),
+        }
+    return {name: value for name, value in payload.items() if value is not None}
 
 
 def decode_note(point: Point) -> StoredNote:
     """Return the note of a point, or the tombstone."""
     payload = _checked(point.payload)
-    text = json.loads(payload[TEXT])
-    key, rev, purge = payload.get("namespace"), _rev_of(payload), text.get("purge")
-    namespace = decode_namespace(key or payload["buried"])
+    get, key, rev = payload.get, owner(payload) or "", _rev_of(payload)
+    is_alive, namespace = bool(payload[TEXT]), decode_namespace(key)
+    known = f'"id":"{point.id}","namespace":{key},"rev":{rev}'
     return StoredNote(
         id=point.id,
         namespace=namespace,
         token=payload["token"],
         rev=rev,
-        note=_decode_words(point.id, namespace, rev, payload, text) if key else None,
-        deleted_at=0 if key else payload["seq"],
-        purge=purge and Purge(purge[0], deleted=purge[1]),
-        thorough=payload.get("thorough", 0),
-        supersedes=tuple(text.get("supersedes", ())),
-        earlier=tuple([_decode_earlier(*one) for one in text.get("earlier", ())]),
+        note=_read(Note, known, payload, OF_NOTE) if is_alive else None,
+        deleted_at=0 if is_alive else payload["seq"],
+        purge=Purge(*purge) if (purge := get("purge")) else None,
+        thorough=get("thorough") or 0,
+        supersedes=tuple(get("supersedes") or ()),
+        earlier=tuple([_decode_earlier(*one) for one in get("earlier") or ()]),
         vectors=point.dense,
-        embedded=text.get("embedded", ""),
+        embedded=get("embedded") or "",
     )
 
 
@@ -225,7 +179,9 @@ def decode_briefly(point: Point) -> StoredNote:
         namespace=namespace,
         content="",
         recorded_at=EPOCH,
-        expires_at=_optional_time(payload.get("expires_at")),
+        expires_at=None
+        if (at := payload.get("expires_at")) is None
+        else datetime.fromisoformat(at),
     )
     return StoredNote(
         id=point.id,
@@ -233,32 +189,7 @@ def decode_briefly(point: Point) -> StoredNote:
         token=payload["token"],
         rev=rev,
         note=note if "namespace" in payload else None,
-        thorough=payload.get("thorough", 0),
-    )
-
-
-def _decode_words(
-    note_id: str, namespace: Namespace, rev: int, payload: Payload, text: Payload
-) -> Note:
-    """Return the note of a payload and its text; a search reads some thirty, so each field is looked up once."""
-    get = payload.get
-    return Note(
-        id=note_id,
-        namespace=namespace,
-        rev=rev,
-        seq=payload["seq"],
-        attempts=payload["attempts"],
-        metadata=get("metadata", {}),
-        recorded_at=_time(payload["recorded_at"]),
-        at=_optional_time(get("at")),
-        until=_optional_time(get("until")),
-        expires_at=_optional_time(get("expires_at")),
-        passages=tuple([(start, end) for start, end in text.get("passages", ())]),
-        next_attempts=Attempts(*text["next_attempts"]) if "next_attempts" in text else NO_ATTEMPTS,
-        contexts=tuple([_decode_entry(row, note_id) for row in text.get("contexts", ())]),
-        links={row[0]: _decode_link(row) for row in text.get("links", ())},
-        supersessions={row[0]: _decode_supersession(row) for row in text.get("supersessions", ())},
-        **text["note"],
+        thorough=payload.get("thorough") or 0,
     )
 
 
@@ -269,148 +200,89 @@ def encode_record(record: Record) -> Payload:
         InvalidInputError: A field cannot be stored; the message names the field.
     """
     check_id(record.id, f"id of a {type(record).__name__}")
-    made: Payload = {
+    for name in ("at", "until"):
+        if time := getattr(record, name, None):
+            stamp(time, name)  # refuses one without a zone
+    made = {name: getattr(record, name) for name in OF_RECORD if hasattr(record, name)}
+    return {
         "schema": SCHEMA,
         "namespace": namespace_key(record.namespace),
-        "token": record.token,
-    }
-    if isinstance(record, Decision):
-        return made | _encode_decision(record)
-    if isinstance(record, Call):
-        return made | {
-            "seq": record.seq,
-            TERMS: _terms_of_ids(CALL, shown=[source.id for source in record.shown]),
-            TEXT: _text_of({"by": record.by, "shown": _packed(record.shown), "data": record.data}),
-            "size": _bytes_in(record.data),
-        }
-    until = _zoned(record.until, "until")
-    text = {"thread": record.thread, "holder": record.holder, "until": until}
-    return made | {TERMS: _terms_of_ids(LEASE), TEXT: _text_of({"lease": text}), "size": 0}
-
-
-def _encode_decision(decision: Decision) -> Payload:
-    ids = {note_id: place for place, note_id in enumerate(decision.about)}
-    places = {source: place for place, source in enumerate(decision.sources)}
-    marks = {VOID: decision.void, OUTDATES: decision.supersedes, WAITS: decision.waits}
-    return {
-        "seq": decision.seq,
-        "phase": decision.phase,
-        TERMS: _terms_of_ids(
-            DECIDED,
-            *(mark for mark, holds in marks.items() if holds),
-            call=[decision.call],
-            note=[decision.note],
-            about=decision.about,
-            sources=[i for i, _ in decision.sources if i not in ids],
-        ),
-        TEXT: _text_of(
-            {
-                "call": decision.call,
-                "note": ids.get(decision.note, decision.note),
-                "rev": decision.rev,
-                "stage": decision.stage,
-                "at": _zoned(decision.at, "at"),
-                "attempt": decision.attempt or None,
-                "void": decision.void or None,
-                "items": [_encode_item(item, ids, places) for item in decision.items],
-                "about": decision.about,
-                # A source is mostly a note that the decision is about.
-                "sources": [(ids.get(i, i), rev) for i, rev in decision.sources],
-            }
-        ),
-        "size": sum(len(item.text.encode()) + _bytes_in(item.data) for item in decision.items),
+        **made,
+        TERMS: list(dict.fromkeys(map(number_of, _names_of(record)))),
+        TEXT: _text_of(record, OF_RECORD),
     }
 
 
-def _encode_item(
-    item: Item, ids: Mapping[str, int], places: Mapping[Source, int]
-) -> dict[str, Any]:
-    """Return an item; ids that its decision names are told by their places there."""
-    fields = {
-        "kind": item.kind,
-        "to": ids.get(item.to, item.to),
-        "by": item.by,
-        "number": item.number,
-        "text": item.text,
-        "other": ids.get(item.other, item.other),
-        "sources": [places[source] for source in item.sources],
-        "data": item.data,
-        "switch": "" if item.switch == "on" else item.switch,
-        "log": item.log,
-    }
-    return {name: v for name, v in fields.items() if v not in ("", (), [], {})}
+def _names_of(record: Record) -> Iterator[str]:
+    """Yield what a record is found by: its marks, and the ids that it names under each name."""
+    if isinstance(record, Lease):
+        yield LEASE
+    elif isinstance(record, Call):
+        yield CALL
+        yield from (f"shown={source.id}" for source in record.shown)
+    else:
+        marks = {VOID: record.void, OUTDATES: record.supersedes, WAITS: record.waits}
+        yield from (DECIDED, *(mark for mark, holds in marks.items() if holds))
+        yield from (f"call={record.call}", f"note={record.note}")
+        yield from (f"about={i}" for i in record.about)
+        yield from (f"sources={i}" for i, _ in record.sources if i not in record.about)
 
 
 def decode_record(point: Point) -> Record:
     """Return the call, the decision or the lease of a point."""
     payload = _checked(point.payload)
-    text = json.loads(payload[TEXT])
-    namespace, token = decode_namespace(payload["namespace"]), payload["token"]
-    if "stage" in text:
-        return _decode_decision(point.id, namespace, token, payload, text)
-    if "lease" not in text:
-        return Call(
-            id=point.id,
-            namespace=namespace,
-            token=token,
-            by=text.get("by", ""),
-            seq=payload["seq"],
-            shown=_unpacked(text.get("shown", "")),
-            data=text.get("data", {}),
-        )
-    lease = text["lease"] | {"until": _time(text["lease"]["until"])}
-    return Lease(id=point.id, namespace=namespace, token=token, **lease)
+    kind: type[Record] = Decision if "phase" in payload else Call if "seq" in payload else Lease
+    known = f'"id":"{point.id}","namespace":{payload["namespace"]}'
+    found: Record = _read(kind, known, payload, OF_RECORD)
+    return found
 
 
-def _decode_decision(
-    decision_id: str, namespace: Namespace, token: str, payload: Payload, text: Payload
-) -> Decision:
-    about = text.get("about", ())
-
-    def named(place: str | int) -> str:
-        return about[place] if isinstance(place, int) else place
-
-    sources = [Source(named(place), rev) for place, rev in text.get("sources", ())]
-    return Decision(
-        id=decision_id,
-        token=token,
-        namespace=namespace,
-        call=text["call"],
-        note=named(text["note"]),
-        rev=text.get("rev", 0),
-        stage=text["stage"],
-        seq=payload["seq"],
-        at=_time(text["at"]),
-        attempt=text.get("attempt", 0),
-        items=tuple([_decode_item(one, named, sources) for one in text.get("items", ())]),
-        about=tuple(about),
-        sources=tuple(sources),
-        void=text.get("void", False),
-        phase=payload["phase"],
-    )
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
-def _decode_item(
-    item: Payload, named: Callable[[str | int], str], sources: Sequence[Source]
-) -> Item:
-    get = item.get
-    return Item(
-        kind=item["kind"],
-        to=named(item["to"]),
-        by=get("by", ""),
-        number=item["number"],
-        text=get("text", ""),
-        other=named(get("other", "")),
-        sources=tuple([sources[place] for place in get("sources", ())]),
-        data=get("data", {}),
-        switch=get("switch", "on"),
-        log=tuple([Flip(*flip) for flip in get("log", ())]),
-    )
+def _text_of(value: Note | Record, beside: Iterable[str]) -> str:
+    """Return a value as JSON without the fields `beside` it, what is as by default, and repetitions.
+
+    Raises:
+        InvalidInputError: A value would not come back the same; the message names the place.
+    """
+    known = {"id", "namespace", "rev"} if isinstance(value, Note) else {"id", "namespace"}
+    how: dict[str, Any] = {"exclude": {*known, *beside}, "exclude_defaults": True}
+    if isinstance(value, Decision) and replace(value, about=(), sources=()) == value:
+        how["exclude"] |= {"about", "sources"}  # they are those that the items name
+    kind = type(value).__name__
+    adapter = _adapter(type(value))  # type: ignore[arg-type]
+    try:
+        made = adapter.dump_json(value, **how, warnings="error")
+        # A NUL or a number that is none, or the text of one.
+        is_plain = b"\\u0000" not in made and b"null" not in made
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        with suppress(PydanticSerializationError, RecursionError):
+            plain(adapter.dump_python(value, mode="json", **how, warnings=False), kind)
+        raise InvalidInputError(f"a {kind} cannot be stored: {error}") from error
+    if not is_plain:
+        plain(adapter.dump_python(value, mode="json", **how), kind)
+    text = made.decode().replace("~", "\\u007e")
+    repeated = [one for one, times in Counter(_LONG.findall(text)).items() if times > 1]
+    for place, one in enumerate(repeated):
+        text = text.replace(one, f"~{place}~")
+    return f"{' '.join(repeated)}\n{text}"
+
+
+def _read(kind: type, known: str, payload: Payload, beside: Iterable[str]) -> Any:  # noqa: ANN401
+    """Return the value of a payload: of some fields that are known, of those beside its text, and of its text."""
+    repeated, _, text = payload[TEXT].partition("\n")
+    for place, one in enumerate(repeated.split()):
+        text = text.replace(f"~{place}~", one)
+    fields = _as_json({name: v for name in beside if (v := payload.get(name)) is not None})
+    return _adapter(kind).validate_json(f"{{{known},{fields[1:-1]},{text[1:]}")
 
 
 def _encode_earlier(earlier: Earlier) -> list[Any]:
     values = {
-        name: _zoned(value, name) if isinstance(value, datetime) else value
+        name: _zoned(value, name) if isinstance(value, datetime) else plain(value, name)
         for name, value in earlier.values.items()
     }
     return [earlier.token, earlier.seq, earlier.rev, values]
@@ -418,91 +290,8 @@ def _encode_earlier(earlier: Earlier) -> list[Any]:
 
 def _decode_earlier(token: str, seq: int, rev: int, values: Mapping[str, Any]) -> Earlier:
     times = {"at", "until", "expires_at"}
-    read = {k: _time(v) if k in times and v is not None else v for k, v in values.items()}
+    read = {n: datetime.fromisoformat(v) if n in times and v else v for n, v in values.items()}
     return Earlier(token, seq, rev, read)
-
-
-def _packed(sources: Iterable[Source]) -> str:
-    """Return wordings as a text: a call may have been shown some hundred."""
-    rows = (pack(">16sq", bytes.fromhex(i.replace("-", "")), rev) for i, rev in sources)
-    return b64encode(b"".join(rows)).decode()
-
-
-def _unpacked(text: str) -> tuple[Source, ...]:
-    rows = iter_unpack(">16sq", b64decode(text))
-    return tuple([Source(str(UUID(bytes=identity)), rev) for identity, rev in rows])
-
-
-# The parts of a view are rows: there are many of them, and the names of the fields would take half of the bytes.
-
-
-def _encode_entry(entry: ContextEntry, note_id: str) -> list[Any]:
-    return [
-        entry.text,
-        entry.keywords,
-        entry.tags,
-        None if entry.cause == note_id else entry.cause,
-        entry.model,
-        entry.change,
-        _instant(entry.at, "at of a ContextEntry"),
-        _instant(entry.recorded_at, "recorded_at of a ContextEntry"),
-        None if entry.until is None else _instant(entry.until, "until of a ContextEntry"),
-        entry.sources,
-    ]
-
-
-def _decode_entry(row: Sequence[Any], note_id: str) -> ContextEntry:
-    text, keywords, tags, cause, model, change, at, recorded_at, until, sources = row
-    return ContextEntry(
-        text=text,
-        keywords=tuple(keywords),
-        tags=tuple(tags),
-        cause=cause or note_id,
-        model=model,
-        change=change,
-        at=_time_at(at),
-        recorded_at=_time_at(recorded_at),
-        until=None if until is None else _time_at(until),
-        sources=tuple([(i, rev) for i, rev in sources]),
-    )
-
-
-def _encode_link(target: str, link: Link) -> list[Any]:
-    created = _instant(link.created, "created of a Link")
-    end = check_id(target, "target of a Link")
-    return [end, link.relation, link.reason, link.strength, link.direction, created]
-
-
-def _decode_link(row: Sequence[Any]) -> Link:
-    _, relation, reason, strength, direction, created = row
-    return Link(
-        relation=relation,
-        reason=reason,
-        strength=strength,
-        direction=direction,
-        created=_time_at(created),
-    )
-
-
-def _encode_supersession(by: str, made: Supersession) -> list[Any]:
-    since, recorded_at = (
-        _instant(getattr(made, name), f"{name} of a Supersession")
-        for name in ("since", "recorded_at")
-    )
-    newer = check_id(by, "by of a Supersession")
-    return [newer, made.relation, made.reason, made.model, made.change, since, recorded_at]
-
-
-def _decode_supersession(row: Sequence[Any]) -> Supersession:
-    _, relation, reason, model, change, since, recorded_at = row
-    return Supersession(
-        relation=relation,
-        reason=reason,
-        model=model,
-        change=change,
-        since=_time_at(since),
-        recorded_at=_time_at(recorded_at),
-    )
 
 
 def _rev_of(payload: Payload) -> int:
@@ -518,28 +307,6 @@ def _checked(payload: Payload) -> Payload:
             "open the memory with the version that wrote it"
         )
     return payload
-
-
-def _bytes_of(note: Note, earlier: Iterable[Earlier]) -> int:
-    """Return how many bytes somebody's texts in a note have."""
-    texts = [note.content]
-    for entry in note.contexts:
-        texts += (entry.text, *entry.keywords, *entry.tags)
-    texts += (link.reason for link in note.links.values())
-    texts += (made.reason for made in note.supersessions.values())
-    beside = _bytes_in(note.metadata) + sum(_bytes_in(one.values) for one in earlier)
-    return len("".join(texts).encode()) + beside
-
-
-def _bytes_in(value: object) -> int:
-    """Return how many bytes the texts in a JSON value have."""
-    if isinstance(value, str):
-        return len(value.encode())
-    if isinstance(value, Mapping):
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return 0
-    return sum(map(_bytes_in, value))
 
 
 def number_of(text: str) -> int:
@@ -595,46 +362,15 @@ def _terms_of(field: str, value: Any) -> Iterator[int]:  # noqa: ANN401 - any JS
         yield from (term(field, item) for item in items if isinstance(item, str | int | float))
 
 
-def _terms_of_ids(*marks: str, **ids: Iterable[str]) -> list[int]:
-    """Return the terms of a record: its marks, and the ids that it names under each name."""
-    named = [f"{name}={i}" for name, some in ids.items() for i in some]
-    return list(dict.fromkeys(map(number_of, [*marks, *named])))
-
-
 def seq_parts(seq: int) -> tuple[int, int]:
     """Return a `seq` as (microseconds, nanoseconds within); both are exact in a range filter."""
     return divmod(seq, 1000)
 
 
-def _zoned(time: datetime | None, where: str) -> str | None:
+def _zoned(time: datetime, where: str) -> str:
     """Return a time in its own zone: an evening is not the day after."""
-    if time is None:
-        return None
     stamp(time, where)
     return time.isoformat(timespec="microseconds")
-
-
-# The times of one note, and of notes written together, are mostly the same few.
-@lru_cache(maxsize=4096)
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
-def _optional_time(text: str | None) -> datetime | None:
-    return None if text is None else _time(text)
-
-
-def _instant(time: datetime, where: str) -> int:
-    """Return a time as microseconds since 1970."""
-    if time.tzinfo is None or (instant := (time - EPOCH) // MICROSECOND) not in INSTANTS:
-        stamp(time, where)  # says what is wrong
-        raise AssertionError(where)
-    return instant
-
-
-@lru_cache(maxsize=4096)
-def _time_at(instant: int) -> datetime:
-    return EPOCH + instant * MICROSECOND
 
 
 @lru_cache(maxsize=1024)

@@ -201,7 +201,7 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
             )
         ],
     }
-    assert json.loads(payload["text"])["note"] == {"content": NOTE.content}
+    assert payload_of(NOTE)["text"] == '\n{"content":"I signed up for a pottery class"}'
 
 
 def test_a_note_is_not_stored_under_another_namespace_or_id() -> None:
@@ -225,8 +225,8 @@ def test_a_tombstone_has_no_text_and_no_field_that_a_filter_for_notes_knows() ->
         "seq_us": 1000,
         "seq_ns": 7,
         "last": 1_000_007,
-        "text": '{"purge":[5,true]}',
-        "size": 0,
+        "purge": [5, True],
+        "text": "",
     }
 
 
