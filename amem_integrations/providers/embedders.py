@@ -89,6 +89,13 @@ class Truncation:
             self.add(sum(count_tokens(text) > self.max_tokens for text in texts))
 
 
+def unit_rows(rows: Vector) -> Vector:
+    """Return rows of unit length; a row of zeros stays."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Vector = rows / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return unit
+
+
 def prefixed(prefix: str, texts: Sequence[str]) -> list[str]:
     """Return texts with a prefix before each."""
     return [prefix + text for text in texts]

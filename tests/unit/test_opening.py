@@ -27,6 +27,7 @@ def test_a_folder_is_found_from_home_and_stays_where_it_was_when_the_process_mov
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(work)
     assert Location.of("~/memory").path == str(home / "memory")
+    assert Location.of("here").path == str(work / "here")
     with AgenticMemory.open("here", embedder=HashEmbedder()) as memory:
         monkeypatch.chdir(tmp_path)
         memory.add("Kept.", namespace=("ann",))
