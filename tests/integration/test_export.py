@@ -72,3 +72,21 @@ def test_what_stood_before_the_damage_is_imported_and_the_line_is_named(tmp_path
             with pytest.raises(InvalidInputError, match=said):
                 memory.import_(broken)
             assert memory.stats()["notes"] == notes
+
+
+def test_notes_that_a_file_numbers_alike_are_all_read_on(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with opened() as memory:
+        memory.add_many([f"the trip, day {n}" for n in range(5)], namespace=ANN, evolve=False)
+        memory.export(path, namespace=ANN)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in lines[1:]:
+        line["note"]["seq"] = lines[1]["note"]["seq"]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with opened() as memory:
+        memory.import_(path)
+        after, found = 0, list[str]()
+        while page := memory.get_all(namespace=ANN, where={"seq": {"$gt": after}}, limit=2):
+            found += [note.content for note in page]
+            after = page[-1].seq
+    assert found == [f"the trip, day {n}" for n in range(5)]

@@ -88,25 +88,6 @@ def test_notes_are_made_linked_and_evolved_in_every_format(memory, openai_server
     assert formats(openai_server)[refused:] == [FORMATS[openai_server.accepts]] * 3
 
 
-@pytest.mark.parametrize(
-    ("memory", "asynchronous"),
-    [("schema", True), ("words", False)],
-    indirect=["memory"],
-)
-def test_what_was_stored_raw_is_evolved_later_in_every_format(memory, asynchronous):
-    lines = ["I joined a choir", "We sing on Mondays", "The alto is ill"]
-    notes = [memory.add(line, namespace=ANN, thread="t", evolve=False) for line in lines]
-
-    report = asyncio.run(memory.aevolve()) if asynchronous else memory.evolve()
-
-    assert report.done == tuple(note.id for note in notes)
-    assert (report.links, report.failed) == (2, {})
-    assert report.evolved
-    assert (
-        memory.stats()["usage"]["total"]["calls"] == 2
-    )  # one batch: its attributes, then its links
-
-
 def test_one_memory_serves_several_event_loops_and_sync_calls_between_them(memory):
     async def turns(number):
         notes = await asyncio.gather(
@@ -151,31 +132,16 @@ def test_the_first_asynchronous_call_of_a_process_does_not_block_the_event_loop(
     assert done.stdout.strip() == "done None", done.stdout + done.stderr[-2000:]
 
 
-def test_an_endpoint_that_fails_for_a_moment_costs_no_note(memory, openai_server):
-    openai_server.failures.extend([500, 429])
-
-    assert memory.add("I joined a choir", namespace=ANN).state == "done"
-
-
-BROKEN = {
-    "no JSON": "n1: choir",
-    "another shape": '{"a": 1}',
-    "a truncated answer": '{"notes": [{"id": "n1", "co',
-    "nothing": "",
-    "prose": "I would describe n1.",
-}
-
-
 @pytest.mark.parametrize(
     ("broken", "asynchronous"),
-    [*((name, False) for name in BROKEN), ("a truncated answer", True)],
+    [('{"notes": [{"id": "n1", "co', True), ("I would describe n1.", False)],
 )
 def test_an_answer_that_cannot_be_used_is_shown_to_the_model_once(
     memory, openai_server, broken, asynchronous
 ):
     def broken_at_first(payload):
         again = "could not be used" in payload["messages"][-1]["content"]
-        return answer(payload) if again else BROKEN[broken]
+        return answer(payload) if again else broken
 
     openai_server.answer = broken_at_first
     note = add(memory, "I joined a choir", asynchronous=asynchronous)
@@ -231,22 +197,9 @@ def test_a_key_of_the_model_revoked_between_batches_loses_nothing(
         assert states(memory) == ["done"] * 6
 
 
-def test_a_key_of_the_model_revoked_between_two_steps_keeps_the_first(openai_server):
-    with keyed(openai_server, own_embedder=False) as memory:
-        memory.add("We rehearsed", namespace=ANN, thread="t")
-        revoke_after(openai_server, 1)
-        with pytest.raises(ConfigurationError, match="check the API key"):
-            memory.add("We sang", namespace=ANN, thread="t")
-        assert states(memory) == ["done", "constructed"]
-        requests = len(openai_server.requests)
-        openai_server.key, openai_server.answer = None, every_note
-        memory.evolve()
-        assert states(memory) == ["done", "done"]
-        assert len(openai_server.requests) - requests == 1  # the first step is not repeated
-
-
-@pytest.mark.parametrize("evolve", [True, False])
-@pytest.mark.parametrize(("asynchronous", "status"), [(True, 401), (False, 403)])
+@pytest.mark.parametrize(
+    ("asynchronous", "status", "evolve"), [(True, 401, True), (False, 403, False)]
+)
 def test_a_key_of_the_embedder_revoked_leaves_the_note_found_by_its_words(
     openai_server, status, evolve, asynchronous
 ):
