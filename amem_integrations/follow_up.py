@@ -8,7 +8,6 @@ what else is talked about would only push other notes up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,44 +24,31 @@ TIMES = 3  # how often the words of the question count, where those of the messa
 MOST_CHARS = 300  # of a message: a long answer would drown the question
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question: the query, and the messages that make the query clear, oldest first; none if the query stands alone."""
-
-    query: str
-    before: tuple[str, ...] = ()
-
-    @property
-    def background(self) -> str:
-        """The messages as one text; "" where the query stands alone."""
-        return "\n".join(text[:MOST_CHARS] for text in self.before)
-
-    @property
-    def words(self) -> str:
-        """The text whose words are looked for: a word weighs as often as it stands there."""
-        return " ".join([*[self.query] * TIMES, self.background]) if self.before else self.query
-
-    def is_said_in(self, note: Note) -> bool:
-        """Return whether a note says just what one of the messages says."""
-        if not self.before:
-            return False
-        said = words_of(note.content)
-        return any(said == words_of(text) for text in self.before)
-
-
-def asked(query: str, messages: Sequence[str | Mapping[str, object]]) -> Asked:
-    """Return what is looked for by a query after some messages, newest last.
+def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) -> tuple[str, ...]:
+    """Return the last messages, oldest first, if the query cannot be understood without them; each is cut to `MOST_CHARS`.
 
     Raises:
-        InvalidInputError: A message is neither text nor a dict with `role` and `content`.
+        InvalidInputError: The query is no text, or a message is neither text nor a dict with `role` and `content`.
     """
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise InvalidInputError(f"messages={messages!r} must be a list of messages, newest last")
     texts = [_text(message) for message in messages]
     before = [text for text in texts if text and kind_of(text) != "filler"]
     if before and before[-1] == query.strip():  # the question itself
         before.pop()
-    return Asked(query, tuple(before[-WINDOW:])) if before and points_back(query) else Asked(query)
+    return tuple(text[:MOST_CHARS] for text in before[-WINDOW:]) if points_back(query) else ()
+
+
+def together(query: str, before: Sequence[str]) -> str:
+    """Return the text whose words are looked for: a word weighs as often as it stands there."""
+    return "\n".join([*[query] * TIMES, *before]) if before else query
+
+
+def is_said_in(before: Sequence[str], note: Note) -> bool:
+    """Return whether a note says just what one of the messages says."""
+    return bool(before) and words_of(note.content[:MOST_CHARS]) in map(words_of, before)
 
 
 def _text(message: object) -> str:

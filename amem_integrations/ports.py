@@ -88,8 +88,12 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One hybrid query: `vector` for the dense list, `text` for the BM25 list, `limit` for each."""
+    """One hybrid query: `vector` for the dense list, `text` for the BM25 list, `limit` for each.
 
+    `namespace` is whose notes are looked for, where they are not those of the whole request.
+    """
+
+    namespace: Namespace | None = None
     vector: Vector | None = None
     text: str | None = None
     limit: int = 100
@@ -307,7 +311,7 @@ class Store(Protocol):
     def search(
         self, namespace: Namespace, queries: Sequence[Query]
     ) -> MaybeAwaitable[list[Ranked]]:
-        """Return for each query its dense and its BM25 list, of notes that are not deleted."""
+        """Return for each query its dense and its BM25 list, of notes that are not deleted; one request for all."""
         ...
 
     def count(self, namespace: Namespace, where: Conditions = ()) -> MaybeAwaitable[int]:

@@ -138,10 +138,18 @@ def _holds(hit: ScoredNote) -> bool:
     return hit.superseded_by is None and not hit.is_over
 
 
-def asked_before(note: Note, others: Iterable[Note]) -> Note | None:
-    """Return the turn before a short reply, if it asks; `others` are notes that the reply is linked to."""
-    if note.thread is None or len(words_of(note.content).split()) > SHORT_REPLY:
-        return None
+def is_short_reply(note: Note) -> bool:
+    """Return whether a note is a turn that says little without the turn before it."""
+    return note.thread is not None and len(words_of(note.content).split()) <= SHORT_REPLY
+
+
+def linked_turns(note: Note) -> list[str]:
+    """Return the ids of the earlier notes that a note is linked to."""
+    return [other for other, link in note.links.items() if link.direction == "out"]
+
+
+def question_before(note: Note, others: Iterable[Note]) -> Note | None:
+    """Return the last turn of the thread before a note among some others, if that turn asks."""
     before = [one for one in others if one.thread == note.thread and one.seq < note.seq]
     last = max(before, key=lambda one: one.seq, default=None)
     return last if last is not None and is_question(last.content) else None

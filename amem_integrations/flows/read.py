@@ -14,7 +14,7 @@ from ..filters import check_count, conditions_of, matches
 from ..ids import now
 from ..notes import Namespace, Note, check_namespace
 from ..runtime import Runtime
-from .search import Found, fetch_notes, fetch_related
+from .search import Reader
 
 
 async def get(
@@ -74,12 +74,12 @@ async def _views(
     known_at: datetime | None,
 ) -> list[Note]:
     """Return notes as they stood at a time, or stand now."""
-    found = Found(known_at=known_at)
+    reader = Reader(runtime, namespace, known_at)
     if known_at is None:
-        found.notes |= {note.id: note for note in notes}
-    await fetch_notes(runtime, namespace, found, [note.id for note in notes])
-    shown = [found.notes[note.id] for note in notes if note.id in found.notes]
-    await fetch_related(runtime, namespace, found, shown)
-    current = CurrentFacts(found.notes, as_of or known_at or runtime.clock.now(), now=now())
+        reader.notes |= {note.id: note for note in notes}
+    await reader.fetch([note.id for note in notes])
+    shown = [reader.notes[note.id] for note in notes if note.id in reader.notes]
+    await reader.fetch_related(shown)
+    current = CurrentFacts(reader.notes, as_of or known_at or runtime.clock.now(), now=now())
     views = [current.view(note) for note in shown]
     return [seen_from(note, as_of) for note in views] if as_of else views

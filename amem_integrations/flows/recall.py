@@ -10,15 +10,15 @@ from typing import Any
 from ..context import render_notes
 from ..fetch import get
 from ..filters import check_count, conditions_of
-from ..follow_up import asked
+from ..follow_up import messages_before, together
 from ..ids import now
 from ..kinds import kind_of
-from ..notes import Namespace, Note, ScoredNote, Via
-from ..relevance import asked_before, relevant, telling
+from ..notes import Namespace, ScoredNote
+from ..relevance import is_short_reply, linked_turns, question_before, relevant, telling
 from ..runtime import Runtime
 from ..thresholds import relevance_floor
 from .forms import profile
-from .search import merged, namespaces_of, once, search
+from .search import Asked, hits_by_namespace, merged, namespaces_of, once, via
 
 # Notes to choose from; 2,000 tokens hold about 50.
 RECALLED = 60
@@ -51,46 +51,29 @@ async def recall(
         InvalidInputError: As for `search`.
         NamespaceError: The namespace is missing or malformed.
     """
-    space, *others = namespaces_of(namespace, also)
-    if others:
-        lists = [
-            await recall(
-                runtime,
-                query,
-                namespace=one,
-                k=k,
-                where=where,
-                min_similarity=min_similarity,
-                links=links,
-                as_of=as_of,
-                known_at=known_at,
-                messages=messages,
-            )
-            for one in (space, *others)
-        ]
-        return merged(lists)[:k]
-    hits = found = await search(
-        runtime,
-        query,
-        namespace=space,
+    spaces = namespaces_of(namespace, also)
+    asked = Asked(
+        query=query,
+        before=messages_before(query, messages),
         k=k,
-        where=where,
+        where=conditions_of(where, as_of, known_at),
         min_similarity=min_similarity,
-        links=links,
         as_of=as_of,
         known_at=known_at,
-        messages=messages,
+        links=links,
     )
+    lists = await hits_by_namespace(runtime, spaces, asked)
     if kind_of(query) == "filler":  # nothing is asked
         return []
-    if min_similarity is None:
-        hits = relevant(asked(query, messages).words, hits, await relevance_floor(runtime))
-    hits = hits if "kind" in (where or {}) else telling(query, hits)  # such as filler
-    conditions = conditions_of(where, as_of, known_at)
-    hits = await once(runtime, space, hits, conditions, known_at, counted=found)
-    # The notes that a reply is linked to have not been checked against conditions and times.
-    is_plain = where is None and as_of is None and known_at is None
-    return await _with_questions(runtime, space, hits) if is_plain else hits
+    floor = await relevance_floor(runtime) if min_similarity is None else None
+    shown = []
+    for space, found in zip(spaces, lists, strict=True):
+        hits = relevant(together(query, asked.before), found, floor)
+        hits = hits if "kind" in (where or {}) else telling(query, hits)  # such as filler
+        hits = await once(runtime, space, hits, asked, counted=found)
+        # The notes that a reply is linked to have not been checked against conditions and times.
+        shown.append(hits if asked.where else await _with_questions(runtime, space, hits))
+    return merged(shown)[:k] if len(spaces) > 1 else shown[0]
 
 
 async def context(
@@ -160,34 +143,18 @@ async def _with_questions(
     runtime: Runtime, namespace: Namespace, hits: Sequence[ScoredNote]
 ) -> list[ScoredNote]:
     """Return the hits, each short reply followed by the question that it answers."""
+    linked = {hit.note.id: linked_turns(hit.note) for hit in hits if is_short_reply(hit.note)}
     known = {hit.note.id: hit for hit in hits}
-    linked = {hit.note.id: await _turns_before(runtime, namespace, hit.note, known) for hit in hits}
-    asked = {i: note for i, note in linked.items() if note is not None}
+    missing = {other for others in linked.values() for other in others} - known.keys()
+    read = {note.id: note for note in await get(runtime.store, namespace, sorted(missing))}
+    notes, time = {**read, **{i: hit.note for i, hit in known.items()}}, now()
     shown: dict[str, ScoredNote] = {}
     for hit in hits:
         shown.setdefault(hit.note.id, hit)
-        if note := asked.get(hit.note.id):
-            shown.setdefault(note.id, known.get(note.id) or _question(note, hit))
+        turns = [notes[i] for i in linked.get(hit.note.id, ()) if i in notes]
+        asks = question_before(hit.note, [turn for turn in turns if not turn.is_expired(time)])
+        if asks is not None:
+            step = via(hit.note.id, hit.note.links[asks.id])
+            brought = ScoredNote(note=asks, score=hit.score, similarity=None, via=(step,))
+            shown.setdefault(asks.id, known.get(asks.id) or brought)
     return list(shown.values())
-
-
-async def _turns_before(
-    runtime: Runtime, namespace: Namespace, note: Note, known: Mapping[str, ScoredNote]
-) -> Note | None:
-    """Return the question before a short reply."""
-    if asked_before(note, [note.revised(seq=note.seq - 1, content="?")]) is None:
-        return None  # it is no short reply
-    wanted = [other for other, link in note.links.items() if link.direction == "out"]
-    stored = [known[i].note for i in wanted if i in known]
-    missing = [i for i in wanted if i not in known]
-    stored += await get(runtime.store, namespace, missing)
-    time = now()
-    return asked_before(note, [turn for turn in stored if not turn.is_expired(time)])
-
-
-def _question(note: Note, reply: ScoredNote) -> ScoredNote:
-    link = reply.note.links[note.id]
-    step = Via(
-        note_id=reply.note.id, relation=link.relation, reason=link.reason, strength=link.strength
-    )
-    return ScoredNote(note=note, score=reply.score, similarity=None, via=(step,))

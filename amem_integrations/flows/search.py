@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from ..decisions import Source
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
-from ..follow_up import Asked, asked, mixed
+from ..follow_up import is_said_in, messages_before, mixed, together
 from ..ids import now
 from ..journal.known_at import notes_as_known
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
@@ -24,9 +23,6 @@ from ..ports import Bring, Query, Ranked
 from ..relevance import repeated, said_once
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote, Vector
-
-log = logging.getLogger("amem_integrations")
-
 
 PAGE = 64
 SPARE = 20  # notes
@@ -84,45 +80,49 @@ async def search(
         InvalidInputError: Empty query, or bad `messages`, or a bad `k`, `where`, `min_similarity`, `as_of` or `known_at`.
         NamespaceError: The namespace is missing or malformed.
     """
-    space, *others = namespaces_of(namespace, also)
-    check_count("k", k)
-    if others:
+    spaces = namespaces_of(namespace, also)
+    asked = Asked(
+        query=query,
+        before=messages_before(query, messages),
+        k=k,
+        where=conditions_of(where, as_of, known_at),
+        min_similarity=min_similarity,
+        as_of=as_of,
+        known_at=known_at,
+        links=links,
+        explain=explain,
+    )
+    lists = await hits_by_namespace(runtime, spaces, asked)
+    if not repeats:
         lists = [
-            await search(
-                runtime,
-                query,
-                namespace=one,
-                k=k,
-                where=where,
-                min_similarity=min_similarity,
-                as_of=as_of,
-                known_at=known_at,
-                links=links,
-                explain=explain,
-                repeats=repeats,
-                messages=messages,
-            )
-            for one in (space, *others)
+            await _each_once(runtime, space, asked, hits)
+            for space, hits in zip(spaces, lists, strict=True)
         ]
-        return merged(lists)[:k]
-    check_similarity(min_similarity)
-    conditions = conditions_of(where, as_of, known_at)
-    _check_query(query)
-    wanted = asked(query, messages)
-    most = k
-    while True:
-        found, notes = await _ranked(
-            runtime, space, wanted, conditions, most, min_similarity, known_at, as_of, links=links
-        )
-        current = CurrentFacts(found.notes, as_of or known_at or runtime.clock.now(), now=now())
-        hits = _hits(found, current, notes, conditions, k=most, explain=explain, as_of=as_of)
-        hits = await _with_cosines(runtime, space, found, wanted, hits)
-        if repeats:
-            return hits
-        shown = await once(runtime, space, hits, conditions, known_at)
-        if len(shown) >= k or len(hits) < most:
-            return shown[:k]
-        most *= 4
+    return merged(lists)[:k]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question to a memory, with its conditions; see `search` for the fields."""
+
+    query: str
+    k: int
+    before: tuple[str, ...] = ()  # the messages that make the query clear
+    where: Conditions = ()
+    min_similarity: float | None = None
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+    links: bool = True
+    explain: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            InvalidInputError: One of them cannot be used.
+        """
+        check_count("k", self.k)
+        check_similarity(self.min_similarity)
 
 
 def namespaces_of(
@@ -157,18 +157,55 @@ def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[ScoredNote, float]]:
 
 def merged(lists: Sequence[Sequence[ScoredNote]]) -> list[ScoredNote]:
     """Return the hits of several searches, best first; of equally good ones, those first that rank higher."""
+    if len(lists) == 1:
+        return list(lists[0])
     ranked = [
         (-score, rank, hit) for hits in lists for rank, (hit, score) in enumerate(falling(hits))
     ]
     return [hit for _, _, hit in sorted(ranked, key=lambda one: one[:2])]
 
 
+async def hits_by_namespace(
+    runtime: Runtime, spaces: Sequence[Namespace], asked: Asked
+) -> list[list[ScoredNote]]:
+    """Return the best `k` hits of each namespace; the lists of all namespaces are one request."""
+    vector = await _query_vector(runtime, asked)
+    searches = [Search(runtime, space, asked, vector) for space in spaces]
+    queries = [replace(one.query, namespace=one.namespace) for one in searches]
+    lists = await resolve(runtime.store.search(spaces[0], queries))
+    return [await one.hits(found) for one, found in zip(searches, lists, strict=True)]
+
+
+async def _query_vector(runtime: Runtime, asked: Asked) -> Vector | None:
+    try:
+        vector = await embed_query(runtime, asked.query)
+        background = "\n".join(asked.before)
+        said_before = await embed_query(runtime, background) if background else None
+    except ModelUnavailableError as error:
+        runtime.usage.count("search", without_vectors=1)
+        runtime.degraded(error)
+        return None
+    return vector if vector is None or said_before is None else mixed(vector, said_before)
+
+
+async def _each_once(
+    runtime: Runtime, namespace: Namespace, asked: Asked, hits: list[ScoredNote]
+) -> list[ScoredNote]:
+    """Return the first `k` hits of which no two say the same, of a longer list where `hits` are too few."""
+    most = asked.k
+    while True:
+        shown = await once(runtime, namespace, hits, asked)
+        if len(shown) >= asked.k or len(hits) < most:
+            return shown[: asked.k]
+        most *= 4
+        (hits,) = await hits_by_namespace(runtime, [namespace], replace(asked, k=most))
+
+
 async def once(
     runtime: Runtime,
     namespace: Namespace,
     hits: Sequence[ScoredNote],
-    where: Conditions,
-    known_at: datetime | None,
+    asked: Asked,
     *,
     counted: Iterable[ScoredNote] = (),
 ) -> list[ScoredNote]:
@@ -178,42 +215,41 @@ async def once(
     conditions.
     """
     known = {hit.note.id: hit.note for hit in (*counted, *hits)}
-    wanted = sorted({other for hit in hits for other in repeated(hit.note)} - known.keys())
-    found = Found(known_at=known_at)
-    await fetch_notes(runtime, namespace, found, wanted)
+    reader = Reader(runtime, namespace, asked.known_at)
+    await reader.fetch(
+        sorted({other for hit in hits for other in repeated(hit.note)} - known.keys())
+    )
     time = now()
-    others = [n for n in found.notes.values() if matches(n, where) and not n.is_expired(time)]
+    others = [
+        n for n in reader.notes.values() if matches(n, asked.where) and not n.is_expired(time)
+    ]
     return said_once(hits, [*known.values(), *others])
 
 
-@dataclass(slots=True, kw_only=True)
-class Found:
-    """The state of a search.
+@dataclass(slots=True)
+class Reader:
+    """The notes of one namespace that were read so far.
 
     Attributes:
         known_at: When the memory knew the notes as they are here; None: they are as the memory knows them now.
-        vector: The vector of the query; None: the query has none.
-        activations: The scores.
-        matched: The notes that are best without links, best first.
+        vector: The vector of the query; None: there is none.
         brought: The stored notes that came with the lists, which nothing has looked at yet.
         notes: The notes that were looked at.
         supersedes: The ids of the notes whose place each of these takes.
         cosines: The cosines of query and notes.
         by_passage: The cosines of the query and each passage of the long texts whose vectors were read.
-        links: The links that were followed.
         without_vector: The notes that have no vector.
     """
 
+    runtime: Runtime
+    namespace: Namespace
     known_at: datetime | None = None
     vector: Vector | None = None
-    activations: ranking.Activations = field(default_factory=dict)
-    matched: list[str] = field(default_factory=list)
     brought: dict[str, StoredNote] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
     supersedes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     cosines: dict[str, float] = field(default_factory=dict)
     by_passage: dict[str, Vector] = field(default_factory=dict)
-    links: Mapping[str, Mapping[str, Link]] = field(default_factory=dict)
     without_vector: set[str] = field(default_factory=set)
 
     def lacks(self, note_id: str) -> bool:
@@ -223,329 +259,255 @@ class Found:
         note = self.notes.get(note_id)
         return note_id not in self.cosines or (note is not None and bool(note.passages))
 
+    async def fetch(self, ids: Iterable[str], *, near: Collection[str] = ()) -> None:
+        """Fetch the notes that are not known yet, and the cosines of those that are to be `near`, of all their passages.
 
-def _check_query(query: object) -> None:
-    if not isinstance(query, str) or not query.strip():
-        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
+        Over a network all of that is one request, which brings the cosines of everything that it fetches.
+        """
+        missing = [note_id for note_id in ids if note_id not in self.notes]
+        if at_hand := [self.brought[i] for i in missing if i in self.brought]:
+            await self._keep(at_hand)
+            missing = [note_id for note_id in missing if note_id not in self.notes]
+        lacking = [note_id for note_id in near if self.lacks(note_id)]
+        if self.runtime.store.remote:
+            far = bool(lacking) or any(map(self.lacks, missing))
+            parts = [([*missing, *lacking], far)]
+        else:  # a vector is larger than its note
+            parts = [([i for i in missing if i not in lacking], False), (lacking, True)]
+        for wanted, vectors in parts:
+            if wanted:
+                await self._read(wanted, vectors=vectors)
 
+    async def fetch_related(self, notes: Sequence[Note]) -> None:
+        """Fetch what supersedes notes, what supersedes that, and so on; and what those that are over had replaced."""
+        todo, seen = list(notes), set[str]()
+        while todo:
+            seen |= {note.id for note in todo}
+            past = [note.id for note in todo if note.holds_until or _is_retracted(note)]
+            if unknown := [note_id for note_id in past if note_id not in self.supersedes]:
+                await self._read(unknown)
+            replaced = {other for note_id in past for other in self.supersedes.get(note_id, ())}
+            wanted = sorted(named(todo) | replaced)
+            await self.fetch(wanted)
+            todo = [self.notes[i] for i in wanted if i in self.notes and i not in seen]
 
-async def _ranked(
-    runtime: Runtime,
-    namespace: Namespace,
-    wanted: Asked,
-    where: Conditions,
-    k: int,
-    floor: float | None,
-    known_at: datetime | None,
-    as_of: datetime | None,
-    *,
-    links: bool,
-) -> tuple[Found, list[Note]]:
-    """Return what a query finds, with what supersedes it, and the first k notes of it."""
-    found = await _find(runtime, namespace, wanted, where, k, known_at, as_of)
-    if links:
-        _spread(found, k)
-    likely = ranking.order(found.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
-    await fetch_notes(
-        runtime, namespace, found, likely, near=likely[:k] if runtime.store.remote else ()
-    )
-    ranking.favour_named(found.activations, wanted.query, found.notes.values())
-    ranking.lead(found.activations)
-    notes = await _best(runtime, namespace, found, where, k, floor)
-    await fetch_related(runtime, namespace, found, notes)
-    return found, notes
+    async def _read(self, ids: Sequence[str], *, vectors: bool = False) -> None:
+        store = self.runtime.store
+        stored = await resolve(store.notes(self.namespace, ids, vectors=vectors))
+        await self._keep(list(stored.values()))
 
-
-async def _find(
-    runtime: Runtime,
-    namespace: Namespace,
-    wanted: Asked,
-    where: Conditions,
-    k: int,
-    known_at: datetime | None,
-    as_of: datetime | None,
-) -> Found:
-    """Return what the dense and the BM25 list find, fused."""
-    vector = await _query_vector(runtime, wanted)
-    depth = max(ranking.FUSION_DEPTH, k)
-    # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
-    bring = Bring(limit=ranking.looked_at(k) + SPARE, k=ranking.RRF_K)
-    found = Found(known_at=known_at, vector=vector)
-    query = Query(vector=vector, text=wanted.words, limit=depth, where=where, bring=bring)
-    lists = await _lists(runtime, namespace, query, found)
-    weights = await _weigh(runtime, namespace, wanted, lists, found, k)
-    light = sum(weight < ranking.STATED for weight in weights.values())
-    if max(len(lists.dense), len(lists.lexical)) >= depth and 2 * light > len(weights):
-        # Questions and echoes fill the lists: statements are looked for by themselves.
-        stated = replace(query, where=(*where, *ranking.STATEMENTS))
-        more = await _lists(runtime, namespace, stated, found)
-        lists = ranking.joined(more, lists)
-        await _weigh(runtime, namespace, wanted, lists, found, k)
-    if as_of and (nearer := await _nearer(runtime, namespace, found, as_of)):
-        dense = ranking.raised(lists.dense, nearer)
-        await _weigh(runtime, namespace, wanted, replace(lists, dense=dense), found, k)
-    return found
-
-
-async def _nearer(
-    runtime: Runtime, namespace: Namespace, found: Found, as_of: datetime
-) -> dict[str, float]:
-    """Return by note the cosine of what replaced it after a time: both answer the same question."""
-    later = {
-        note.id: [i for i, s in note.supersessions.items() if s.replaces and s.since > as_of]
-        for note in found.notes.values()
-    }
-    newer = sorted({i for ids in later.values() for i in ids})
-    await fetch_notes(runtime, namespace, found, newer, near=newer)
-    cosines = {i: [found.cosines[j] for j in ids if j in found.cosines] for i, ids in later.items()}
-    return {note_id: max(some) for note_id, some in cosines.items() if some}
-
-
-async def _lists(runtime: Runtime, namespace: Namespace, query: Query, found: Found) -> Ranked:
-    """Return what the store finds; the notes and cosines that come with it are kept."""
-    (lists,) = await resolve(runtime.store.search(namespace, [query]))
-    found.cosines |= {**lists.cosines, **dict(lists.dense)}
-    found.brought |= lists.brought
-    return lists
-
-
-async def _weigh(
-    runtime: Runtime, namespace: Namespace, wanted: Asked, lists: Ranked, found: Found, k: int
-) -> dict[str, float]:
-    """Fuse the lists by what the best notes of them are, which are fetched; return the weights of these."""
-    weights: dict[str, float] = {}
-    found.activations = ranking.fuse(lists)
-    while True:
-        found.matched = ranking.matched(found.activations, max(k, ranking.looked_at(k)))
-        best = found.matched[: ranking.looked_at(k)]
-        new = [note_id for note_id in best if note_id not in weights]
-        await fetch_notes(runtime, namespace, found, new)
-        notes = [found.notes[note_id] for note_id in new if note_id in found.notes]
-        weights |= {note.id: _weight(note, wanted) for note in notes}
-        if all(weights[note.id] == ranking.STATED for note in notes):
-            return weights
-        found.activations = ranking.fuse(lists, weights)
-
-
-def _weight(note: Note, wanted: Asked) -> float:
-    """Return how much a note counts; one that says just what a message before the query says is known already."""
-    if wanted.is_said_in(note):
-        return ranking.FILLER
-    return ranking.weight_of(note, wanted.query)
-
-
-def _spread(found: Found, k: int) -> None:
-    """Let the best hits activate what they are linked to."""
-    best = found.matched[: ranking.looked_at(k)]
-    found.links = {i: found.notes[i].links for i in best if i in found.notes}
-    ranking.spread(found.activations, found.links)
-
-
-async def _query_vector(runtime: Runtime, wanted: Asked) -> Vector | None:
-    try:
-        vector = await embed_query(runtime, wanted.query)
-        background = await embed_query(runtime, wanted.background) if wanted.before else None
-    except ModelUnavailableError as error:
-        runtime.usage.count("search", without_vectors=1)
-        runtime.degraded(error)
-        return None
-    return vector if vector is None or background is None else mixed(vector, background)
-
-
-async def _best(
-    runtime: Runtime,
-    namespace: Namespace,
-    found: Found,
-    where: Conditions,
-    k: int,
-    min_similarity: float | None,
-) -> list[Note]:
-    """Return the first k notes that may be shown, best first; fill in missing notes and cosines."""
-    ordered, best, time = ranking.order(found.activations), [], now()
-    # With a threshold many may be passed over: pages of a few would be as many calls.
-    size = k if min_similarity is None else max(k, PAGE)
-    for start in range(0, len(ordered), size):
-        page = ordered[start : start + size]
-        near = () if min_similarity is None else page
-        await fetch_notes(runtime, namespace, found, page, near=near)
-        for note in (found.notes[note_id] for note_id in page if note_id in found.notes):
-            # The store's hits meet the conditions; a note that a link led to is checked here.
-            if not (found.activations[note.id].fusion or matches(note, where)):
-                continue
-            if note.is_expired(time):
-                continue
-            if _is_near(found.cosines.get(note.id), min_similarity):
-                best.append(note)
-        if len(best) >= k:
-            break
-    return best[:k]
-
-
-async def fetch_notes(
-    runtime: Runtime,
-    namespace: Namespace,
-    found: Found,
-    ids: Iterable[str],
-    *,
-    near: Collection[str] = (),
-) -> None:
-    """Fetch the notes that are not known yet, and the cosines of those that are to be `near`, of all their passages.
-
-    Over a network all of that is one request, which brings the cosines of everything that it fetches.
-    """
-    missing = [note_id for note_id in ids if note_id not in found.notes]
-    if at_hand := [found.brought[i] for i in missing if i in found.brought]:
-        await _keep(runtime, namespace, found, at_hand)
-        missing = [note_id for note_id in missing if note_id not in found.notes]
-    lacking = [note_id for note_id in near if found.lacks(note_id)]
-    if runtime.store.remote:
-        far = lacking or any(found.lacks(note_id) for note_id in missing)
-        parts = [([*missing, *lacking], bool(far))]
-    else:  # a vector is larger than its note
-        parts = [([i for i in missing if i not in lacking], False), (lacking, True)]
-    for wanted, vectors in parts:
-        if wanted:
-            stored = await resolve(runtime.store.notes(namespace, wanted, vectors=vectors))
-            await _keep(runtime, namespace, found, list(stored.values()))
-
-
-async def _keep(
-    runtime: Runtime, namespace: Namespace, found: Found, stored: Sequence[StoredNote]
-) -> None:
-    """Keep stored notes that were read, as they were known at the time that is asked about."""
-    alive = [one for one in stored if one.note is not None]
-    rows: dict[Source, Vector] = {}
-    if found.vector is not None:
-        rows = {one.source: one.vectors @ found.vector for one in alive if one.vectors is not None}
-    for source, cosines in rows.items():
-        found.cosines.setdefault(source.id, float(cosines.max()))
-    found.without_vector.update(one.id for one in alive if not one.embedded)
-    if alive and found.known_at is not None:
-        most = runtime.config.max_links
-        alive = await notes_as_known(runtime.store, namespace, alive, found.known_at, most)
-    for one in alive:
-        if one.note is not None:
-            found.notes[one.id] = one.note
-        found.supersedes[one.id] = one.supersedes
-        if one.source in rows:
-            found.by_passage[one.id] = rows[one.source]
-
-
-async def fetch_related(
-    runtime: Runtime, namespace: Namespace, found: Found, notes: Sequence[Note]
-) -> None:
-    """Fetch what supersedes notes, what supersedes that, and so on; and what those that are over had replaced."""
-    todo, seen = list(notes), set[str]()
-    while todo:
-        seen |= {note.id for note in todo}
-        past = [note.id for note in todo if note.holds_until or _is_retracted(note)]
-        if unknown := [note_id for note_id in past if note_id not in found.supersedes]:
-            stored = await resolve(runtime.store.notes(namespace, unknown))
-            await _keep(runtime, namespace, found, list(stored.values()))
-        replaced = {other for note_id in past for other in found.supersedes.get(note_id, ())}
-        wanted = sorted(named(todo) | replaced)
-        await fetch_notes(runtime, namespace, found, wanted)
-        todo = [found.notes[i] for i in wanted if i in found.notes and i not in seen]
-
-
-async def _with_cosines(
-    runtime: Runtime,
-    namespace: Namespace,
-    found: Found,
-    wanted: Asked,
-    hits: Sequence[ScoredNote],
-) -> list[ScoredNote]:
-    """Return hits with all their cosines, those on long texts with the passages that match best, and in their order."""
-    lacking = [hit.note.id for hit in hits if found.lacks(hit.note.id)]
-    if lacking:
-        await fetch_notes(runtime, namespace, found, (), near=lacking)
-        hits = [replace(hit, similarity=found.cosines.get(hit.note.id)) for hit in hits]
-    size = size_of(runtime.embedder)
-    texts = {
-        hit.note.id: (hit.note.content, passages)
-        for hit in hits
-        if (passages := hit.note.passages or spans(hit.note.content, size))
-    }
-    if not texts:
-        return list(hits)
-    cosines = {
-        note_id: found.by_passage[note_id]
-        for note_id, (_, passages) in texts.items()
-        if len(found.by_passage.get(note_id, ())) == len(passages)
-    }
-    best = best_passages(wanted.query, texts, cosines)
-    return in_order_of_passages([replace(hit, passages=best.get(hit.note.id, ())) for hit in hits])
+    async def _keep(self, stored: Sequence[StoredNote]) -> None:
+        """Keep stored notes that were read, as they were known at the time that is asked about."""
+        alive = [one for one in stored if one.note is not None]
+        rows: dict[Source, Vector] = {}
+        if self.vector is not None:
+            rows = {
+                one.source: one.vectors @ self.vector for one in alive if one.vectors is not None
+            }
+        for source, cosines in rows.items():
+            self.cosines.setdefault(source.id, float(cosines.max()))
+        self.without_vector.update(one.id for one in alive if not one.embedded)
+        if alive and self.known_at is not None:
+            store, most = self.runtime.store, self.runtime.config.max_links
+            alive = await notes_as_known(store, self.namespace, alive, self.known_at, most)
+        for one in alive:
+            if one.note is not None:
+                self.notes[one.id] = one.note
+            self.supersedes[one.id] = one.supersedes
+            if one.source in rows:
+                self.by_passage[one.id] = rows[one.source]
 
 
 def _is_retracted(note: Note) -> bool:
     return any(s.relation == "retracts" for s in note.supersessions.values())
 
 
-def _hits(
-    found: Found,
-    current: CurrentFacts,
-    notes: Sequence[Note],
-    where: Conditions,
-    *,
-    k: int,
-    explain: bool,
-    as_of: datetime | None,
-) -> list[ScoredNote]:
-    """Return the first k hits, in the order in which notes may be shown."""
-    matched, hits = set(found.matched[:k]), []
-    ranked = {note.id for note in notes}
-    for note, place in current.in_order(notes):
-        if note.id not in ranked and not matches(note, where):
-            continue
-        activation = found.activations.get(note.id, NONE)
-        view = current.view(note)
-        hit = ScoredNote(
-            note=seen_from(view, as_of) if as_of else view,
-            score=found.activations[place.id].score,
-            similarity=found.cosines.get(note.id),
-            via="match" if note.id in matched else _path(note, place, found),
-            superseded_by=current.successor(note),
-            contradicted_by=tuple(current.contradictions(note)),
-            is_over=current.is_over(note),
-            why=_why(activation) if explain else None,
+class Search(Reader):
+    """One search in one namespace."""
+
+    def __init__(
+        self, runtime: Runtime, namespace: Namespace, asked: Asked, vector: Vector | None
+    ) -> None:
+        """Take what is asked, and the vector of the words if there is one."""
+        super().__init__(runtime, namespace, asked.known_at, vector)
+        self.asked = asked
+        self.looked_at = ranking.looked_at(asked.k)
+        self.activations: ranking.Activations = {}
+        self.matched: list[str] = []  # the notes that are best without links, best first
+        self.links: Mapping[str, Mapping[str, Link]] = {}  # those that were followed
+
+    @property
+    def query(self) -> Query:
+        """The query of the dense and the BM25 list."""
+        # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
+        return Query(
+            vector=self.vector,
+            text=together(self.asked.query, self.asked.before),
+            limit=max(ranking.FUSION_DEPTH, self.asked.k),
+            where=self.asked.where,
+            bring=Bring(limit=self.looked_at + SPARE, k=ranking.RRF_K),
         )
-        hits.append(hit)
-        if len(hits) == k:
-            break
-    return hits
 
+    async def hits(self, lists: Ranked) -> list[ScoredNote]:
+        """Return the best `k` hits by the lists that the query found."""
+        k = self.asked.k
+        await self._fuse(lists)
+        if self.asked.links:
+            best = self.matched[: self.looked_at]
+            self.links = {i: self.notes[i].links for i in best if i in self.notes}
+            ranking.spread(self.activations, self.links)
+        likely = ranking.order(self.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
+        await self.fetch(likely, near=likely[:k] if self.runtime.store.remote else ())
+        ranking.favour_named(self.activations, self.asked.query, self.notes.values())
+        ranking.lead(self.activations)
+        notes = await self._best()
+        await self.fetch_related(notes)
+        return await self._with_cosines(self._in_order(notes))
 
-def _is_near(cosine: float | None, floor: float | None) -> bool:
-    return floor is None or (cosine is not None and cosine >= floor)
+    async def _fuse(self, lists: Ranked) -> None:
+        """Fuse the dense and the BM25 list."""
+        self._bring(lists)
+        weights = await self._weigh(lists)
+        light = sum(weight < ranking.STATED for weight in weights.values())
+        full = max(len(lists.dense), len(lists.lexical)) >= self.query.limit
+        if full and 2 * light > len(weights):
+            # Questions and echoes fill the lists: statements are looked for by themselves.
+            stated = replace(self.query, where=(*self.asked.where, *ranking.STATEMENTS))
+            (more,) = await resolve(self.runtime.store.search(self.namespace, [stated]))
+            self._bring(more)
+            lists = ranking.joined(more, lists)
+            await self._weigh(lists)
+        if self.asked.as_of and (nearer := await self._nearer(self.asked.as_of)):
+            await self._weigh(replace(lists, dense=ranking.raised(lists.dense, nearer)))
 
+    def _bring(self, lists: Ranked) -> None:
+        """Keep the notes and cosines that came with lists."""
+        self.cosines |= {**lists.cosines, **dict(lists.dense)}
+        self.brought |= lists.brought
 
-def _why(activation: ranking.Activation) -> Why:
-    return Why(
-        dense_rank=activation.dense_rank,
-        lexical_rank=activation.lexical_rank,
-        match=activation.match,
-        fusion=activation.fusion,
-        spread=activation.spread,
-    )
+    async def _weigh(self, lists: Ranked) -> dict[str, float]:
+        """Fuse the lists by what the best notes of them are, which are fetched; return the weights of these."""
+        weights: dict[str, float] = {}
+        self.activations = ranking.fuse(lists)
+        while True:
+            self.matched = ranking.matched(self.activations, max(self.asked.k, self.looked_at))
+            new = [i for i in self.matched[: self.looked_at] if i not in weights]
+            await self.fetch(new)
+            notes = [self.notes[note_id] for note_id in new if note_id in self.notes]
+            weights |= {note.id: self._weight(note) for note in notes}
+            if all(weights[note.id] == ranking.STATED for note in notes):
+                return weights
+            self.activations = ranking.fuse(lists, weights)
 
+    def _weight(self, note: Note) -> float:
+        """Return how much a note counts; one that says just what a message before the query says is known already."""
+        if is_said_in(self.asked.before, note):
+            return ranking.FILLER
+        return ranking.weight_of(note, self.asked.query)
 
-def _path(note: Note, place: Note, found: Found) -> tuple[Via, ...] | Literal["match"]:
-    """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
-    if place.id != note.id:
-        given = place.supersessions.get(note.id) or note.supersessions.get(place.id)
-        relation, reason = (given.relation, given.reason) if given else ("related", "")
-        return (Via(note_id=place.id, relation=relation, reason=reason, strength=1.0),)
-    sources = sorted(found.activations[note.id].sources)[::-1]
-    steps = [(source, found.links[source][note.id]) for _, source in sources]
-    return (
-        tuple(
-            Via(
-                note_id=source,
-                relation=link.relation,
-                reason=link.reason,
-                strength=link.strength,
+    async def _nearer(self, as_of: datetime) -> dict[str, float]:
+        """Return by note the cosine of what replaced it after a time: both answer the same question."""
+        later = {
+            note.id: [i for i, s in note.supersessions.items() if s.replaces and s.since > as_of]
+            for note in self.notes.values()
+        }
+        newer = sorted({i for ids in later.values() for i in ids})
+        await self.fetch(newer, near=newer)
+        cosines = {
+            i: [self.cosines[j] for j in ids if j in self.cosines] for i, ids in later.items()
+        }
+        return {note_id: max(some) for note_id, some in cosines.items() if some}
+
+    async def _best(self) -> list[Note]:
+        """Return the first k notes that may be shown, best first; fill in missing notes and cosines."""
+        k, least = self.asked.k, self.asked.min_similarity
+        ordered, best, time = ranking.order(self.activations), [], now()
+        # With a threshold many may be passed over: pages of a few would be as many calls.
+        size = k if least is None else max(k, PAGE)
+        for start in range(0, len(ordered), size):
+            page = ordered[start : start + size]
+            await self.fetch(page, near=() if least is None else page)
+            for note in (self.notes[note_id] for note_id in page if note_id in self.notes):
+                # The store's hits meet the conditions; a note that a link led to is checked here.
+                fits = self.activations[note.id].fusion or matches(note, self.asked.where)
+                near = least is None or self.cosines.get(note.id, LEAST - 1) >= least
+                if fits and near and not note.is_expired(time):
+                    best.append(note)
+            if len(best) >= k:
+                break
+        return best[:k]
+
+    def _in_order(self, notes: Sequence[Note]) -> list[ScoredNote]:
+        """Return the first k hits, in the order in which notes may be shown."""
+        time, hits = now(), []
+        as_of = self.asked.as_of
+        current = CurrentFacts(
+            self.notes, as_of or self.known_at or self.runtime.clock.now(), now=time
+        )
+        matched, ranked = set(self.matched[: self.asked.k]), {note.id for note in notes}
+        for note, place in current.in_order(notes):
+            if note.id not in ranked and not matches(note, self.asked.where):
+                continue
+            view = current.view(note)
+            hit = ScoredNote(
+                note=seen_from(view, as_of) if as_of else view,
+                score=self.activations[place.id].score,
+                similarity=self.cosines.get(note.id),
+                via="match" if note.id in matched else self._path(note, place),
+                superseded_by=current.successor(note),
+                contradicted_by=tuple(current.contradictions(note)),
+                is_over=current.is_over(note),
+                why=self._why(note) if self.asked.explain else None,
             )
-            for source, link in steps
+            hits.append(hit)
+            if len(hits) == self.asked.k:
+                break
+        return hits
+
+    def _why(self, note: Note) -> Why:
+        found = self.activations.get(note.id, NONE)
+        return Why(
+            dense_rank=found.dense_rank,
+            lexical_rank=found.lexical_rank,
+            match=found.match,
+            fusion=found.fusion,
+            spread=found.spread,
         )
-        or "match"
-    )
+
+    def _path(self, note: Note, place: Note) -> tuple[Via, ...] | Literal["match"]:
+        """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
+        if place.id != note.id:
+            given = place.supersessions.get(note.id) or note.supersessions.get(place.id)
+            relation, reason = (given.relation, given.reason) if given else ("related", "")
+            return (Via(note_id=place.id, relation=relation, reason=reason, strength=1.0),)
+        sources = sorted(self.activations[note.id].sources, reverse=True)
+        steps = tuple(via(source, self.links[source][note.id]) for _, source in sources)
+        return steps or "match"
+
+    async def _with_cosines(self, hits: Sequence[ScoredNote]) -> list[ScoredNote]:
+        """Return hits with all their cosines, those on long texts with the passages that match best, and in their order."""
+        if lacking := [hit.note.id for hit in hits if self.lacks(hit.note.id)]:
+            await self.fetch((), near=lacking)
+            hits = [replace(hit, similarity=self.cosines.get(hit.note.id)) for hit in hits]
+        size = size_of(self.runtime.embedder)
+        texts = {
+            hit.note.id: (hit.note.content, passages)
+            for hit in hits
+            if (passages := hit.note.passages or spans(hit.note.content, size))
+        }
+        if not texts:
+            return list(hits)
+        cosines = {
+            note_id: self.by_passage[note_id]
+            for note_id, (_, passages) in texts.items()
+            if len(self.by_passage.get(note_id, ())) == len(passages)
+        }
+        best = best_passages(self.asked.query, texts, cosines)
+        return in_order_of_passages(
+            [replace(hit, passages=best.get(hit.note.id, ())) for hit in hits]
+        )
+
+
+def via(source: str, link: Link) -> Via:
+    """Return the step over a link of the note `source`."""
+    return Via(note_id=source, relation=link.relation, reason=link.reason, strength=link.strength)

@@ -283,9 +283,12 @@ class PointStore:
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
         """Return for each query its dense and its BM25 list, each sorted by (-score, id)."""
         self._check_open()
-        corpus = note_filter(self._dialect, namespace_key(namespace))
         asked: list[Nearest] = []
-        plans = [self._plan(query, namespace, corpus, asked) for query in queries]
+        key = namespace_key(namespace)
+        plans = [
+            self._plan(query, namespace_key(query.namespace) if query.namespace else key, asked)
+            for query in queries
+        ]
         fused: list[Fused] = []
         brought: dict[int, int] = {}
         cosines: dict[int, int] = {}
@@ -500,11 +503,9 @@ class PointStore:
         """Return the condition that a record names one of these ids under this name."""
         return self._having(*(f"{name}={i}" for i in sorted(ids)))
 
-    def _plan(
-        self, query: Query, namespace: Namespace, corpus: Filter, asked: list[Nearest]
-    ) -> dict[str, int]:
+    def _plan(self, query: Query, key: str, asked: list[Nearest]) -> dict[str, int]:
         """Add the query's lists to `asked`; return where its dense and its lexical list will be."""
-        key = namespace_key(namespace)
+        corpus = note_filter(self._dialect, key)
         which = note_filter(self._dialect, key, query.where) if query.where else corpus
         places: dict[str, int] = {}
         if query.limit < 1:

