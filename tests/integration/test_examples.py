@@ -93,7 +93,8 @@ def test_the_guides_of_both_frameworks_pass_mypy_strict(tmp_path):
     for package in ("mypy", "langchain_classic", "llama_index"):
         pytest.importorskip(package)
     guides = []
-    pages = {"langchain": "", "llamaindex": NOT_INSTALLED, "llamaindex-documents": NOT_INSTALLED}
+    ours = dict.fromkeys(("langchain", "langchain-documents", "langgraph", "langgraph-store"), "")
+    pages = {**ours, "llamaindex": NOT_INSTALLED, "llamaindex-documents": NOT_INSTALLED}
     for name, first in pages.items():
         guides.append(tmp_path / f"guide_{name.replace('-', '_')}.py")
         text = first + "\n".join(code(ROOT / f"docs/{name}.md"))

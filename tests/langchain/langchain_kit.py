@@ -11,6 +11,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 from pydantic import Field
 
 from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
@@ -140,3 +142,9 @@ def oslo(messages: list[BaseMessage]) -> str:
     """Answer from what was recalled, and from nothing else."""
     shown = "\n".join(message.text for message in messages if "<memories>" in message.text)
     return "In Oslo." if "Oslo" in shown else "I do not know."
+
+
+def sequence(state: type[Any], **steps: Any) -> Any:
+    """Return a graph of these steps, one after the other, with checkpoints."""
+    builder = StateGraph(state, context_schema=User).add_sequence(list(steps.items()))
+    return builder.add_edge(START, next(iter(steps))).compile(checkpointer=InMemorySaver())

@@ -9,9 +9,9 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, PIIMiddleware
 from langchain.agents.middleware.types import hook_config
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_kit import ANN, BOB, Contents, Talker, User, oslo, system_text, user
+from langchain_kit import ANN, BOB, Contents, Talker, User, oslo, sequence, system_text, user
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 
 from amem_integrations import AgenticMemory
 from langchain_amem import AMemMiddleware, MemoryState, recall_node, remember_node
@@ -117,12 +117,9 @@ class Talk(MessagesState, MemoryState):
 
 
 def graph(memory: AgenticMemory, answer: Any, recalls: bool, **options: Any) -> Any:
-    builder = StateGraph(Talk, context_schema=User)
-    steps: list[Any] = [("recall", recall_node(memory, namespace=user))] if recalls else []
-    steps += [("answer", answer), ("remember", remember_node(memory, namespace=user, **options))]
-    builder.add_sequence(steps)
-    builder.add_edge(START, steps[0][0])
-    return builder.compile(checkpointer=InMemorySaver())
+    steps = {"recall": recall_node(memory, namespace=user)} if recalls else {}
+    remember = remember_node(memory, namespace=user, **options)
+    return sequence(Talk, **steps, answer=answer, remember=remember)
 
 
 @pytest.mark.parametrize("recalls", [True, False])

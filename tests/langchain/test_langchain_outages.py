@@ -13,9 +13,9 @@ pytest.importorskip("langchain_classic")
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
-from langchain_kit import ANN, BOB, Talker, User, user
+from langchain_kit import ANN, BOB, Talker, User, sequence, user
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from langgraph.types import Command, interrupt
 
 from amem_integrations import AgenticMemory, StoreUnavailableError
@@ -63,25 +63,20 @@ def answered(state: Any) -> dict[str, Any]:
     return {"messages": [AIMessage(f"re: {state['messages'][-1].text}")]}
 
 
-def built(steps: list[tuple[str, Any]], schema: type[Any] = State) -> Any:
-    builder = StateGraph(schema, context_schema=User).add_sequence(steps)
-    return builder.add_edge(START, steps[0][0]).compile(checkpointer=InMemorySaver())
-
-
 def by_remember_node(memory: AgenticMemory, **options: Any) -> Any:
     remember = remember_node(memory, namespace=user, **options)
-    return built([("answer", answered), ("remember", remember)])
+    return sequence(State, answer=answered, remember=remember)
 
 
 def by_both_nodes(memory: AgenticMemory, **options: Any) -> Any:
     remember = remember_node(memory, namespace=user, **options)
     recall = recall_node(memory, namespace=user)
-    return built([("recall", recall), ("answer", answered), ("remember", remember)])
+    return sequence(State, recall=recall, answer=answered, remember=remember)
 
 
 def by_node_without_ids(memory: AgenticMemory, **options: Any) -> Any:
     remember = remember_node(memory, namespace=user, **options)
-    return built([("answer", answered), ("remember", remember)], WithoutIds)
+    return sequence(WithoutIds, answer=answered, remember=remember)
 
 
 def by_middleware(memory: AgenticMemory, **options: Any) -> Any:
@@ -195,7 +190,7 @@ def test_what_was_asked_before_an_interrupt_stays_with_whom_it_began_in_an_outag
         return answered(state)
 
     nodes = [recall_node(flaky, namespace=user), remember_node(flaky, namespace=user)]
-    graph = built([("recall", nodes[0]), ("answer", approved), ("remember", nodes[1])])
+    graph = sequence(State, recall=nodes[0], answer=approved, remember=nodes[1])
     say(graph, flaky, "1.", "ann")
     flaky.down = True
     graph.invoke(Command(resume=True), THREAD, context=User("bob"))
@@ -209,7 +204,7 @@ def test_two_nodes_whose_namespaces_are_lambdas_keep_to_their_own(flaky: Flaky) 
     with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as other:
         mine = remember_node(flaky, namespace=lambda run: (run.context.user_id,))
         team = remember_node(other, namespace=lambda run: ("team", run.context.user_id))
-        graph = built([("answer", answered), ("mine", mine), ("team", team)])
+        graph = sequence(State, answer=answered, mine=mine, team=team)
         say(graph, flaky, "1.", down=True)
         say(graph, flaky, "2.")
         assert kept(flaky, ANN) == kept(other, ("team", "ann")) == turns("1.", "2.")
@@ -246,7 +241,7 @@ def test_an_agent_within_a_graph_whose_state_is_not_kept_loses_nothing(flaky: Fl
         middleware=[AMemMiddleware(flaky, namespace=user)],
         context_schema=User,
     )
-    graph = built([("agent", agent)])
+    graph = sequence(State, agent=agent)
     for text in ("1.", "2.", "3."):
         say(graph, flaky, text, down=text == "2.")
     assert kept(flaky, ANN) == turns("1.", "2.", "3.")

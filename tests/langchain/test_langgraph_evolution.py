@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from evolution_kit import SAID, picture, seed, undisturbed
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_kit import ANN, BOB, User, scripted, user
+from langchain_kit import ANN, BOB, User, scripted, sequence, user
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
@@ -46,14 +46,12 @@ class State(MessagesState, MemoryState):
 
 def parent(memory: AgenticMemory, **options: Any) -> Any:
     """Return a graph of which evolution is the last step."""
-    graph = StateGraph(State, context_schema=User)
-    graph.add_node("answer", lambda _: {"messages": [AIMessage("I see.")]})
-    graph.add_node("remember", remember_node(memory, namespace=user))
-    graph.add_node("evolution", build_evolution_graph(memory, namespace=user, **options))
-    graph.add_edge(START, "answer")
-    graph.add_edge("answer", "remember")
-    graph.add_edge("remember", "evolution")
-    return graph.compile(checkpointer=InMemorySaver())
+    return sequence(
+        State,
+        answer=lambda _: {"messages": [AIMessage("I see.")]},
+        remember=remember_node(memory, namespace=user),
+        evolution=build_evolution_graph(memory, namespace=user, **options),
+    )
 
 
 def ask(text: str) -> Any:

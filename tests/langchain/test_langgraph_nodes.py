@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_kit import ANN, BOB, Contents, Silent, User, scripted, user
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langchain_kit import ANN, BOB, Contents, Silent, User, scripted, sequence, user
+from langgraph.graph import MessagesState
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 
@@ -41,16 +40,13 @@ def answer(state: State) -> dict[str, Any]:
 def build(memory: AgenticMemory, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return a graph in which the memory takes three of four steps."""
     options = {"namespace": user, **options}
-    graph = StateGraph(State, context_schema=User)
-    graph.add_node("recall", recall_node(memory, **options))
-    graph.add_node("answer", answer)
-    graph.add_node("remember", remember_node(memory, **options))
-    graph.add_node("evolve", evolve_node(memory, namespace=options["namespace"]))
-    graph.add_edge(START, "recall")
-    graph.add_edge("recall", "answer")
-    graph.add_edge("answer", "remember")
-    graph.add_edge("remember", "evolve")
-    return graph.compile(checkpointer=InMemorySaver())
+    return sequence(
+        State,
+        recall=recall_node(memory, **options),
+        answer=answer,
+        remember=remember_node(memory, **options),
+        evolve=evolve_node(memory, namespace=options["namespace"]),
+    )
 
 
 def thread(name: str) -> Any:
@@ -249,16 +245,9 @@ def test_what_a_person_adds_during_a_run_belongs_to_the_turn(
         question = AIMessage("Which Oslo?")
         return {"messages": [question, HumanMessage(interrupt(question.text))]}
 
-    graph = StateGraph(State)
-    graph.add_node("recall", recall_node(memory, namespace=ANN))
-    graph.add_node("clarify", clarify)
-    graph.add_node("answer", answer)
-    graph.add_node("remember", remember_node(memory, namespace=ANN))
-    graph.add_edge(START, "recall")
-    graph.add_edge("recall", "clarify")
-    graph.add_edge("clarify", "answer")
-    graph.add_edge("answer", "remember")
-    compiled = graph.compile(checkpointer=InMemorySaver())
+    remember = remember_node(memory, namespace=ANN)
+    recall = recall_node(memory, namespace=ANN)
+    compiled = sequence(State, recall=recall, clarify=clarify, answer=answer, remember=remember)
     compiled.invoke(ask("I moved to Oslo."), thread("1"))
     compiled.invoke(Command(resume="The one in Norway."), thread("1"))
     assert contents(ANN) == [
@@ -276,16 +265,8 @@ def waiting(memory: AgenticMemory, adds: bool) -> Any:
         said = interrupt("Is that so?")
         return {"messages": [HumanMessage(said)] if adds else []}
 
-    graph = StateGraph(State, context_schema=User)
-    graph.add_node("recall", recall_node(memory, namespace=user))
-    graph.add_node("wait", wait)
-    graph.add_node("answer", answer)
-    graph.add_node("remember", remember_node(memory, namespace=user))
-    graph.add_edge(START, "recall")
-    graph.add_edge("recall", "wait")
-    graph.add_edge("wait", "answer")
-    graph.add_edge("answer", "remember")
-    return graph.compile(checkpointer=InMemorySaver())
+    recall, remember = recall_node(memory, namespace=user), remember_node(memory, namespace=user)
+    return sequence(State, recall=recall, wait=wait, answer=answer, remember=remember)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -326,14 +307,13 @@ def test_resumed_by_somebody_else_nothing_is_stored_where_two_memories_could_be_
     def wait(_: State) -> dict[str, Any]:
         return {"messages": [AIMessage(interrupt("Is that so?"))]}
 
-    steps: list[tuple[str, Any]] = [
-        ("recall", recall_node(memory, namespace=user)),
-        ("read", recall_node(memory, namespace=diary, output_key="plan")),
-        ("wait", wait),
-        ("remember", remember_node(memory, namespace=user)),
-    ]
-    builder = StateGraph(State, context_schema=User).add_sequence(steps)
-    graph = builder.add_edge(START, "recall").compile(checkpointer=InMemorySaver())
+    graph = sequence(
+        State,
+        recall=recall_node(memory, namespace=user),
+        read=recall_node(memory, namespace=diary, output_key="plan"),
+        wait=wait,
+        remember=remember_node(memory, namespace=user),
+    )
     graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
     with pytest.raises(NamespaceError, match="begun by somebody else"):
         graph.invoke(Command(resume="Yes."), thread("1"), context=User("bob"))
@@ -375,27 +355,6 @@ def test_what_failed_is_counted_and_said() -> None:
         report = evolve_node(memory, namespace=ANN).invoke({})["evolution"]
     assert report["interrupted"] == "evolve: the model is down"
     assert failures()["evolve"] == before + 1
-
-
-@pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
-def test_a_users_and_a_teams_memory_may_be_written_in_one_graph(
-    memory: AgenticMemory, contents: Contents, parallel: bool
-) -> None:
-    team = ("team",)
-    graph = StateGraph(State, context_schema=User)
-    graph.add_node("recall", recall_node(memory, namespace=user))
-    graph.add_node("answer", answer)
-    graph.add_node("team", remember_node(memory, namespace=team))
-    graph.add_node("user", remember_node(memory, namespace=user))
-    graph.add_edge(START, "recall")
-    graph.add_edge("recall", "answer")
-    graph.add_edge("answer", "team")
-    graph.add_edge("answer" if parallel else "team", "user")
-    compiled = graph.compile(checkpointer=InMemorySaver())
-    for text in ("I moved to Oslo.", "I like it."):
-        compiled.invoke(ask(text), thread("1"), context=User("ann"))
-    said = ["I moved to Oslo.", "I do not know.", "I like it.", "I do not know."]
-    assert contents(ANN) == contents(team) == said
 
 
 def test_a_turn_also_finishes_a_bounded_number_of_notes_that_earlier_ones_left(

@@ -1,27 +1,34 @@
-"""Two users in one process and in one conversation never see each other's notes, by any of the doors."""
+"""By any of the doors two users never see each other's notes, and nothing works on the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("langchain_classic")
 
+from blockbuster import BlockingError, blockbuster_ctx
 from langchain.agents import create_agent
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import ConfigurableField
-from langchain_kit import Talker, User, scripted, system_text, user
+from langchain_kit import ANN, Talker, User, scripted, sequence, system_text, user
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from langgraph.types import Command
 
 from amem_integrations import AgenticMemory
-from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import (
     AMemMemory,
     AMemMiddleware,
@@ -31,6 +38,7 @@ from langchain_amem import (
     build_evolution_graph,
     evolve_node,
     memory_tools,
+    open_memory,
     recall_node,
     remember_node,
 )
@@ -96,7 +104,7 @@ def by_middleware(memory: AgenticMemory) -> Say:
 
     async def say(who: str, text: str, thread: str) -> str:
         await agent.ainvoke(ask(text), within(thread), context=User(who))
-        assert memory.flush(10)
+        assert await memory.aflush(10)
         mine = [seen for seen in model.seen if seen[-1].text == text]
         return system_text(mine[-1])
 
@@ -133,8 +141,7 @@ def by_nodes(memory: AgenticMemory) -> Say:
         "remember": remember_node(memory, namespace=user),
         "evolve": evolve_node(memory, namespace=user),
     }
-    builder = StateGraph(State, context_schema=User).add_sequence(list(steps.items()))
-    graph = builder.add_edge(START, "recall").compile(checkpointer=InMemorySaver())
+    graph = sequence(State, **steps)
 
     async def say(who: str, text: str, thread: str) -> str:
         state = await graph.ainvoke(ask(text), within(thread), context=User(who))
@@ -234,3 +241,119 @@ async def test_at_the_same_time_on_one_event_loop(both: AgenticMemory, door: Any
 
     told = await asyncio.gather(*map(talk, SECRETS))
     check(both, dict(zip(SECRETS, told, strict=True)))
+
+
+# On the event loop
+
+
+class Embedder(HashEmbedder):
+    """Notes in which threads it works."""
+
+    workers: set[int]
+
+    def embed_query(self, text: str) -> Any:
+        self.workers.add(threading.get_ident())
+        return super().embed_query(text)
+
+
+class Thinker(ScriptedModel):
+    """Notes in which threads it works."""
+
+    workers: set[int]
+
+    def generate(self, request: Any) -> Any:
+        self.workers.add(threading.get_ident())
+        return super().generate(request)
+
+
+@pytest.fixture
+def workers() -> set[int]:
+    return set()
+
+
+@pytest.fixture
+def disk(tmp_path: Path, workers: set[int]) -> Iterator[AgenticMemory]:
+    model, embedder = Thinker(scripted().generate), Embedder()
+    model.workers = embedder.workers = workers
+    with AgenticMemory.open(str(tmp_path / "memory"), model=model, embedder=embedder) as memory:
+        memory.add("I moved to Oslo.", namespace=ANN)
+        yield memory
+
+
+class Slow(Embeddings):
+    """Embeddings that wait, as those do that ask a server."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        time.sleep(0)
+        return [[1.0, 0.0] for _ in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+def by_all_tools(memory: AgenticMemory) -> Say:
+    async def say(_who: str, text: str, _thread: str) -> str:
+        search, remember, correct, forget = memory_tools(memory, namespace=ANN)
+        await search.ainvoke({"query": text})
+        await remember.ainvoke({"content": text})
+        note = (await memory.aget_all(namespace=ANN))[-1]
+        await correct.ainvoke({"note_id": note.id, "content": f"{text} Truly."})
+        await forget.ainvoke({"note_id": note.id})
+        return ""
+
+    return say
+
+
+def by_langchains_models(memory: AgenticMemory) -> Say:
+    """Work with a chat model and embeddings of LangChain, which have no asynchronous form of their own."""
+
+    async def say(_who: str, text: str, _thread: str) -> str:
+        reply = AIMessage(
+            '{"notes": [{"id": "n1", "context": "A taste.", "keywords": [], "tags": []}]}'
+        )
+        chat = GenericFakeChatModel(messages=iter([reply] * 9))
+        options: Any = {"model": chat, "embedder": Slow()}
+        async with await asyncio.to_thread(open_memory, ":memory:", **options) as other:
+            await other.aadd(text, namespace=ANN)
+            await other.asearch(text, namespace=ANN)
+        await memory.asearch(text, namespace=ANN)
+        return ""
+
+    return say
+
+
+@pytest.mark.parametrize("door", [*DOORS, by_all_tools, by_langchains_models])
+async def test_a_door_blocks_nothing(
+    disk: AgenticMemory, workers: set[int], caplog: pytest.LogCaptureFixture, door: Any
+) -> None:
+    say: Say = door(disk)
+    await say("ann", "I like Oslo.", "1")  # once before, for what is imported on first use
+    workers.clear()
+    with blockbuster_ctx():
+        await say("ann", "I like jazz.", "2")
+    # A door that tolerates failures would go on after a blocking call, and say so.
+    assert caplog.records == []
+    assert workers
+    assert threading.get_ident() not in workers
+
+
+def write(path: Path) -> None:
+    (path / "file").write_text("x", encoding="utf-8")
+
+
+def ask_a_database(path: Path) -> None:
+    sqlite3.connect(":memory:").execute("SELECT 1")
+
+
+def sleep(_: Path) -> None:
+    time.sleep(0)
+
+
+def look_for_a_file(path: Path) -> None:
+    (path / "file").exists()
+
+
+@pytest.mark.parametrize("block", [write, ask_a_database, sleep, look_for_a_file])
+async def test_the_watch_sees_what_it_is_there_for(tmp_path: Path, block: Any) -> None:
+    with blockbuster_ctx(), pytest.raises(BlockingError):
+        block(tmp_path)
