@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
@@ -87,26 +87,6 @@ app = typer.Typer(
 )
 
 
-def make_embedder(name: str | None, base_url: str | None) -> amem.Embedder:
-    """Return the embedder that `--embedder` names; without a name all-MiniLM-L6-v2."""
-    from ..opening import embedder_named  # noqa: PLC0415 - imports numpy
-
-    return embedder_named(name, base_url)
-
-
-def make_model(name: str | None, base_url: str | None) -> amem.ChatModel | None:
-    """Return the chat model that `--model` names; None, which means rules, without a name."""
-    return amem.OpenAIChatModel(name, base_url=base_url) if name else None
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Makes the embedder and the chat model of a command; a program that runs commands can pass its own."""
-
-    embedder: Callable[[str | None, str | None], amem.Embedder] = make_embedder
-    model: Callable[[str | None, str | None], amem.ChatModel | None] = make_model
-
-
 def _env(variable: str, *names: str, **how: Any) -> Any:  # noqa: ANN401 - of Typer
     """Return an option that an environment variable can give."""
     return typer.Option(*names, envvar=variable, **how)
@@ -116,7 +96,8 @@ def _env(variable: str, *names: str, **how: Any) -> Any:  # noqa: ANN401 - of Ty
 class Session:
     """One run of a command: the options that commands share, and the memory that they name.
 
-    An option that a command lacks has its default. A command that has the option `embedder` writes.
+    An option that a command lacks has its default. A command that has the option `embedder` writes. A program that runs
+    commands can pass a class of its own (`obj`) that makes another embedder or chat model.
 
     Attributes:
         location: A folder, or the URL of a Qdrant server.
@@ -141,22 +122,24 @@ class Session:
     model: Annotated[str | None, _env("AMEM_MODEL")] = None
     review: Annotated[bool, _env("AMEM_REVIEW", "--review")] = False
 
-    ports: Ports = field(default=Ports(), init=False)
     writes: bool = field(default=False, init=False)
     creates: bool = field(default=False, init=False)
+    opened: ExitStack = field(default_factory=ExitStack, init=False)
 
     @cached_property
     def memory(self) -> amem.AgenticMemory:
         """The memory, opened when it is first used, and closed at the end of the command."""
-        return self._open.enter_context(self.write() if self.writes else self.read())
+        return self.opened.enter_context(self.write() if self.writes else self.read())
 
-    @cached_property
-    def _open(self) -> ExitStack:
-        return ExitStack()
+    def make_embedder(self, name: str | None) -> amem.Embedder:
+        """Return the embedder that a name stands for; without a name all-MiniLM-L6-v2."""
+        from ..opening import embedder_named  # noqa: PLC0415 - imports numpy
 
-    def close(self) -> None:
-        """Close the memory, if it is open."""
-        self._open.close()
+        return embedder_named(name, self.base_url)
+
+    def make_model(self) -> amem.ChatModel | None:
+        """Return the chat model that `--model` names; None, which means rules, without a name."""
+        return amem.OpenAIChatModel(self.model, base_url=self.base_url) if self.model else None
 
     @cached_property
     def any_space(self) -> Namespace | None:
@@ -207,8 +190,8 @@ class Session:
         known = place.made_with(required=not self.creates)
         return amem.AgenticMemory.open(
             place.path,
-            embedder=self.ports.embedder(self.embedder or known, self.base_url),
-            model=self.ports.model(self.model, self.base_url),
+            embedder=self.make_embedder(self.embedder or known),
+            model=self.make_model(),
             config=amem.MemoryConfig(review=self.review),
             collection=place.collection,
             **place.options,
@@ -283,10 +266,9 @@ def command(
     def decorate(function: Function) -> Function:
         def run(context: typer.Context, **values: Any) -> None:  # noqa: ANN401 - by signature
             times = {each: parse_time(values[each]) for each in dated if values[each] is not None}
-            session = Session(**{each: values.pop(each) for each in shared})
-            session.ports, session.creates = context.obj or Ports(), creates
-            session.writes = "embedder" in shared
-            with closing(session):
+            session = (context.obj or Session)(**{each: values.pop(each) for each in shared})
+            session.creates, session.writes = creates, "embedder" in shared
+            with session.opened:
                 function(session, **values | times)
 
         _, *own = signature(function, eval_str=True).parameters.values()

@@ -85,7 +85,7 @@ def reindex(amem: Session) -> None:
         if amem.embedder in (None, made):
             count, name = amem.memory.reindex(progress=embedding), made
         else:
-            embedder = amem.ports.embedder(amem.embedder, amem.base_url)
+            embedder = amem.make_embedder(amem.embedder)
             count, name = rebuild(amem.place, embedder, embedding), embedder.name
     amem.show({"notes": count, "embedder": name})
 
@@ -122,7 +122,7 @@ def compact(amem: Session) -> None:
     _require_folder(amem)
     before = used_bytes(amem.place.folder)
     amem.memory.compact()
-    amem.close()
+    amem.opened.close()
     amem.show({"before": before, "after": used_bytes(amem.place.folder)})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from amem_integrations.cli import commands
-from amem_integrations.cli.app import Ports, make_model
+from amem_integrations.cli.app import Session
 from amem_integrations.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[2]
@@ -26,10 +26,9 @@ class Amem:
 
     def __call__(self, *arguments: object, namespace: str | None = "ann", **extra: Any) -> Result:
         env = {"AMEM_MEMORY": str(self.folder), "AMEM_NAMESPACE": namespace}
-        ports = Ports(
-            embedder=self._embedder, model=lambda *given: self.model or make_model(*given)
+        return CliRunner().invoke(
+            commands(), [*map(str, arguments)], env=env, obj=self._session(), **extra
         )
-        return CliRunner().invoke(commands(), [*map(str, arguments)], env=env, obj=ports, **extra)
 
     def json(self, *arguments: object, **extra: Any) -> Any:
         done = self(*arguments, "--json", **extra)
@@ -44,6 +43,15 @@ class Amem:
         assert done.stderr.count("\n") == 1
         return done.stderr
 
-    def _embedder(self, name: str | None, base_url: str | None) -> HashEmbedder:
-        self.names.append(name)
-        return HashEmbedder(256, name=name or "hash")
+    def _session(self) -> type[Session]:
+        amem = self
+
+        class WithoutDownload(Session):
+            def make_embedder(self, name: str | None) -> HashEmbedder:
+                amem.names.append(name)
+                return HashEmbedder(256, name=name or "hash")
+
+            def make_model(self) -> Any:
+                return amem.model or super().make_model()
+
+        return WithoutDownload

@@ -17,7 +17,7 @@ SLOW = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from amem_integrations.cli import commands
-from amem_integrations.cli.app import Ports
+from amem_integrations.cli.app import Session
 from amem_integrations.testing import HashEmbedder
 
 class Slow(HashEmbedder):
@@ -27,8 +27,11 @@ class Slow(HashEmbedder):
             print("now", flush=True)
         return super().embed_query(text)
 
-made = Slow(256, name="hash")
-commands()(sys.argv[2:], obj=Ports(embedder=lambda name, url: made))
+class Own(Session):
+    def make_embedder(self, name):
+        return Slow(256, name="hash")
+
+commands()(sys.argv[2:], obj=Own)
 """
 LIGHT = """
 import sys

@@ -23,7 +23,7 @@ PROGRAM = """
 import sys, time
 from support import models
 from amem_integrations.cli import commands
-from amem_integrations.cli.app import Ports
+from amem_integrations.cli.app import Session
 from amem_integrations.testing import HashEmbedder
 
 class Slow:
@@ -34,7 +34,13 @@ class Slow:
         time.sleep(float(sys.argv[1]))
         return self.inner.generate(request)
 
-commands()(sys.argv[2:], obj=Ports(embedder=lambda *_: HashEmbedder(256, name="hash"), model=lambda *_: Slow()))
+class Own(Session):
+    def make_embedder(self, name):
+        return HashEmbedder(256, name="hash")
+    def make_model(self):
+        return Slow()
+
+commands()(sys.argv[2:], obj=Own)
 """
 
 
