@@ -277,14 +277,10 @@ class FolderCollection:
             if offset is None:
                 return
 
-    def count(self, which: Filter | None = None) -> int:
+    def count(self, which: Filter | None = None, *, quickly: bool = False) -> int:  # noqa: ARG002
         """Return how many points match, exactly."""
         with self._using:
             return self._shard.count(edge.CountRequest(exact=True, filter=which))
-
-    def size(self, which: Filter) -> int:
-        """Return how many points match."""
-        return self.count(which)
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""

@@ -29,7 +29,7 @@ from typing import Any
 
 import mmh3
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from ..decisions import Call, Decision, Lease, Record
@@ -277,7 +277,12 @@ def _read(kind: type, known: str, payload: Payload, beside: Iterable[str]) -> An
     for place, one in enumerate(repeated.split()):
         text = text.replace(f"~{place}~", one)
     fields = _as_json({name: v for name in beside if (v := payload.get(name)) is not None})
-    return _adapter(kind).validate_json(f"{{{known},{fields[1:-1]},{text[1:]}")
+    try:
+        return _adapter(kind).validate_json(f"{{{known},{fields[1:-1]},{text[1:]}")
+    except ValidationError as error:
+        raise StoreError(
+            f"a stored {kind.__name__} is damaged: {error}; restore the memory from a backup or an export"
+        ) from error
 
 
 def _encode_earlier(earlier: Earlier) -> list[Any]:

@@ -131,8 +131,10 @@ class ServerCollection:
         order = models.OrderBy(key=by, direction=direction)
         return self._page(which, limit, order_by=order)[0]
 
-    def count(self, which: Filter | None = None) -> int:
-        """Return how many points match, exactly."""
+    def count(self, which: Filter, *, quickly: bool = False) -> int:
+        """Return how many points match: exactly, or about how many by one quick try."""
+        if quickly:
+            return int(self._call("count", which, exact=False, timeout=QUICK, tries=1).count)
         if not self._reading:
             return int(self._call("count", which, exact=True).count)
         request = models.CountRequest(filter=which, exact=True)
@@ -142,10 +144,6 @@ class ServerCollection:
             )
         )
         return int(answer.result.count)
-
-    def size(self, which: Filter) -> int:
-        """Return about how many points match, by one quick try."""
-        return int(self._call("count", which, exact=False, timeout=QUICK, tries=1).count)
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""

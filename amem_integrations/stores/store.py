@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from ..decisions import VISIBLE, WRITTEN, Record
 from ..errors import StoreError
@@ -49,6 +49,14 @@ NOTES_AT_ONCE = 64  # of which the newest decisions are asked for in one request
 SAME_SEQ = 32  # records that one call may have written at the same instant, and more
 ALL = 1_000_000  # more records than there are about one note
 OPEN = (VISIBLE, WRITTEN)
+# By which names a record names what a query asks for; of a query's lists of ids the first given is in the filter.
+NAMED_BY: Mapping[str, Sequence[str]] = {
+    "about": ("about",),
+    "made_from": ("about", "sources"),
+    "shown": ("shown",),
+    "calls": ("call",),
+    "note": ("note",),
+}
 DOUBLE = 2048  # nanoseconds that a double cannot tell apart, and more
 
 # A filter is quick, and allowed by a server in strict mode, only if the field that it names has an index. Each index
@@ -139,11 +147,8 @@ class Collection(Protocol):
     ) -> list[Point]:
         """Return that many matching points in the order of a field."""
 
-    def count(self, which: Filter | None = None) -> int:
-        """Return how many points match, exactly."""
-
-    def size(self, which: Filter) -> int:
-        """Return about how many points match, by one quick try."""
+    def count(self, which: Filter, *, quickly: bool = False) -> int:
+        """Return how many points match: exactly, or about how many by one quick try."""
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
@@ -249,11 +254,7 @@ class PointStore:
     def find_records(self, namespace: Namespace, query: RecordQuery) -> dict[str, Record]:
         """Return the calls and decisions that are wanted, by id."""
         self._check_open()
-        if query.note is not None and not is_id(query.note):
-            return {}
-        points: dict[str, Point] = {}
-        for part in _parts(query):
-            points |= {point.id: point for point in self._found_by(namespace_key(namespace), part)}
+        points = {point.id: point for point in self._found_by(namespace_key(namespace), query)}
         wanted = query.of(decode_record(point) for point in points.values())
         return {record.id: record for record in wanted}
 
@@ -283,35 +284,32 @@ class PointStore:
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
         """Return for each query its dense and its BM25 list, each sorted by (-score, id)."""
         self._check_open()
-        asked: list[Nearest] = []
-        key = namespace_key(namespace)
-        plans = [
-            self._plan(query, namespace_key(query.namespace) if query.namespace else key, asked)
-            for query in queries
-        ]
-        fused: list[Fused] = []
-        brought: dict[int, int] = {}
-        cosines: dict[int, int] = {}
-        for number, (query, plan) in enumerate(zip(queries, plans, strict=True)):
-            if self.remote and query.bring is not None and plan:
+        plans: list[dict[str, Nearest]] = []
+        fused: list[Fused | None] = []
+        for query in queries:
+            lists, bring = self._lists_of(query, query.namespace or namespace), query.bring
+            if not (self.remote and bring and lists):
+                fused.append(None)
+            else:
                 # Notes come along, and the cosines of notes that only words find, by the same request.
-                parts = [asked[place] for place in plan.values()]
-                brought[number] = len(fused)
-                fused.append(Fused(parts, query.bring.limit, query.bring.k))
-                if len(parts) > 1:
-                    dense, lexical = parts
-                    cosines[number] = len(asked)
-                    asked.append(replace(dense, limit=lexical.limit, among=lexical))
-        lists, points = self._notes.nearest(asked, fused)
-        return [
-            Ranked(
-                dense=lists[plan["dense"]] if "dense" in plan else (),
-                lexical=lists[plan["lexical"]] if "lexical" in plan else (),
-                cosines=dict(lists[cosines[number]]) if number in cosines else {},
-                brought=_by_id(points[brought[number]]) if number in brought else {},
+                fused.append(Fused(list(lists.values()), bring.limit, bring.k))
+                if len(lists) > 1:
+                    words = lists["lexical"]
+                    lists["cosines"] = replace(lists["dense"], limit=words.limit, among=words)
+            plans.append(lists)
+        asked = [one for lists in plans for one in lists.values()]
+        hits, points = self._notes.nearest(asked, list(filter(None, fused)))
+        scored, brought, answers = iter(hits), iter(points), []
+        for lists, brings in zip(plans, fused, strict=True):
+            found = {name: next(scored) for name in lists}
+            ranked = Ranked(
+                dense=found.get("dense", ()),
+                lexical=found.get("lexical", ()),
+                cosines=dict(found.get("cosines", ())),
+                brought=_by_id(next(brought)) if brings else {},
             )
-            for number, plan in enumerate(plans)
-        ]
+            answers.append(ranked)
+        return answers
 
     def count(self, namespace: Namespace, where: Conditions = ()) -> int:
         """Return how many notes meet the conditions, exactly; tombstones do not count."""
@@ -369,7 +367,7 @@ class PointStore:
         """Return about how many notes all namespaces have together, by one quick try."""
         self._check_open()
         alive = self._dialect.between("attempts", {"gte": 0})  # a tombstone has none
-        return self._notes.size(self._dialect.every([alive]))
+        return self._notes.count(self._dialect.every([alive]), quickly=True)
 
     def _point_of(self, stored: StoredNote) -> Point:
         dense, payload = None, encode_note(stored)
@@ -441,43 +439,42 @@ class PointStore:
     def _ours(self, key: str) -> Filter:
         return self._dialect.any_of("namespace", [key])
 
-    def _found_by(self, key: str, query: RecordQuery) -> Iterable[Point]:
-        """Return the wanted records, and maybe some more, whose rev or seq is another.
+    def _found_by(self, key: str, query: RecordQuery) -> Iterator[Point]:
+        """Yield the wanted records, and some more: of several lists of ids only one is in the filter.
 
         Each note's newest decisions take a query for each; where nothing waits for a network, and there are not more than
         these would be, all are read at once.
         """
-        every, about, newest = self._dialect.every, query.about, query.newest
-        which = self._clauses(key, query)
-        if about is None or newest is None:
-            return self._records.scroll(every(which))
-        of_all = every([*which, self._naming("about", about)])
-        if not self.remote and self._records.count(of_all) <= newest * len(about):
-            return self._records.scroll(of_all)
-        return self._records.newest(self._bounded(which, about, newest))
+        every, which = self._dialect.every, self._clauses(key, query)
+        name = next((name for name in NAMED_BY if getattr(query, name) is not None), None)
+        if name is None:
+            yield from self._records.scroll(every(which))
+            return
+        given = getattr(query, name)
+        ids = sorted(filter(is_id, [given] if isinstance(given, str) else given))
+        newest = query.newest if name == "about" else None
+        size = IDS_AT_ONCE if newest is None else NOTES_AT_ONCE
+        for start in range(0, len(ids), size):
+            some = ids[start : start + size]
+            naming = self._having(*(f"{by}={i}" for i in some for by in NAMED_BY[name]))
+            if name == "calls":
+                naming = self._dialect.some([self._dialect.ids(some), naming])
+            all_of_them = every([*which, naming])
+            most = 0 if self.remote or newest is None else newest * len(some)
+            if newest is None or (most and self._records.count(all_of_them) <= most):
+                yield from self._records.scroll(all_of_them)
+            else:
+                yield from self._records.newest(self._bounded(which, some, newest))
 
     def _clauses(self, key: str, query: RecordQuery) -> list[Filter]:
-        """Return conditions that the wanted records meet, but for those about notes of which only the newest are wanted."""
-        about = query.about if query.newest is None else None
-        named = {
-            "about": about,
-            "note": None if query.note is None else [query.note],
-            "shown": query.shown,
-        }
+        """Return conditions that the wanted records meet, whichever notes and calls they name."""
         which = [self._ours(key)]
-        if marks := _marks(query):
-            which.append(self._having(*marks))
-        which += [self._naming(name, ids) for name, ids in named.items() if ids is not None]
-        if query.made_from is not None:
-            terms = [
-                f"{name}={i}" for i in sorted(query.made_from) for name in ("about", "sources")
-            ]
-            which.append(self._having(*terms))
-        if query.calls is not None:
-            calls = sorted(filter(is_id, query.calls))
-            which.append(
-                self._dialect.some([self._dialect.ids(calls), self._naming("call", calls)])
-            )
+        if query.waiting:
+            which.append(self._having(WAITS))
+        elif query.decisions or query.about is not None or query.made_from is not None:
+            which.append(self._having(DECIDED))
+        elif query.calls_only or query.shown is not None:
+            which.append(self._having(CALL))
         if query.unsettled:
             which.append(self._dialect.any_of("phase", OPEN))
         if query.since:
@@ -485,67 +482,34 @@ class PointStore:
         return which
 
     def _bounded(
-        self, which: Sequence[Filter], about: Iterable[str], newest: int
+        self, which: Sequence[Filter], ids: Sequence[str], newest: int
     ) -> Iterator[tuple[Filter, int]]:
         """Yield the queries for each note's own decisions and those that supersede, and for the newest of the others."""
-        every, naming, having, ids = self._dialect.every, self._naming, self._having, sorted(about)
-        own = self._dialect.some([naming("note", ids), having(OUTDATES)])
-        yield every([*which, naming("about", ids), own]), ALL
-        for one in ids:
-            others = [naming("note", [one]), having(OUTDATES, VOID)]
-            yield every([*which, naming("about", [one])], but=others), newest + SAME_SEQ
+        every, having = self._dialect.every, self._having
+        about, own = ([f"{name}={i}" for i in ids] for name in ("about", "note"))
+        yield every([*which, having(*about), having(OUTDATES, *own)]), ALL
+        for one, mine in zip(about, own, strict=True):
+            yield (
+                every([*which, having(one)], but=[having(mine, OUTDATES, VOID)]),
+                newest + SAME_SEQ,
+            )
 
     def _having(self, *marks: str) -> Filter:
         """Return the condition that a record has one of these marks."""
         return self._dialect.any_of(TERMS, list(map(number_of, marks)))
 
-    def _naming(self, name: str, ids: Iterable[str]) -> Filter:
-        """Return the condition that a record names one of these ids under this name."""
-        return self._having(*(f"{name}={i}" for i in sorted(ids)))
-
-    def _plan(self, query: Query, key: str, asked: list[Nearest]) -> dict[str, int]:
-        """Add the query's lists to `asked`; return where its dense and its lexical list will be."""
+    def _lists_of(self, query: Query, namespace: Namespace) -> dict[str, Nearest]:
+        """Return what finds the dense and the lexical list of a query."""
+        key = namespace_key(namespace)
         corpus = note_filter(self._dialect, key)
         which = note_filter(self._dialect, key, query.where) if query.where else corpus
-        places: dict[str, int] = {}
-        if query.limit < 1:
-            return places
+        vectors: dict[str, Vector | Sparse] = {}
         if query.vector is not None:
-            (vector,) = check_vectors(query.vector, self._dimensions, "vector of a query")
-            places["dense"] = len(asked)
-            asked.append(Nearest(vector, query.limit, which, corpus))
+            (vectors["dense"],) = check_vectors(query.vector, self._dimensions, "vector of a query")
         if query.text is not None and (words := self._bm25.encode_query(query.text))[0]:
-            places["lexical"] = len(asked)
-            asked.append(Nearest(words, query.limit, which, corpus))
-        return places
-
-
-def _marks(query: RecordQuery) -> list[str]:
-    """Return the mark that all wanted records have, if they share one."""
-    if query.waiting:
-        return [WAITS]
-    asked = (query.about, query.made_from)
-    if query.decisions or query.unsettled or any(given is not None for given in asked):
-        return [DECIDED]
-    return [CALL] if query.shown is not None or query.calls_only else []
-
-
-def _parts(query: RecordQuery) -> Iterator[RecordQuery]:
-    """Yield the query for some of the wanted ids at a time; the ids in a filter are UUIDs."""
-    names = ("about", "calls", "made_from", "shown")
-    given = {name: ids for name in names if (ids := getattr(query, name)) is not None}
-    if not given:
-        yield query
-        return
-    # Of several lists of ids only one is in the filter.
-    name, *rest = given
-    others: dict[str, Any] = dict.fromkeys(rest)
-    ids, revs = sorted(filter(is_id, given[name])), given[name]
-    size = IDS_AT_ONCE if query.newest is None else NOTES_AT_ONCE
-    for start in range(0, len(ids), size):
-        some = ids[start : start + size]
-        part: Any = {i: revs[i] for i in some} if isinstance(revs, Mapping) else frozenset(some)
-        yield replace(query, **{name: part}, **others)
+            vectors["lexical"] = words
+        limit = query.limit
+        return {n: Nearest(v, limit, which, corpus) for n, v in vectors.items() if limit > 0}
 
 
 def _by_id(points: Iterable[Point]) -> dict[str, StoredNote]:
