@@ -33,16 +33,17 @@ LONG = {
     for place, name in enumerate(
         (
             "test_locomo.py",
+            "test_protocol.py",
             "test_examples.py",
-            "test_stores.py",
+            "test_langgraph_crashes.py",
+            "test_gone_is_gone.py",
+            "test_folder.py",
             "test_processes.py",
             "test_workers.py",
             "test_kills.py",
-            "test_langgraph_crashes.py",
             "test_scripts.py",
             "test_currency.py",
             "test_memory_machine.py",
-            "test_state_machine.py",
         )
     )
 }

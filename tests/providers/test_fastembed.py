@@ -1,35 +1,60 @@
-"""`FastEmbedEmbedder` over the real library, with a model of a few hundred numbers that needs no download."""
+"""`FastEmbedEmbedder` over the library, if it is installed, and over a stand-in, with a model of a few hundred numbers."""
 
 from __future__ import annotations
 
 import logging
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support import tiny_bert
+from tokenizers import Tokenizer
 
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     FastEmbedEmbedder,
+    MiniLmEmbedder,
     MissingExtraError,
 )
 
 ENCODER = Path(__file__).parents[1] / "data" / "tiny_encoder.onnx"
 
 
-@pytest.fixture(scope="module")
-def library():
+MODELS = ("tiny/plain", "tiny/e5-small")
+
+
+class TextEmbedding:
+    """Stands in for the class of the library: a model run by `MiniLmEmbedder`, of which parts of the vectors are taken."""
+
+    def __init__(self, model_name, specific_model_path=""):
+        if model_name not in MODELS or not Path(specific_model_path).is_dir():
+            raise ValueError(f"{model_name} is not supported")
+        tokenizer = Tokenizer.from_file(f"{specific_model_path}/tokenizer.json")
+        tokenizer.enable_truncation(20)
+        self.model = SimpleNamespace(tokenizer=tokenizer)
+        self._bert = MiniLmEmbedder(specific_model_path)
+
+    def passage_embed(self, texts, batch_size):
+        for start in range(0, len(texts), batch_size):
+            yield from self._bert.embed_documents(texts[start : start + batch_size])[:, :8]
+
+    query_embed = passage_embed
+
+
+@cache
+def real_library():
     found = pytest.importorskip("fastembed")
     from fastembed.common.model_description import (  # noqa: PLC0415 - of an extra
         ModelSource,
         PoolingType,
     )
 
-    for name in ("tiny/plain", "tiny/e5-small"):
+    for name in MODELS:
         found.TextEmbedding.add_custom_model(
             name,
             pooling=PoolingType.MEAN,
@@ -38,11 +63,18 @@ def library():
             dim=8,
             model_file="model.onnx",
         )
-    return found
+
+
+@pytest.fixture(params=["stand-in", "library"], autouse=True)
+def library(request, monkeypatch):
+    if request.param == "library":
+        real_library()
+    else:
+        monkeypatch.setitem(sys.modules, "fastembed", SimpleNamespace(TextEmbedding=TextEmbedding))
 
 
 @pytest.fixture
-def folder(tmp_path, library):
+def folder(tmp_path):
     tiny_bert.write(tmp_path)
     (tmp_path / "special_tokens_map.json").write_text('{"pad_token": "[PAD]"}')
     shutil.copy(ENCODER, tmp_path / "model.onnx")
@@ -96,7 +128,7 @@ def test_a_memory_works_with_it_and_remembers_its_name(folder, tmp_path):
         assert memory.info()["embedder"] == "fastembed:tiny/plain"
 
 
-def test_a_model_that_is_unknown_or_not_there_is_an_error_that_says_so(library, tmp_path):
+def test_a_model_that_is_unknown_or_not_there_is_an_error_that_says_so(tmp_path):
     with pytest.raises(ConfigurationError, match="could not be loaded by FastEmbed"):
         FastEmbedEmbedder("nobody/no-such-model")
     with pytest.raises(ConfigurationError, match="could not be loaded by FastEmbed"):
