@@ -139,7 +139,7 @@ def is_export(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a first reading of a file tells.
+    """The result of a first reading of a file.
 
     Attributes:
         counts: How many notes the file holds of each namespace.

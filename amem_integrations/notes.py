@@ -31,7 +31,7 @@ ChangeState = Literal["on", "off", "waiting", "rejected", "failed", "void"]
 SOURCES: tuple[Source, ...] = get_args(Source)
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
-# What a hit tells of the note and of itself as it is.
+# The fields of the note and of the hit that a hit tells as they are.
 PLAIN_OF_NOTE = ("speaker", "source", "kind", "origin", "thread", "state")
 PLAIN_OF_HIT = ("superseded_by", "is_over", "times_said")
 MAX_ADDED = 8  # sentences of other notes that are indexed and shown with a note

@@ -33,7 +33,7 @@ REJECTED = "rejected by a reviewer"
 
 
 class ProposedData(BaseModel, extra="forbid"):
-    """What an item of a plan has beside its text: by its kind some of these, and why the item waits, if it does."""
+    """The values of an item of a plan beside its text: some of these by its kind, and the reason why the item waits, if it does."""
 
     relation: str = Field("", max_length=MAX_RELATION_CHARS)
     strength: Share = 0.0

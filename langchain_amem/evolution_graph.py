@@ -51,7 +51,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
-# What a reviewer is told of the kinds of items that a plan has, and what else each kind has.
+# The words for the kinds of items in a plan that a reviewer reads, and the other values of each kind.
 KINDS = {"sentence": "entry", "supersession": "supersession", "link": "link"}
 SHOWN = ("keywords", "tags", "relation", "strength")
 NEW = {"state": {"$in": ["pending", "constructed"]}}

@@ -131,7 +131,7 @@ def searched(
 
 
 class Search(SearchOptions, total=False):
-    """What is searched: options of `AgenticMemory.search`, and further namespaces, by the names that mark their notes."""
+    """The options of a search: of `AgenticMemory.search`, and further namespaces by the names that mark their notes."""
 
     also: Mapping[str, Whose] | None
 

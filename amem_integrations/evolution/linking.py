@@ -51,7 +51,7 @@ LINKS_SHARE = (
     20  # the list of links between candidates has at most one in so many tokens of a prompt
 )
 FOLLOWS_STRENGTH = 0.5
-# What models also write for the changes and relations, by the beginning of the word.
+# Other words that models write for the changes and relations, by the beginning of the word.
 CHANGES: Mapping[str, LinkChange] = {
     "streng": "strengthen",
     "strong": "strengthen",
