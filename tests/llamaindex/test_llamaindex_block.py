@@ -18,15 +18,13 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.memory import (
     BaseMemoryBlock,
     FactExtractionMemoryBlock,
-    InsertMethod,
     Memory,
     StaticMemoryBlock,
 )
 from llama_index.core.storage.chat_store.base_db import MessageStatus
-from llamaindex_fakes import ANN, BOB, Chatbot, Probe, assistant, calling, open_memory, user
+from llamaindex_fakes import ANN, Chatbot, Probe, assistant, calling, user
 
-from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, NoteInput
-from amem_integrations.testing import HashEmbedder
+from amem_integrations import AgenticMemory, ConfigurationError
 from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
 SMALL = {"token_limit": 200, "chat_history_token_ratio": 0.05, "token_flush_size": 4}
@@ -69,28 +67,6 @@ async def test_a_note_corrected_or_deleted_elsewhere_is_not_read_from_the_cache(
     assert await block.aget(asked) == ""
 
 
-@pytest.mark.on_a_server
-async def test_a_user_who_is_forgotten_is_forgotten_at_once(memory: AgenticMemory) -> None:
-    block, asked = block_of(memory), [user("What is my dog called?")]
-    await block.aput([user("My dog is called Rex.")])
-    assert "Rex" in await block.aget(asked)
-
-    memory.clear(namespace=ANN)
-
-    assert await block.aget(asked) == ""
-    await block.aput([user("My dog is called Rex.")])
-    assert "Rex" in await block.aget(asked)
-
-
-async def test_recall_asks_no_chat_model(memory: AgenticMemory) -> None:
-    memory.add("My dog is called Rex.", namespace=ANN)
-    before = memory.stats()["usage"]
-
-    assert "Rex" in await block_of(memory).aget([user("What is my dog called?")])
-
-    assert memory.stats()["usage"] == before
-
-
 async def test_the_last_user_message_is_the_query_wherever_it_stands(
     memory: AgenticMemory,
 ) -> None:
@@ -103,18 +79,21 @@ async def test_the_last_user_message_is_the_query_wherever_it_stands(
     assert "Rex" in await block.aget(twice)
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [None, [], [assistant("Hello!")], [ChatMessage(role="user", blocks=[])], [user("  ")]],
-)
 async def test_without_a_question_nothing_is_recalled_and_nothing_is_searched(
-    memory: AgenticMemory, store: Probe, messages: list[ChatMessage] | None
+    memory: AgenticMemory, store: Probe
 ) -> None:
-    memory.add("My dog is called Rex.", namespace=ANN)
-    store.calls.clear()
+    for messages in [
+        None,
+        [],
+        [assistant("Hello!")],
+        [ChatMessage(role="user", blocks=[])],
+        [user("  ")],
+    ]:
+        memory.add("My dog is called Rex.", namespace=ANN)
+        store.calls.clear()
 
-    assert await block_of(memory).aget(messages) == ""
-    assert store.calls.total() == 0
+        assert await block_of(memory).aget(messages) == ""
+        assert store.calls.total() == 0
 
 
 async def test_the_question_is_the_text_of_a_message_with_pictures(memory: AgenticMemory) -> None:
@@ -123,32 +102,6 @@ async def test_the_question_is_the_text_of_a_message_with_pictures(memory: Agent
     message = ChatMessage(role="user", blocks=[picture, TextBlock(text="Is this my dog?")])
 
     assert "Rex" in await block_of(memory).aget([message])
-
-
-@pytest.mark.parametrize("session", ["s", None])
-@pytest.mark.parametrize("thread", ["t", None])
-async def test_what_was_learnt_since_is_recalled_when_the_same_question_comes_again(
-    memory: AgenticMemory, session: str | None, thread: str | None
-) -> None:
-    block, asked = block_of(memory), [user("What is my dog called?")]
-    assert "Rex" not in await block.aget(asked, session_id=session)
-
-    memory.add("My dog is called Rex.", namespace=ANN, thread=thread)
-
-    assert "Rex" in await block.aget(asked, session_id=session)
-
-
-async def test_what_is_being_asked_is_not_recalled_as_an_answer_to_itself(
-    memory: AgenticMemory,
-) -> None:
-    question = "What is my dog called?"
-    memory.add(question, namespace=ANN, thread="earlier")
-    memory.add("My dog is called Rex.", namespace=ANN)
-
-    recalled = await block_of(memory).aget([user(question)], session_id="s")
-
-    assert question not in recalled
-    assert "Rex" in recalled
 
 
 async def test_what_stands_in_the_history_is_not_recalled_once_more(memory: AgenticMemory) -> None:
@@ -220,21 +173,6 @@ async def test_an_empty_block_survives_truncation(memory: AgenticMemory) -> None
     chat_memory = Memory.from_defaults(memory_blocks=[block_of(memory), static], token_limit=20)
 
     assert await chat_memory.aget(input="Is there anything?") == []
-
-
-@pytest.mark.parametrize("method", list(InsertMethod))
-async def test_it_works_with_either_insert_method(
-    memory: AgenticMemory, method: InsertMethod
-) -> None:
-    memory.add("My dog is called Rex.", namespace=ANN)
-    chat_memory = Memory.from_defaults(memory_blocks=[block_of(memory)], insert_method=method)
-    await chat_memory.aput(user("My dog?"))
-
-    (first, *rest) = await chat_memory.aget()
-
-    assert first.role.value == method.value
-    assert "Rex" in (first.content or "")
-    assert len(rest) == (method is InsertMethod.SYSTEM)
 
 
 @pytest.mark.parametrize(
@@ -312,16 +250,6 @@ async def test_the_end_of_a_session_can_be_flushed_as_often_as_one_likes(
     assert len(await chat_memory.aget_all(status=MessageStatus.ACTIVE)) == 2
 
 
-def test_the_end_of_a_session_can_be_flushed_without_a_loop(memory: AgenticMemory) -> None:
-    block = block_of(memory)
-    chat_memory = Memory.from_defaults(memory_blocks=[block], session_id="s")
-    chat_memory.put(user("I planted trees."))
-
-    block.flush_from(chat_memory)
-
-    assert contents(memory) == ["I planted trees."]
-
-
 @pytest.mark.parametrize("restart", [False, True])
 async def test_what_is_said_three_times_is_three_notes_also_at_a_tiny_limit(
     memory: AgenticMemory, tmp_path: Path, restart: bool
@@ -385,15 +313,6 @@ async def test_a_hook_decides_what_is_worth_remembering(memory: AgenticMemory) -
     assert contents(memory) == ["I am tired."]
 
 
-async def test_names_of_speakers_are_kept(memory: AgenticMemory) -> None:
-    named = ChatMessage(role="user", content="Hello", additional_kwargs={"name": "Ann"})
-
-    await block_of(memory).aput([named, assistant("Hi")])
-
-    assert [n.speaker for n in memory.get_all(namespace=ANN)] == ["Ann", "assistant"]
-    assert [n.source for n in memory.get_all(namespace=ANN)] == ["user", "assistant"]
-
-
 async def test_blocks_that_change_the_shared_messages_do_no_harm(memory: AgenticMemory) -> None:
     chat_memory = Memory.from_defaults(
         memory_blocks=[PoppingBlock(), block_of(memory), PoppingBlock(name="other")],
@@ -448,16 +367,6 @@ async def test_messages_of_other_roles_are_stored_if_that_is_wanted(
 
 
 # --- options
-
-
-@pytest.mark.parametrize("options", [{"k": 0}, {"max_tokens": 0}, {"k": -3}])
-def test_a_number_that_cannot_be_used_is_refused_at_once(
-    memory: AgenticMemory, options: dict[str, int]
-) -> None:
-    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
-        block_of(memory, **options)
-    with pytest.raises(ConfigurationError, match="whole number of at least 1"):
-        AMemMemory.from_defaults(memory=memory, user_id="ann", **options)
 
 
 def test_an_unknown_option_is_refused_at_once(memory: AgenticMemory) -> None:
@@ -527,38 +436,9 @@ async def test_an_assistant_by_another_name_is_one(memory: AgenticMemory) -> Non
     assert contents(memory) == ["model", "chatbot"]
 
 
-@pytest.mark.parametrize("namespace", [(), ("",), ("ann", "")])
-def test_a_namespace_that_names_nobody_is_refused(
-    memory: AgenticMemory, namespace: tuple[str, ...]
-) -> None:
-    with pytest.raises(NamespaceError, match="non-empty strings"):
-        block_of(memory, namespace=namespace)
-
-
 def test_a_block_without_a_namespace_cannot_be_made(memory: AgenticMemory) -> None:
     with pytest.raises(TypeError, match="namespace"):
         AMemMemoryBlock(memory=memory)  # type: ignore[call-arg]
-
-
-async def test_users_do_not_see_each_other(memory: AgenticMemory) -> None:
-    ann, bob = block_of(memory), block_of(memory, namespace=BOB)
-    await ann.aput([user("My dog is called Rex.")])
-    await bob.aput([user("My dog is called Max.")])
-
-    assert "Max" not in await ann.aget([user("What is my dog called?")])
-    assert "Rex" not in await bob.aget([user("What is my dog called?")])
-
-
-async def test_one_block_serves_many_sessions_of_a_user(memory: AgenticMemory) -> None:
-    block = block_of(memory)
-    one = Memory.from_defaults(memory_blocks=[block], session_id="one")
-    two = Memory.from_defaults(memory_blocks=[block], session_id="two")
-    await one.aput(user("My dog is called Rex."))
-    await block.aflush_from(one)
-
-    (message,) = await two.aget(input="What is my dog called?")
-
-    assert "Rex" in (message.content or "")
 
 
 def test_a_deep_copy_is_the_same_block(memory: AgenticMemory) -> None:
@@ -572,35 +452,3 @@ def test_nothing_secret_shows_in_its_repr_or_dump(memory: AgenticMemory) -> None
 
     assert "AgenticMemory" not in repr(block)
     assert "memory" not in block.model_dump()
-
-
-async def test_the_embedder_is_asked_once_for_a_question_read_often() -> None:
-    embedder = HashEmbedder(256)
-    memory, _ = open_memory(embedder=embedder)
-    memory.add("My dog is called Rex.", namespace=ANN)
-    block = block_of(memory)
-    memory.info()  # finds the thresholds of the embedder, once
-    before = embedder.encoded
-
-    for _ in range(5):
-        await block.aget([user("What is my dog called?")])
-
-    assert embedder.encoded == before + 1
-
-
-async def test_what_was_said_again_and_again_does_not_crowd_out_the_rest(
-    memory: AgenticMemory,
-) -> None:
-    question = "What is my dog called?"
-    memory.add("My dog is called Rex.", namespace=ANN)
-    said = [
-        NoteInput(content=text, thread=f"t-{n}")
-        for n in range(30)
-        for text in (question, "The dog and the cat.")
-    ]
-    memory.add_many(said, namespace=ANN, evolve=False)
-
-    recalled = await block_of(memory, k=3).aget([user(question)])
-
-    assert "Rex" in recalled
-    assert recalled.count("The dog and the cat.") == 1

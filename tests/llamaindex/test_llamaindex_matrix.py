@@ -1,4 +1,4 @@
-"""Every engine and agent: sync, async, streaming, with no loop, in a running loop, in a worker thread.
+"""Every engine and agent: called, awaited and streamed, with no loop, in a running loop, in a worker thread.
 
 Agents and workflows are asynchronous only; everything else is tried in all combinations.
 """
@@ -6,8 +6,8 @@ Agents and workflows are asynchronous only; everything else is tried in all comb
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -26,7 +26,6 @@ from amem_integrations import AgenticMemory
 from llamaindex_amem import AMemMemory, AMemRetriever
 
 QUESTION = "What is my dog called?"
-Form = Callable[[Any, str], Any]
 
 
 def index() -> VectorStoreIndex:
@@ -63,6 +62,7 @@ ENGINES: dict[str, Callable[[AMemMemory, Chatbot], Any]] = {
 }
 # They make engines of the classes above.
 MODES = ("best", "context", "condense_question", "condense_plus_context", "simple")
+INDEXED = {f"as_chat_engine({mode})": chat_mode(mode) for mode in MODES}
 
 
 def execute(code: str) -> str:
@@ -86,15 +86,12 @@ AGENTS: dict[str, Callable[[], tuple[Any, Any]]] = {
 # --- ways to ask
 
 
-def chat(engine: Any, text: str) -> str:
+async def chat(engine: Any, text: str) -> str:
     return str(engine.chat(text))
 
 
-def stream_chat(engine: Any, text: str) -> str:
-    response = engine.stream_chat(text)
-    answer = "".join(response.response_gen)
-    assert answer
-    return answer
+async def stream_chat(engine: Any, text: str) -> str:
+    return "".join(engine.stream_chat(text).response_gen)
 
 
 async def achat(engine: Any, text: str) -> str:
@@ -103,159 +100,75 @@ async def achat(engine: Any, text: str) -> str:
 
 async def astream_chat(engine: Any, text: str) -> str:
     response = await engine.astream_chat(text)
-    answer = "".join([token async for token in response.async_response_gen()])
-    assert answer
-    return answer
+    return "".join([token async for token in response.async_response_gen()])
 
 
-SYNCHRONOUS: list[Form] = [chat, stream_chat]
-ASYNCHRONOUS: list[Callable[[Any, str], Awaitable[str]]] = [achat, astream_chat]
+async def run(agent: Any, text: str) -> str:
+    return str(await agent(text))
 
 
-def in_thread(work: Callable[[], Any]) -> None:
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - handed on to the test
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
+async def stream_events(agent: Any, text: str) -> str:
+    handler = agent(text)
+    assert [event async for event in handler.stream_events()]
+    return str(await handler)
 
 
-def two_sessions(
-    memory: AgenticMemory, ask: Callable[[AMemMemory, str], Any]
-) -> tuple[list[str], list[str]]:
-    """Say something in one session, ask for it in the next; return what is stored, and by whom."""
-    for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
-        ask(AMemMemory.from_defaults(memory=memory, user_id="ann", session_id=session), text)
-    notes = memory.get_all(namespace=ANN)
-    return [note.content for note in notes], [note.source for note in notes]
+Form = Callable[[Any, str], Coroutine[Any, Any, str]]
+OF_ENGINES: list[Form] = [chat, stream_chat, achat, astream_chat]
+OF_AGENTS: list[Form] = [run, stream_events]
 
 
-def check(llm: Any, memory: AgenticMemory) -> None:
-    memory.flush(timeout=10)
-    notes = memory.get_all(namespace=ANN)
-    assert [note.source for note in notes] == ["user", "assistant"] * 2
-    assert [note.content for note in notes][::2] == ["My dog is called Rex.", QUESTION]
-    assert {note.thread for note in notes} == {"one", "two"}
-    assert {note.state for note in notes} == {"done"}
-    assert any("Rex" in prompt and QUESTION in prompt for prompt in llm.prompts)
+def without_a_loop(form: Form, engine: Any, text: str) -> str:
+    """Call what is synchronous as a program does that knows no loop, and await in a loop of one's own."""
+    if form is chat:
+        return str(engine.chat(text))
+    if form is stream_chat:
+        return "".join(engine.stream_chat(text).response_gen)
+    return asyncio.run(form(engine, text))
 
 
-@pytest.mark.parametrize("form", SYNCHRONOUS)
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("where", ["no loop", "after asyncio.run", "worker thread"])
-def test_an_engine_remembers_when_called_synchronously(
-    memory: AgenticMemory, engine: str, form: Form, where: str
-) -> None:
-    llm = Chatbot("Well, well.")
-
-    def ask(chat_memory: AMemMemory, text: str) -> None:
-        form(ENGINES[engine](chat_memory, llm), text)
-
-    if where == "after asyncio.run":
-        asyncio.run(asyncio.sleep(0))
-    if where == "worker thread":
-        in_thread(lambda: two_sessions(memory, ask))
-    else:
-        two_sessions(memory, ask)
-    check(llm, memory)
+def in_a_running_loop(form: Form, engine: Any, text: str) -> str:
+    return asyncio.run(form(engine, text))
 
 
-@pytest.mark.parametrize("form", SYNCHRONOUS)
-@pytest.mark.parametrize("engine", ENGINES)
-async def test_an_engine_remembers_when_called_synchronously_in_a_running_loop(
-    memory: AgenticMemory, engine: str, form: Form
-) -> None:
-    llm = Chatbot("Well, well.")
-    two_sessions(memory, lambda m, text: form(ENGINES[engine](m, llm), text))
-    check(llm, memory)
+def in_a_thread(form: Form, engine: Any, text: str) -> str:
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(without_a_loop, form, engine, text).result()
 
 
-@pytest.mark.parametrize("form", ASYNCHRONOUS)
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("where", ["no loop", "worker thread"])
-def test_an_engine_remembers_when_each_call_has_a_loop_of_its_own(
-    memory: AgenticMemory, engine: str, form: Any, where: str
-) -> None:
-    llm = Chatbot("Well, well.")
-
-    def ask(chat_memory: AMemMemory, text: str) -> None:
-        asyncio.run(form(ENGINES[engine](chat_memory, llm), text))
-
-    if where == "worker thread":
-        in_thread(lambda: two_sessions(memory, ask))
-    else:
-        two_sessions(memory, ask)
-    check(llm, memory)
+PLACES = [without_a_loop, in_a_running_loop, in_a_thread]
 
 
-@pytest.mark.parametrize("form", ASYNCHRONOUS)
-@pytest.mark.parametrize("engine", ENGINES)
-async def test_an_engine_remembers_when_awaited(
-    memory: AgenticMemory, engine: str, form: Any
-) -> None:
-    llm = Chatbot("Well, well.")
-    for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
-        chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id=session)
-        await form(ENGINES[engine](chat_memory, llm), text)
-    check(llm, memory)
+def made(name: str, chat_memory: AMemMemory) -> tuple[Any, Any, list[Form]]:
+    """Return an engine, or the runs of an agent, with the model behind it and the ways to ask."""
+    if name in AGENTS:
+        agent, llm = AGENTS[name]()
+        return lambda text: agent.run(text, memory=chat_memory), llm, OF_AGENTS
+    bot = Chatbot("Well, well.")
+    return (ENGINES | INDEXED)[name](chat_memory, bot), bot, OF_ENGINES
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_an_engine_made_of_an_index_remembers(memory: AgenticMemory, mode: str) -> None:
-    llm = Chatbot("Well, well.")
-    made = chat_mode(mode)
-    for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
-        chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id=session)
-        engine = made(chat_memory, llm)
-        await achat(engine, text) if session == "one" else stream_chat(engine, text)
-    check(llm, memory)
+@pytest.mark.parametrize("name", [*ENGINES, *INDEXED, *AGENTS])
+def test_an_engine_or_agent_remembers_however_it_is_asked(memory: AgenticMemory, name: str) -> None:
+    forms = OF_AGENTS if name in AGENTS else OF_ENGINES
+    of_an_index = name.startswith("as_chat_engine")  # one of the other engines
+    for place in PLACES[:1] if of_an_index else PLACES:
+        for form in [achat, stream_chat] if of_an_index else forms:
+            whose = (place.__name__, form.__name__)
+            for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
+                chat_memory = AMemMemory.from_defaults(
+                    memory=memory, namespace=whose, session_id=session
+                )
+                engine, llm, _ = made(name, chat_memory)
+                assert place(form, engine, text)
+            memory.flush(timeout=10)
+            notes = memory.get_all(namespace=whose)
+            assert [note.source for note in notes] == ["user", "assistant"] * 2
+            assert [note.content for note in notes][::2] == ["My dog is called Rex.", QUESTION]
+            assert [note.thread for note in notes] == ["one", "one", "two", "two"]
+            assert {note.state for note in notes} == {"done"}
+            assert any("Rex" in prompt and QUESTION in prompt for prompt in llm.prompts)
 
-
-async def run(agent: Any, chat_memory: AMemMemory, text: str, *, streaming: bool) -> None:
-    handler = agent.run(text, memory=chat_memory)
-    if streaming:
-        assert [event async for event in handler.stream_events()]
-    await handler
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("agent", AGENTS)
-async def test_an_agent_remembers_when_awaited(
-    memory: AgenticMemory, agent: str, streaming: bool
-) -> None:
-    made, llm = AGENTS[agent]()
-    for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
-        chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id=session)
-        await run(made, chat_memory, text, streaming=streaming)
-    check(llm, memory)
-
-
-@pytest.mark.parametrize(("where", "streaming"), [("no loop", True), ("worker thread", False)])
-@pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_remembers_when_each_run_has_a_loop_of_its_own(
-    memory: AgenticMemory, agent: str, streaming: bool, where: str
-) -> None:
-    made, llm = AGENTS[agent]()
-
-    def ask(chat_memory: AMemMemory, text: str) -> None:
-        asyncio.run(run(made, chat_memory, text, streaming=streaming))
-
-    if where == "worker thread":
-        in_thread(lambda: two_sessions(memory, ask))
-    else:
-        two_sessions(memory, ask)
-    check(llm, memory)
-
-
-# --- where recalled text goes
 
 # Here the history ends in the question; the other engines ask outside of it.
 ASKS_IN_ITS_HISTORY = {"simple", *AGENTS}
@@ -266,16 +179,9 @@ async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(
     memory: AgenticMemory, name: str
 ) -> None:
     memory.add("My dog is called Rex.", namespace=ANN)
-    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
-    if name in ENGINES:
-        llm: Any = Chatbot("Well, well.")
-        engine = ENGINES[name](chat_memory, llm)
-        await achat(engine, "Hello there")
-        await achat(engine, QUESTION)
-    else:
-        agent, llm = AGENTS[name]()
-        await run(agent, chat_memory, "Hello there", streaming=False)
-        await run(agent, chat_memory, QUESTION, streaming=False)
+    engine, llm, forms = made(name, AMemMemory.from_defaults(memory=memory, user_id="ann"))
+    for text in ("Hello there", QUESTION):
+        await forms[-1](engine, text)
 
     *_, last = [prompt for prompt in llm.prompts if "Rex" in prompt]
     assert last.count("called Rex") == last.count(QUESTION) == 1
@@ -287,36 +193,18 @@ async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(
         assert "</memory>\nuser: Hello there\n" in last
 
 
-# --- while the store is down
-
-
-@pytest.mark.parametrize("form", [*SYNCHRONOUS, *ASYNCHRONOUS])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_an_engine_answers_while_the_store_is_down(
-    memory: AgenticMemory, store: Probe, engine: str, form: Any, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("name", [*ENGINES, *AGENTS])
+def test_an_engine_or_agent_answers_while_the_store_is_down(
+    memory: AgenticMemory, store: Probe, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    llm = Chatbot("Well, well.")
-    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
-    made = ENGINES[engine](chat_memory, llm)
-    store.down = True
+    for form in OF_AGENTS if name in AGENTS else OF_ENGINES:
+        caplog.clear()
+        chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
+        store.down = False
+        engine, _, _ = made(name, chat_memory)
+        store.down = True
+        answer = without_a_loop(form, engine, QUESTION)
 
-    answer = form(made, QUESTION)
-    answer = asyncio.run(answer) if form in ASYNCHRONOUS else answer
-
-    assert answer in {"Well, well.", "Empty Response"}
-    assert chat_memory.block.failures.keys() == {"recall", "write"}
-    assert "does not answer" in caplog.text
-
-
-@pytest.mark.parametrize("agent", AGENTS)
-async def test_an_agent_answers_while_the_store_is_down(
-    memory: AgenticMemory, store: Probe, agent: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    made, _ = AGENTS[agent]()
-    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
-    store.down = True
-
-    await run(made, chat_memory, QUESTION, streaming=False)
-
-    assert chat_memory.block.failures.keys() == {"recall", "write"}
-    assert "does not answer" in caplog.text
+        assert answer in {"Well, well.", "Empty Response", "Done.", "Yes."}
+        assert chat_memory.failures.keys() == {"recall", "write"}
+        assert "does not answer" in caplog.text

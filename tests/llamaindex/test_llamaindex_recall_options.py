@@ -142,12 +142,6 @@ async def test_a_streamed_answer_is_for_who_asked(memory: AgenticMemory) -> None
     assert [note.content for note in memory.get_all(namespace=ANN)][1] == "A fine name."
 
 
-async def test_a_block_takes_the_same(towns: AgenticMemory) -> None:
-    assert "Oslo" not in await in_block(towns, "I moved", where={"metadata.year": 2024})
-    assert "Bergen" in await in_block(towns, "I moved", where={"metadata.year": 2024})
-    assert await in_block(towns, "I moved", min_similarity=0.99) == ""
-
-
 def to_the_insurance(request: ModelRequest) -> dict[str, Any]:
     """Link each new note to the one about an insurance, if it is shown."""
     if request.task != "evolve":
@@ -188,9 +182,8 @@ def test_what_was_said_several_times_is_shown_once(door: Door) -> None:
         assert "(said 3 times, last on 12 May 2024)" in found
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
+def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory) -> None:
+    for option in [
         {"where": {"colour": "red"}},
         {"where": {"speaker": {"$like": "A"}}},
         {"min_similarity": 2},
@@ -203,24 +196,20 @@ def test_what_was_said_several_times_is_shown_once(door: Door) -> None:
         {"max_tokens": 0},
         {"max_tokens": "9"},
         {"links": "yes"},
-    ],
-)
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda memory, **options: AMemMemory.from_defaults(memory=memory, user_id="ann", **options),
-        lambda memory, **options: AMemMemoryBlock(memory, ANN, **options),
-        lambda memory, **options: AMemToolSpec(memory, ANN, **options),
-    ],
-)
-def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory, make: Any, option: Any) -> None:
-    with pytest.raises(ValueError, match=next(iter(option))):
-        make(memory, **option)
+    ]:
+        for make in [
+            lambda memory, **options: AMemMemory.from_defaults(
+                memory=memory, user_id="ann", **options
+            ),
+            lambda memory, **options: AMemMemoryBlock(memory, ANN, **options),
+            lambda memory, **options: AMemToolSpec(memory, ANN, **options),
+        ]:
+            with pytest.raises(ValueError, match=next(iter(option))):
+                make(memory, **option)
 
 
-@pytest.mark.parametrize(
-    ("make", "option"),
-    [
+def test_an_option_of_another_type_is_refused(memory: AgenticMemory) -> None:
+    for make, option in [
         (AMemMemoryBlock, {"accept_short_term_memory": "no"}),
         (AMemMemoryBlock, {"priority": "1"}),
         (AMemMemory.from_defaults, {"ingest_history": "no"}),
@@ -230,15 +219,11 @@ def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory, make: Any, optio
         (AMemIngest, {"replace": "no"}),
         (AMemIngest, {"evolve": 0}),
         (AMemRetriever, {"similarity_top_k": True}),
-    ],
-)
-def test_an_option_of_another_type_is_refused(
-    memory: AgenticMemory, make: Any, option: dict[str, Any]
-) -> None:
-    with pytest.raises(
-        ConfigurationError, match="k=True" if "top_k" in str(option) else next(iter(option))
-    ):
-        make(memory=memory, namespace=ANN, **option)
+    ]:
+        with pytest.raises(
+            ConfigurationError, match="k=True" if "top_k" in str(option) else next(iter(option))
+        ):
+            make(memory=memory, namespace=ANN, **option)
 
 
 def test_an_unknown_option_of_the_tools_is_refused(memory: AgenticMemory) -> None:
@@ -249,28 +234,24 @@ def test_an_unknown_option_of_the_tools_is_refused(memory: AgenticMemory) -> Non
 # Whose memory
 
 
-@pytest.mark.parametrize(
-    ("user_id", "text"),
-    [
+def test_a_user_is_known_by_the_text_of_an_id(memory: AgenticMemory) -> None:
+    for user_id, text in [
         (42, "42"),
         ("42", "42"),
         (0, "0"),
         (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
         ("mira@example.org", "mira@example.org"),
-    ],
-)
-def test_a_user_is_known_by_the_text_of_an_id(
-    memory: AgenticMemory, user_id: Any, text: str
-) -> None:
-    AMemMemory.from_defaults(memory=memory, user_id=user_id).put(user("I moved to Oslo."))
+    ]:
+        AMemMemory.from_defaults(memory=memory, user_id=user_id).put(user("I moved to Oslo."))
 
-    assert memory.namespaces() == [(text,)]
+        assert [note.content for note in memory.get_all(namespace=(text,))] == ["I moved to Oslo."]
+        memory.clear(namespace=(text,))
 
 
-@pytest.mark.parametrize("user_id", [True, 4.2, ("ann",), b"ann", object()])
-def test_an_id_of_another_kind_is_refused(memory: AgenticMemory, user_id: Any) -> None:
-    with pytest.raises(NamespaceError, match="user_id="):
-        AMemMemory.from_defaults(memory=memory, user_id=user_id)
+def test_an_id_of_another_kind_is_refused(memory: AgenticMemory) -> None:
+    for user_id in [True, 4.2, ("ann",), b"ann", object()]:
+        with pytest.raises(NamespaceError, match="user_id="):
+            AMemMemory.from_defaults(memory=memory, user_id=user_id)
 
 
 def test_a_memory_counts_its_failures(memory: AgenticMemory, store: Probe) -> None:

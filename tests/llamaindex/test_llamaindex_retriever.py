@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
@@ -107,12 +106,6 @@ async def test_linked_notes_carry_the_path_that_led_to_them() -> None:
     assert {node.metadata["via"] for node in unlinked} == {"match"}
 
 
-async def test_both_forms_give_the_same(kennel: AgenticMemory) -> None:
-    retriever = AMemRetriever(kennel, ANN)
-
-    assert retriever.retrieve(QUESTION) == await retriever.aretrieve(QueryBundle(QUESTION))
-
-
 def test_the_arguments_of_search_are_passed_on(kennel: AgenticMemory) -> None:
     kennel.add("My dog is called Bello now.", namespace=ANN, metadata={"city": "Oslo"})
 
@@ -127,11 +120,6 @@ async def test_an_empty_question_finds_nothing(kennel: AgenticMemory) -> None:
     assert await AMemRetriever(kennel, ANN).aretrieve("") == []
 
 
-def test_a_namespace_is_needed(kennel: AgenticMemory) -> None:
-    with pytest.raises(NamespaceError):
-        AMemRetriever(kennel, ())
-
-
 def test_a_number_that_cannot_be_used_is_refused_at_once(kennel: AgenticMemory) -> None:
     with pytest.raises(ConfigurationError, match="k=0 must be a whole number"):
         AMemRetriever(kennel, ANN, k=0)
@@ -139,10 +127,6 @@ def test_a_number_that_cannot_be_used_is_refused_at_once(kennel: AgenticMemory) 
         AMemRetriever(kennel, ANN, top_k=3)
     with pytest.raises(ConfigurationError, match="AgenticMemory"):
         AMemRetriever("./memory", ANN)  # type: ignore[arg-type]
-
-
-def test_it_is_a_retriever() -> None:
-    assert issubclass(AMemRetriever, BaseRetriever)
 
 
 async def test_in_a_query_engine(kennel: AgenticMemory) -> None:
@@ -286,16 +270,6 @@ def test_post_processors_cut_by_the_cosine(kennel: AgenticMemory) -> None:
     assert [node.text for node in cut] == ["My dog is called Rex."]
 
 
-def test_it_makes_a_query_engine(kennel: AgenticMemory) -> None:
-    llm = Chatbot("Rex.")
-    engine = AMemRetriever(kennel, ANN).as_query_engine(
-        llm=llm, node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.5)]
-    )
-
-    assert str(engine.query(QUESTION)) == "Rex."
-    assert "My dog is called Rex." in llm.prompts[0]
-
-
 def test_copies_of_it_and_of_tools_share_the_memory(kennel: AgenticMemory) -> None:
     retriever = AMemRetriever(kennel, ANN, k=5)
     other = copy.deepcopy(retriever)
@@ -343,9 +317,8 @@ def every(*filters: Any, condition: str = "and") -> MetadataFilters:
     return MetadataFilters(filters=list(filters), condition=FilterCondition(condition))
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
+def test_filters_of_the_framework_are_understood(towns: AgenticMemory) -> None:
+    for filters, expected in [
         (every(one("town", "Oslo")), "Oslo"),
         (every(one("metadata.town", "Oslo")), "Oslo"),
         (every(one("speaker", "Ann")), "Rome Graz"),
@@ -375,19 +348,14 @@ def every(*filters: Any, condition: str = "and") -> MetadataFilters:
         (every(one("town", "Oslo"), one("speaker", "Ann"), condition="or"), "Oslo Rome Graz"),
         (every(one("year", 2022, ">"), one("year", 2021, "<"), condition="or"), "Oslo Graz"),
         (every(every(one("town", "Oslo")), one("town", "Rome"), condition="or"), "Oslo Rome"),
-    ],
-)
-def test_filters_of_the_framework_are_understood(
-    towns: AgenticMemory, filters: MetadataFilters, expected: str
-) -> None:
-    nodes = AMemRetriever(towns, ANN, filters=filters).retrieve("moved")
+    ]:
+        nodes = AMemRetriever(towns, ANN, filters=filters).retrieve("moved")
 
-    assert {node.metadata["town"] for node in nodes} == set(expected.split())
+        assert {node.metadata["town"] for node in nodes} == set(expected.split())
 
 
-@pytest.mark.parametrize(
-    "filters",
-    [
+def test_filters_that_the_memory_cannot_be_asked_are_refused(towns: AgenticMemory) -> None:
+    for filters in [
         every(one("town", "Oslo"), condition="not"),
         every(one("town", ["Oslo", "Rome"])),
         every(one("town", [])),
@@ -395,13 +363,9 @@ def test_filters_of_the_framework_are_understood(
         every(one("town", "Os", "text_match")),
         every(one("town", "Oslo", ">")),
         {"town": "Oslo"},
-    ],
-)
-def test_filters_that_the_memory_cannot_be_asked_are_refused(
-    towns: AgenticMemory, filters: Any
-) -> None:
-    with pytest.raises(ConfigurationError):
-        AMemRetriever(towns, ANN, filters=filters)
+    ]:
+        with pytest.raises(ConfigurationError):
+            AMemRetriever(towns, ANN, filters=filters)
 
 
 def test_filters_and_where_hold_together(towns: AgenticMemory) -> None:
@@ -441,20 +405,12 @@ def test_the_frameworks_name_for_the_number_of_nodes_is_known(towns: AgenticMemo
     assert len(retriever.retrieve("moved")) == 1
 
 
-def test_what_was_true_at_a_time_is_found(towns: AgenticMemory) -> None:
-    retriever = AMemRetriever(towns, ANN, as_of=datetime(2021, 1, 1, tzinfo=UTC))
-
-    assert [node.metadata["town"] for node in retriever.retrieve("moved")] == ["Oslo"]
-
-
-@pytest.mark.parametrize(
-    "mode", ["reciprocal_rerank", "simple", "relative_score", "dist_based_score"]
-)
-def test_a_note_without_a_vector_can_be_fused(mode: str) -> None:
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
-        memory.add("Rex is a dog.", namespace=("mira",))
-        raw = Message(role="user", text="Rex eats fish.")
-        memory.remember_turn([raw], namespace=("mira",), complete=False)
-        retrievers = [AMemRetriever(memory, ("mira",), k=k) for k in (10, 3)]
-        fused = QueryFusionRetriever(retrievers, llm=MockLLM(), num_queries=1, mode=mode)
-        assert {node.text for node in fused.retrieve("Rex fish")} >= {"Rex eats fish."}
+def test_a_note_without_a_vector_can_be_fused() -> None:
+    for mode in ["reciprocal_rerank", "simple", "relative_score", "dist_based_score"]:
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
+            memory.add("Rex is a dog.", namespace=("mira",))
+            raw = Message(role="user", text="Rex eats fish.")
+            memory.remember_turn([raw], namespace=("mira",), complete=False)
+            retrievers = [AMemRetriever(memory, ("mira",), k=k) for k in (10, 3)]
+            fused = QueryFusionRetriever(retrievers, llm=MockLLM(), num_queries=1, mode=mode)
+            assert {node.text for node in fused.retrieve("Rex fish")} >= {"Rex eats fish."}

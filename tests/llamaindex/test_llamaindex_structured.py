@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -31,7 +30,6 @@ from amem_integrations import (
     ConfigurationError,
     MemoryConfig,
     ModelRequest,
-    Note,
 )
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import LlamaIndexChatModel
@@ -136,25 +134,14 @@ def opened(llm: Any, **options: Any) -> AgenticMemory:
     return AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
 
 
-async def add(memory: AgenticMemory, *, later: bool, text: str = "My dog is called Rex.") -> Note:
-    if later:
-        return await memory.aadd(text, namespace=ANN)
-    return memory.add(text, namespace=ANN)
-
-
-@pytest.fixture(params=[False, True], ids=["sync", "async"])
-def later(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
 # --- by schema
 
 
-async def test_a_model_that_calls_functions_has_to_call_one_with_the_reply(later: bool) -> None:
+def test_a_model_that_calls_functions_has_to_call_one_with_the_reply() -> None:
     llm = Caller()
     with opened(llm) as memory:
-        first = await add(memory, later=later)
-        await add(memory, later=later, text="Rex likes the sea.")
+        first = memory.add("My dog is called Rex.", namespace=ANN)
+        memory.add("Rex likes the sea.", namespace=ANN)
 
     assert (first.state, first.tags) == ("done", ("talk",))
     assert forms(llm) == ["schema"] * 3
@@ -174,37 +161,24 @@ def test_the_prompt_reaches_the_model_as_it_is_by_schema_too() -> None:
     assert llm.prompts == [f"system: Be brief.\nuser: {REQUEST.prompt}"]
 
 
-@pytest.mark.parametrize("structured", ["auto", "words"])
-async def test_a_model_that_calls_no_functions_is_asked_in_words(
-    structured: Any, later: bool
-) -> None:
-    llm = Caller() if structured == "words" else Chatbot(annotated_text([user("n1")]))
-    with opened(llm, structured=structured) as memory:
-        assert (await add(memory, later=later)).state == "done"
+def test_a_model_that_calls_no_functions_is_asked_in_words() -> None:
+    for structured in ["auto", "words"]:
+        llm = Caller() if structured == "words" else Chatbot(annotated_text([user("n1")]))
+        with opened(llm, structured=structured) as memory:
+            assert memory.add("My dog is called Rex.", namespace=ANN).state == "done"
 
-    assert not isinstance(llm, Caller) or forms(llm) == ["words"]
+        assert not isinstance(llm, Caller) or forms(llm) == ["words"]
 
 
-@pytest.mark.parametrize("answers", [broken, in_text, one_call_a_note])
-async def test_what_can_be_read_of_a_reply_is_read(answers: Answer, later: bool) -> None:
-    llm = Caller(answers)
-    with opened(llm) as memory:
-        assert (await add(memory, later=later)).state == "done"
-        assert memory.stats()["usage"]["construct"].get("rejected_replies", 0) == 0
+def test_what_can_be_read_of_a_reply_is_read() -> None:
+    for answers in [broken, in_text, one_call_a_note]:
+        llm = Caller(answers)
+        with opened(llm) as memory:
+            assert memory.add("My dog is called Rex.", namespace=ANN).state == "done"
+            assert memory.stats()["usage"]["construct"].get("rejected_replies", 0) == 0
 
 
-def test_a_reply_in_several_calls_is_one_reply() -> None:
-    llm = Caller(one_call_a_note)
-    with opened(llm) as memory:
-        notes = memory.add_many(["My dog is called Rex.", "Rex likes the sea."], namespace=ANN)
-        states = [memory.get(note.id, namespace=ANN).state for note in notes]
-
-    assert states == ["done", "done"]
-
-
-async def test_a_reply_that_cannot_be_read_is_asked_for_once_more_with_its_error(
-    later: bool,
-) -> None:
+def test_a_reply_that_cannot_be_read_is_asked_for_once_more_with_its_error() -> None:
     replies = iter([{"notes": 7}, None, {}, {"nothing": "at all"}])
 
     def answers(prompt: str) -> ChatMessage:
@@ -213,30 +187,27 @@ async def test_a_reply_that_cannot_be_read_is_asked_for_once_more_with_its_error
 
     llm = Caller(answers)
     with opened(llm) as memory:
-        assert (await add(memory, later=later)).state == "done"
+        assert memory.add("My dog is called Rex.", namespace=ANN).state == "done"
         assert "Your previous answer could not be used" in llm.prompts[1]
 
-        failed = await add(memory, later=later, text="Rex likes the sea.")
+        failed = memory.add("Rex likes the sea.", namespace=ANN)
         assert failed.state == "failed"
         assert memory.stats()["usage"]["construct"]["rejected_replies"] == 3
         assert (memory.evolve(namespace=ANN).failed, forms(llm)[-1]) == ({}, "schema")
         assert memory.get(failed.id, namespace=ANN).state == "done"
 
 
-@pytest.mark.parametrize(
-    ("calls", "text"),
-    [
+def test_the_core_is_given_what_the_model_wrote() -> None:
+    for calls, text in [
         ([{"a": 1}], '{"a": 1}'),
         (['{"a": 1'], '{"a": 1'),
         ([{}, "", "{}"], "in words"),
         ([{"a": 1}, {}, '{"a": "ø"}'], '[{"a": 1}, {"a": "ø"}]'),
-    ],
-)
-def test_the_core_is_given_what_the_model_wrote(calls: list[Any], text: str) -> None:
-    blocks = [TextBlock(text="in words"), *(calling("Reply", c).blocks[0] for c in calls)]
-    llm = Caller(lambda _: ChatMessage(role="assistant", blocks=blocks))
+    ]:
+        blocks = [TextBlock(text="in words"), *(calling("Reply", c).blocks[0] for c in calls)]
+        llm = Caller(lambda _, blocks=blocks: ChatMessage(role="assistant", blocks=blocks))
 
-    assert LlamaIndexChatModel(llm).generate(REQUEST).text == text
+        assert LlamaIndexChatModel(llm).generate(REQUEST).text == text
 
 
 def test_calls_are_read_as_an_older_integration_gives_them() -> None:
@@ -260,19 +231,15 @@ def test_calls_are_read_as_an_older_integration_gives_them() -> None:
 # --- in words after a refusal
 
 
-@pytest.mark.parametrize(
-    "error", [RefusalError(400), RefusalError(501), NotImplementedError("tools")]
-)
-async def test_after_a_refusal_the_model_is_asked_in_words_from_then_on(
-    error: Exception, later: bool
-) -> None:
-    llm = Refusing()
-    llm._error = error
-    with opened(llm) as memory:
-        assert (await add(memory, later=later)).state == "done"
-        assert (await add(memory, later=later, text="Rex likes the sea.")).state == "done"
+def test_after_a_refusal_the_model_is_asked_in_words_from_then_on() -> None:
+    for error in [RefusalError(400), RefusalError(501), NotImplementedError("tools")]:
+        llm = Refusing()
+        llm._error = error
+        with opened(llm) as memory:
+            assert memory.add("My dog is called Rex.", namespace=ANN).state == "done"
+            assert memory.add("Rex likes the sea.", namespace=ANN).state == "done"
 
-    assert forms(llm) == ["schema", "words", "words", "words"]
+        assert forms(llm) == ["schema", "words", "words", "words"]
 
 
 def test_where_schemas_are_settled_a_refusal_is_an_error() -> None:
@@ -294,10 +261,10 @@ def test_a_model_that_refuses_both_forms_is_asked_by_schema_again() -> None:
     assert forms(llm) == ["schema", "words"] * 2
 
 
-def test_a_model_that_is_down_is_not_taken_for_one_that_refuses(later: bool) -> None:
+def test_a_model_that_is_down_is_not_taken_for_one_that_refuses() -> None:
     llm = Failing(RefusalError(503, "overloaded"))
     with opened(llm) as memory:
-        assert asyncio.run(add(memory, later=later)).state == "pending"
+        assert memory.add("My dog is called Rex.", namespace=ANN).state == "pending"
         assert memory.stats()["usage"]["total"]["unavailable"] == 1
 
     assert forms(llm) == ["schema"]
@@ -318,9 +285,8 @@ def test_another_model_in_the_settings_is_asked_by_schema(monkeypatch: pytest.Mo
 # --- errors
 
 
-@pytest.mark.parametrize(
-    ("error", "says", "state"),
-    [
+def test_errors_are_those_of_the_core() -> None:
+    for error, says, state in [
         (RefusalError(401, "key sk-secret"), "check the API key", "pending"),
         (RefusalError(404, "no such model"), "check its name", "pending"),
         (RefusalError(413, "much too long"), "much too long", "failed"),
@@ -332,70 +298,58 @@ def test_another_model_in_the_settings_is_asked_by_schema(monkeypatch: pytest.Mo
             "check the API key",
             "pending",
         ),
-    ],
-)
-def test_errors_are_those_of_the_core(error: Exception, says: str, state: str) -> None:
-    config = MemoryConfig(on_model_error="raise")
-    model = LlamaIndexChatModel(Failing(error))
-    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
+    ]:
+        config = MemoryConfig(on_model_error="raise")
+        model = LlamaIndexChatModel(Failing(error))
+        memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
 
-    with pytest.raises(AmemError, match=says) if state == "pending" else nullcontext() as raised:
-        memory.add("My dog is called Rex.", namespace=ANN)
+        with (
+            pytest.raises(AmemError, match=says) if state == "pending" else nullcontext() as raised
+        ):
+            memory.add("My dog is called Rex.", namespace=ANN)
 
-    (note,) = memory.get_all(namespace=ANN)
-    assert note.state == state
-    assert state == "pending" or re.search(says, str(note.failure))
-    assert "sk-secret" not in str(raised and raised.value)
-    memory.close()
+        (note,) = memory.get_all(namespace=ANN)
+        assert note.state == state
+        assert state == "pending" or re.search(says, str(note.failure))
+        assert "sk-secret" not in str(raised and raised.value)
+        memory.close()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
+def test_what_cannot_be_used_is_refused_at_once() -> None:
+    for wrong, says in [
         ({"llm": "gpt-5-mini"}, "'gpt-5-mini' is no LlamaIndex LLM"),
         ({"llm": Chatbot}, "is no LlamaIndex LLM"),
         ({"structured": "yaml"}, "structured='yaml' must be"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_at_once(wrong: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        LlamaIndexChatModel(**wrong)
+    ]:
+        with pytest.raises(ConfigurationError, match=says):
+            LlamaIndexChatModel(**wrong)
 
 
 # --- what it costs, and where it runs
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        {"raw": {"usage": {"prompt_tokens": 11, "completion_tokens": 7}}},
-        {"raw": {"usage_metadata": {"prompt_token_count": 11, "candidates_token_count": 7}}},
-    ],
-)
-def test_tokens_are_counted_where_integrations_report_them(told: dict[str, Any]) -> None:
-    class Counting(Caller):
-        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-            return super().chat(messages, **kwargs).model_copy(update=told)
+class Telling(Caller):
+    """A model whose answers come with what its server says of them."""
 
-    with opened(Counting()) as memory:
-        memory.add("My dog is called Rex.", namespace=ANN)
-        counted = memory.stats()["usage"]["construct"]
+    _raw: Any = PrivateAttr(default=None)
 
-    assert (counted["input_tokens"], counted["output_tokens"]) == (11, 7)
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return super().chat(messages, **kwargs).model_copy(update={"raw": self._raw})
 
 
-@pytest.mark.parametrize("raw", [None, {}, "text", {"usage": None}, {"usage": {"input_tokens": 0}}])
-def test_tokens_that_nobody_reports_are_estimated(raw: Any) -> None:
-    class Silent(Caller):
-        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-            return super().chat(messages, **kwargs).model_copy(update={"raw": raw})
-
-    with opened(Silent()) as memory:
-        memory.add("My dog is called Rex.", namespace=ANN)
-        counted = memory.stats()["usage"]["construct"]
-
-    assert counted["input_tokens"] > 5
-    assert counted["output_tokens"] > 2
+def test_tokens_are_counted_where_integrations_report_them_and_estimated_otherwise() -> None:
+    reported = [
+        {"usage": {"prompt_tokens": 11, "completion_tokens": 7}},
+        {"usage_metadata": {"prompt_token_count": 11, "candidates_token_count": 7}},
+    ]
+    for raw in [*reported, None, {}, "text", {"usage": None}, {"usage": {"input_tokens": 0}}]:
+        llm = Telling()
+        llm._raw = raw
+        with opened(llm) as memory:
+            memory.add("My dog is called Rex.", namespace=ANN)
+            counted = memory.stats()["usage"]["construct"]
+        tokens = (counted["input_tokens"], counted["output_tokens"])
+        assert tokens == (11, 7) if raw in reported else min(tokens) > 2
 
 
 def test_the_system_message_is_in_the_role_the_model_wants() -> None:
