@@ -46,6 +46,8 @@ def test_a_search_shows_the_path_of_links(talk):
     assert {"note_id", "relation", "reason", "strength"} == set(led[0]["via"][0])
     text = talk("search", "Which holiday plan did Jonas carry out?", "-k", "12").stdout
     assert "over a link with" in text
+    hits = talk.json("search", "Which holiday plan did Jonas carry out?", "-k", "12", "--no-links")
+    assert {hit["via"] for hit in hits} == {"match"}
     assert led[0]["via"][0]["reason"] in text
 
 
@@ -55,7 +57,12 @@ def test_a_search_takes_conditions_and_explains_itself(talk):
     assert {hit["note"]["speaker"] for hit in hits} == {"Mira"}
     assert {"dense_rank", "lexical_rank", "match", "fusion", "spread"} == set(hits[0]["why"])
     assert "BM25 rank" in talk("search", "Porto", *conditions).stdout
-    assert talk.json("search", "Porto", "--as-of", "2025-01-01") == []
+    for option, value in (
+        ("--as-of", "2025-01-01"),
+        ("--known-at", "2025-01-01"),
+        ("--min-similarity", "1"),
+    ):
+        assert talk.json("search", "Porto", option, value) == [], option
     assert "Nothing found" in talk("search", "Porto", "--as-of", "2025-01-01").stdout
 
 
@@ -89,7 +96,7 @@ def test_what_was_made_without_a_model_is_made_anew_with_one(amem):
     amem.model = ScriptedModel(
         lambda request: {
             "notes": [
-                {"id": note["alias"], "context": "A sofa is gone.", "keywords": [], "tags": []}
+                {"id": note["alias"], "context": "A sofa is gone.", "until": "2099-06-01"}
                 if request.task == "construct"
                 else {"id": note["alias"], "links": [], "updates": []}
                 for note in request.inputs["notes"]
@@ -100,6 +107,7 @@ def test_what_was_made_without_a_model_is_made_anew_with_one(amem):
     note = amem.json("show", "k")
     assert [entry["text"] for entry in note["contexts"]] == ["A sofa is gone."]
     assert note["attributes_source"] == "scripted"
+    assert "until  2099-06-" in amem("show", "k").stdout
 
 
 def test_a_note_cannot_steer_the_terminal(amem):
