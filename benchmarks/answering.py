@@ -24,7 +24,7 @@ from amem_integrations.testing import RecordedModel
 from amem_integrations.texts import count_tokens
 
 from .cache import Cache, CachedModel
-from .data import Annotations, Answer, Condition, Question, Spent
+from .data import Annotations, Answer, Question, Spent
 from .systems import Found, Settings
 
 log = logging.getLogger("amem_integrations")
@@ -177,20 +177,19 @@ def examine(
     found: Mapping[str, Sequence[Found]],
     settings: Settings,
     progress: Callable[[str, int, int], None],
-) -> tuple[dict[Condition, tuple[Answer, ...]], dict[str, Spent]]:
+) -> tuple[dict[str, tuple[Answer, ...]], dict[str, Spent]]:
     """Have questions answered, and the answers compared with the golds if there is a judge.
 
     Returns:
-        The answers by condition, and what they (`answer`) and the verdicts (`judge`) cost; nothing if there is no model
+        The answers by system, and what they (`answer`) and the verdicts (`judge`) cost; nothing if there is no model
         that answers.
     """
-    if not settings.answer_ks or models.answerer is None:
+    if settings.answer_k is None or models.answerer is None:
         return {}, {}
     each = partial(_each, settings.concurrency)
     asked = {
-        (Condition(system, k), n): (question.put or question.text, one.context(k))
+        (system, n): (question.put or question.text, one.context(settings.answer_k))
         for system, every in found.items()
-        for k in settings.answer_ks
         for n, (question, one) in enumerate(zip(questions, every, strict=True))
     }
     answerer = partial(_answer, models.answerer.cached(kept), settings.prompt)
@@ -202,12 +201,12 @@ def examine(
     spent = {"answer": Spent.total(one for _, one in replies.values())}
     if models.judge is not None:
         compared = {
-            (condition, n): (
-                asked[condition, n][0],
+            (system, n): (
+                asked[system, n][0],
                 f"{gold}\n{questions[n].rule}".strip(),
                 one.text,
             )
-            for (condition, n), one in given.items()
+            for (system, n), one in given.items()
             if (gold := questions[n].gold) is not None
         }
         judge = partial(_judge, models.judge.cached(kept))
@@ -215,10 +214,8 @@ def examine(
         spent["judge"] = Spent.total(one for _, one in verdicts.values())
         for where, job in compared.items():
             given[where] = replace(given[where], correct=verdicts[job][0])
-    conditions: dict[Condition, tuple[Answer, ...]] = {}
-    for (condition, _), one in given.items():
-        conditions[condition] = (*conditions.get(condition, ()), one)
-    return conditions, spent
+    answers = {system: tuple(given[system, n] for n in range(len(questions))) for system in found}
+    return answers, spent
 
 
 def _each(most: int, jobs: Iterable[J], work: Callable[..., T], told: Told) -> dict[J, T]:

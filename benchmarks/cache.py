@@ -6,13 +6,11 @@ import hashlib
 import json
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -20,8 +18,6 @@ from amem_integrations.errors import InvalidInputError
 from amem_integrations.ports import ChatModel, Completion, Embedder, ModelRequest
 from amem_integrations.runtime import resolve, run
 from amem_integrations.stored_note import Vector
-
-T = TypeVar("T")
 
 FILE = "cache.sqlite"
 PROBE = "Seven grey herons stood in the shallow water that morning."
@@ -111,13 +107,11 @@ class CachedModel:
 
 
 class CachedEmbedder:
-    """An embedder that encodes each text once, in any number of runs; times are in milliseconds."""
+    """An embedder that encodes each text once, in any number of runs."""
 
     def __init__(self, embedder: Embedder, cache: Cache) -> None:
         """Keep vectors apart from those of other embedders."""
         self.name, self.dimensions = embedder.name, embedder.dimensions
-        self.query_ms: list[float] = []
-        self.waited_ms = 0.0
         self._embedder, self._cache = embedder, cache
         self._encoding = threading.Lock()
         if (limit := getattr(embedder, "max_tokens", None)) is not None:
@@ -132,45 +126,26 @@ class CachedEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""
-        if not texts:
-            return np.empty((0, self.dimensions), dtype=np.float32)
-        vectors = self._vectors("document", texts)
-        return np.stack([vectors[text][0] for text in texts])
+        return self._vectors("document", texts)
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length."""
-        start = time.perf_counter()
-        vector, ms = self._vectors("query", [text])[text]
-        self.query_ms.append(ms)
-        self.waited_ms += (time.perf_counter() - start) * 1000
+        (vector,) = self._vectors("query", [text])
         return vector
-
-    def timed(self, search: Callable[[], T]) -> tuple[T, float, float]:
-        """Return what a search returns, its milliseconds, and those of them for encoding its query once."""
-        start, waited, encoded = time.perf_counter(), self.waited_ms, len(self.query_ms)
-        found = search()
-        alone = (time.perf_counter() - start) * 1000 - (self.waited_ms - waited)
-        encoding = sum(self.query_ms[encoded:])
-        return found, alone + encoding, encoding
 
     def _encoded(self, role: str, texts: Sequence[str]) -> Vector:
         if role == "document":
             return run(resolve(self._embedder.embed_documents(texts)))
         return np.stack([run(resolve(self._embedder.embed_query(text))) for text in texts])
 
-    def _vectors(self, role: str, texts: Sequence[str]) -> dict[str, tuple[Vector, float]]:
+    def _vectors(self, role: str, texts: Sequence[str]) -> Vector:
         keys = {text: key_of(self.identity, role, text) for text in texts}
         with self._encoding:  # two threads never encode the same text
             known = self._cache.get(list(keys.values()))
             if missing := [text for text, key in keys.items() if key not in known]:
-                start = time.perf_counter()
-                rows = self._encoded(role, missing)
-                ms = (time.perf_counter() - start) * 1000 / len(missing)
-                # The time comes first, then the vector.
-                rows = np.insert(np.asarray(rows, dtype=np.float32), 0, ms, axis=1)
-                self._cache.add(
-                    {keys[t]: row.tobytes() for t, row in zip(missing, rows, strict=True)}
-                )
-                known = self._cache.get(list(keys.values()))
-        entries = {text: np.frombuffer(known[key], dtype=np.float32) for text, key in keys.items()}
-        return {text: (entry[1:], float(entry[0])) for text, entry in entries.items()}
+                rows = np.asarray(self._encoded(role, missing), dtype=np.float32)
+                made = {keys[text]: row.tobytes() for text, row in zip(missing, rows, strict=True)}
+                self._cache.add(made)
+                known |= made
+        found = [np.frombuffer(known[keys[text]], dtype=np.float32) for text in texts]
+        return np.stack(found) if found else np.empty((0, self.dimensions), dtype=np.float32)

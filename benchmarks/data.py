@@ -119,13 +119,6 @@ class Answer:
     correct: bool | None = None
 
 
-class Condition(NamedTuple):
-    """Under what a question was answered: from which system, from how many hits."""
-
-    system: str
-    k: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """One conversation, by its id: what was found and answered, and what it cost.
@@ -133,8 +126,7 @@ class Result:
     Attributes:
         written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
         writes: By variant of the memory, what building it took and gave (see `runner.Built.writes`).
-        search_ms: For each question, the memory's search, with the encoding of the question.
-        embed_query_ms: The encoding alone.
+        search_ms: For each question, the memory's search, without the encoding of the question.
         full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
     """
 
@@ -144,8 +136,7 @@ class Result:
     outcomes: tuple[Outcome, ...]
     writes: Mapping[str, Mapping[str, float]]
     search_ms: tuple[float, ...]
-    embed_query_ms: tuple[float, ...]
-    answers: Mapping[Condition, tuple[Answer, ...]] = field(default_factory=dict)
+    answers: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
     spent: Mapping[str, Spent] = field(default_factory=dict)
     full_tokens: int = 0
 

@@ -369,7 +369,7 @@ def _dialsim(given: Namespace) -> None:
     asked, left_out = choose(show, given.seed)
     settings = Settings(
         ks=ks,
-        answer_ks=ks[-1:],
+        answer_k=ks[-1],
         prompt="dialsim",
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,

@@ -83,13 +83,13 @@ def measure(
 ) -> tuple[list[Result], dict[str, Any], Embedder]:
     """Run an evaluation; return its results, everything that they depend on (with `about`), and the embedder."""
     named = {role: one.connect() for role, one in served(given).items()}
-    if settings.answer_ks and "model" not in named:
+    if settings.answer_k is not None and "model" not in named:
         raise InvalidInputError("questions are answered by a chat model: give --model, its name")
-    if given.judge is not None and not settings.answer_ks:
+    if given.judge is not None and settings.answer_k is None:
         raise InvalidInputError("--judge needs --answer: there is nothing else to judge")
     models = Models(
         writer=None if given.rule_notes else named.get("model"),
-        answerer=named.get("model") if settings.answer_ks else None,
+        answerer=None if settings.answer_k is None else named.get("model"),
         judge=named.get("judge"),
     )
     embedder = embedder_named(given.embedder, None)
@@ -110,7 +110,7 @@ def measure(
         "k": list(settings.ks),
         **about,
         "embedder": {"name": embedder.name, "dimensions": embedder.dimensions},
-        **(_answering(given, settings, embedder) if settings.answer_ks else {}),
+        **({} if settings.answer_k is None else _answering(given, settings, embedder)),
         "config": asdict(settings.variants[MAIN]),
         "code": code_digest(),
         "bootstrap": {"seed": SEED, "resamples": RESAMPLES},
@@ -126,7 +126,7 @@ def _answering(given: Namespace, settings: Settings, embedder: Embedder) -> dict
         address = re.sub(r"//[^/@]*@", "//", one.address or "") or None
         models[role] = {**asdict(one), "base_url": address}
     return {
-        "answered_from": list(settings.answer_ks),
+        "answered_from": settings.answer_k,
         "models": models,
         "prompts": {task: prompt_text(task) for task in (settings.prompt, "judge")},
         "scoring": describe_scoring(embedder),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -39,25 +38,10 @@ def _parser() -> ArgumentParser:
     add("--system", action="append", default=[], metavar="FILE.py:CLASS", help="another memory to compare with, see benchmarks/rivals/piped_child.py; may be given several times")
     add("--python", action="append", default=[], metavar="PYTHON", help="the Python that runs it, of an environment of its own; one for each --system")
     add("--turns", type=int, help="only so many turns of each conversation, from the first, and the questions whose evidence is in them")
-    add("--sweep", action="store_true", help="answer from each number of hits in --k, choose the best on some conversations, and report it on the others")
-    add("--choose", default="", help="ids of the conversations on which a sweep chooses, separated by commas; by default the first half")
     add("--annotations", type=Path, action="append", default=[], help="what a language model wrote about a conversation, such as conv-26.annotations.jsonl; may be given several times")
     add("--conversations", default="", help="ids, separated by commas; all conversations by default")
     # fmt: on
     return parser
-
-
-def _choosing(given: Namespace, ids: Sequence[str]) -> list[str]:
-    """Return the conversations on which a sweep chooses the number of hits; none without a sweep."""
-    if not given.sweep:
-        return []
-    chosen = names(given.choose) or list(ids[: len(ids) // 2])
-    if not chosen or not set(chosen) < set(ids):
-        raise InvalidInputError(
-            f"a sweep chooses on some of the conversations and reports on at least one other, so {chosen!r} of "
-            f"{list(ids)!r} cannot choose; see --choose"
-        )
-    return chosen
 
 
 def _rivals(given: Namespace) -> dict[str, Maker]:
@@ -89,11 +73,9 @@ def _locomo(given: Namespace) -> None:
     rivals = _rivals(given)
     every = data.load_annotations(given.annotations, known)
     written = {name: one for name, one in every.items() if name in ids}
-    choosing = _choosing(given, ids)
-    answer_ks = ks if given.sweep else (given.answer_k,)
     settings = Settings(
         ks=ks,
-        answer_ks=answer_ks if given.answer else (),
+        answer_k=given.answer_k if given.answer else None,
         budgets=numbers(given.budget, "budget") if given.budget else (),
         systems=(
             *names(given.systems),
@@ -113,7 +95,7 @@ def _locomo(given: Namespace) -> None:
     }
     more = {"annotations": written, "rivals": rivals}
     results, described, embedder = measure(given, settings, asked, about, **more)
-    report = build(results, ks, described, embedder=embedder, prices=prices_of, choosing=choosing)
+    report = build(results, ks, described, embedder=embedder, prices=prices_of)
     beside = [*table.tables(report)]
     shown = [*tables(report), *beside]
     figures = plots.of_report(report)

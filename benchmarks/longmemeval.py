@@ -171,7 +171,7 @@ def _longmemeval(given: Namespace) -> None:
     known = {kind: some[: given.questions] for kind, some in load(given.dataset).items()}
     settings = Settings(
         ks=ks,
-        answer_ks=ks[-1:] if given.answer else (),
+        answer_k=ks[-1] if given.answer else None,
         concurrency=given.concurrency,
         build_concurrency=given.build_concurrency,
     )

@@ -11,7 +11,6 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from .report import joined
 
@@ -37,17 +36,6 @@ def grid(rows: int, columns: int, height: float, **shared: Any) -> tuple[Figure,
     return made, list(made.subplots(rows, columns, squeeze=False, **shared).flat)
 
 
-def legend(made: Figure, axes: Axes, columns: int = 4) -> None:
-    """Put one legend above all axes, where it covers nothing."""
-    made.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=columns)
-
-
-def in_shares(axes: Axes) -> None:
-    """Write the y axis in shares, `.85`."""
-    axes.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))  # no steps of .025
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.2f}".replace("0.", ".", 1))
-
-
 def bars(panels: Mapping[str, Mapping[str, Values]], x: str) -> Figure:
     """Return bars of systems, the first on top, from 0 to 1 with their intervals; a panel for each title."""
     systems = list(dict.fromkeys(name for found in panels.values() for name in found))
@@ -60,7 +48,7 @@ def bars(panels: Mapping[str, Mapping[str, Values]], x: str) -> Figure:
             place = 0.0
             if value["mean"] is not None:
                 one.barh(row, value["mean"], height=0.62, color=HUES[row % len(HUES)])
-                one.errorbar(value["mean"], row, xerr=_reach(value), color=INK, capsize=2, lw=1)
+                one.errorbar(value["mean"], row, xerr=reach(value), color=INK, capsize=2, lw=1)
                 place, text = value["high"], f"{value['mean']:.3f}".replace("0.", ".", 1)
             one.annotate(text, (place, row), (4, 0), textcoords="offset points", va="center")
         one.set(xlim=(0, 1.24), ylim=(len(systems) - 0.45, -0.55))  # room for the last figure
@@ -69,7 +57,7 @@ def bars(panels: Mapping[str, Mapping[str, Values]], x: str) -> Figure:
     return made
 
 
-def _reach(value: Values) -> list[list[float]]:
+def reach(value: Values) -> list[list[float]]:
     """Return the lengths of an error bar, below and above; a mean may lie a rounding beside its interval."""
     below, above = value["mean"] - value["low"], value["high"] - value["mean"]
     return [[max(below, 0)], [max(above, 0)]]
@@ -94,35 +82,9 @@ def answers(report: Values) -> Figure:
     return bars(shown, "mean over questions")
 
 
-def sweep(report: Values) -> Figure:
-    """Return recall and answers over the number of hits, on both sides, with the choice marked."""
-    found = report["sweep"]
-    measures = ["recall", *found["choice"]]
-    made, axes = grid(1, len(measures), 2.6)
-    for one, measure in zip(axes, measures, strict=True):
-        for side, hue, line in (("chosen_on", 1, "^--"), ("reported_on", 0, "o-")):
-            given, answered = found[side]["retrieval"], found[side]["answers"]
-            curve = (
-                {k: joined(given, "recall", k) for k in given.get("recall", ())}
-                if measure == "recall"
-                else {k: by_k["official"][measure] for k, by_k in answered.items()}
-            )
-            ks, every = list(map(int, curve)), list(curve.values())
-            means, low, high = ([one[end] for one in every] for end in ("mean", "low", "high"))
-            label = ", ".join(found[side]["conversations"])
-            one.plot(ks, means, line, color=HUES[hue], ms=4, lw=1.5, label=label)
-            one.fill_between(ks, low, high, color=HUES[hue], alpha=0.14, linewidth=0)
-        if measure in found["choice"]:
-            one.axvline(found["choice"][measure]["k"], color=SOFT, lw=1, ls=":", label="the choice")
-        one.set(xlabel="hits shown (k)", title=measure)
-        in_shares(one)
-    legend(made, axes[-1])
-    return made
-
-
 def of_report(report: Values) -> dict[str, Figure]:
     """Return the figures of `report.json` by name, as far as there are values for them."""
     made = {"recall": recall(report)} if report["questions"]["used"] else {}
     if "answers" in report:
         made["answers"] = answers(report)
-    return made | ({"sweep": sweep(report)} if "sweep" in report else {})
+    return made

@@ -29,7 +29,6 @@ Row = Mapping[str, object]  # cells by the heads of their columns
 
 COUNTED = tuple(one for one in CATEGORIES if one != ADVERSARIAL)  # what 5 asks about was never said
 GROUPS = {"all": COUNTED, **{str(one): (one,) for one in CATEGORIES}}
-CHOSEN_ON, REPORTED_ON = "chosen_on", "reported_on"
 SCORED = {
     "official": "LoCoMo's own scoring; in category 5 an answer is right that refuses",
     "amem": "scoring of the authors of A-MEM; in category 5 an answer scores that fell for the question",
@@ -45,7 +44,6 @@ def build(
     *,
     embedder: Embedder,
     prices: Prices | None = None,
-    choosing: Sequence[str] = (),
 ) -> Report:
     """Return the report on some conversations: over all of them, and of each.
 
@@ -55,13 +53,10 @@ def build(
         settings: What the figures depend on.
         embedder: Compares answers with gold answers.
         prices: By stage (`build`, `answer`, `judge`).
-        choosing: Ids of the conversations on which a sweep chooses the number of hits; empty without a sweep.
     """
-    answers = scored(results, embedder)
     return {
         **_evidence(results, ks),
-        **_answered(answers),
-        **({"sweep": _sweep(results, ks, answers, choosing)} if choosing else {}),
+        **_answered(scored(results, embedder)),
         "costs": costs(results, prices),
         "settings": dict(settings),
         "conversations": {
@@ -203,25 +198,24 @@ def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Repor
 class Scored:
     """One answer with its scores by scoring and measure, such as `official@f1`; a judge's verdict is 0 or 1."""
 
-    conversation: str
     category: int
     answer: Answer
     full_tokens: int
     scores: Mapping[str, float | None]
 
 
-def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int], list[Scored]]:
-    """Return all answers with their scores, by system and number of hits, always in the same order."""
+def scored(results: Sequence[Result], embedder: Embedder) -> dict[str, list[Scored]]:
+    """Return all answers with their scores by system, always in the same order."""
     every = [
-        (condition, result, outcome.question, answer)
+        (system, result, outcome.question, answer)
         for result in results
-        for condition, given in result.answers.items()
+        for system, given in result.answers.items()
         for outcome, answer in zip(result.outcomes, given, strict=True)
     ]
     found = score([(question, answer.text) for _, _, question, answer in every], embedder=embedder)
     judged = any(answer.correct is not None for *_, answer in every)
-    table: dict[tuple[str, int], list[Scored]] = {}
-    for (condition, result, question, answer), scores in zip(every, found, strict=True):
+    table: dict[str, list[Scored]] = {}
+    for (system, result, question, answer), scores in zip(every, found, strict=True):
         marked = {
             f"{scoring}@{name}": value
             for scoring, measured in scores._asdict().items()
@@ -230,16 +224,14 @@ def scored(results: Sequence[Result], embedder: Embedder) -> dict[tuple[str, int
         if judged:
             verdict = None if answer.correct is None else float(answer.correct)
             marked |= {"official@judge": verdict, "amem@judge": None}
-        one = Scored(result.conversation, question.category, answer, result.full_tokens, marked)
-        table.setdefault((condition.system, condition.k), []).append(one)
+        one = Scored(question.category, answer, result.full_tokens, marked)
+        table.setdefault(system, []).append(one)
     return table
 
 
-def _answered(answers: Mapping[tuple[str, int], Sequence[Scored]]) -> Report:
-    if not answers:
+def _answered(by_system: Mapping[str, Sequence[Scored]]) -> Report:
+    if not by_system:
         return {}
-    k = max(k for _, k in answers)  # one number of hits is reported; a sweep compares several
-    by_system = {system: found for (system, hits), found in answers.items() if hits == k}
     main = MAIN if MAIN in by_system else next(iter(by_system))
     figures = {system: _figures(found) for system, found in by_system.items()}
     values = {
@@ -247,7 +239,7 @@ def _answered(answers: Mapping[tuple[str, int], Sequence[Scored]]) -> Report:
         for system, found in by_system.items()
     }
     figures[main]["against"] = _against(values, [one.category for one in by_system[main]], main)
-    return {"answers": figures, "answered_from": k}
+    return {"answers": figures}
 
 
 def _marks(scores: Sequence[Mapping[str, float | None]]) -> Report:
@@ -269,36 +261,6 @@ def _figures(found: Sequence[Scored]) -> Report:
             if some
         },
     }
-
-
-def _sweep(
-    results: Sequence[Result],
-    ks: Sequence[int],
-    answers: Mapping[tuple[str, int], Sequence[Scored]],
-    choosing: Sequence[str],
-) -> Report:
-    """Return what the memory finds and answers by number of hits, on both sides, and the number chosen on one side."""
-    sides: Report = {}
-    for side, chooses in (CHOSEN_ON, True), (REPORTED_ON, False):
-        some = [one for one in results if (one.conversation in choosing) == chooses]
-        sides[side] = {
-            "conversations": [one.conversation for one in some],
-            "retrieval": _evidence(some, ks)["retrieval"].get(MAIN, {}),
-            "answers": {
-                str(k): _figures(of_side)
-                for (system, k), found in answers.items()
-                if system == MAIN
-                and (of_side := [one for one in found if (one.conversation in choosing) == chooses])
-            },
-        }
-    chosen, reported = (sides[side]["answers"] for side in (CHOSEN_ON, REPORTED_ON))
-    choice = {}
-    if chosen and reported:
-        for name in ("f1", "bleu1"):  # more hits always hold more of the evidence
-            # The smallest of equals.
-            best = max(chosen, key=lambda k: (chosen[k]["official"][name]["mean"] or 0.0, -int(k)))
-            choice[name] = {"k": int(best), "reported": reported[best]["official"][name]}
-    return {**sides, "choice": choice}
 
 
 def builds(results: Sequence[Result]) -> Report:
@@ -339,11 +301,9 @@ def costs(results: Sequence[Result], prices: Prices | None) -> Report:
 
 
 def latency(results: Sequence[Result]) -> Report:
-    """Return percentiles of the memory's search and of the encoding of a question, in milliseconds."""
+    """Return percentiles of the memory's search, in milliseconds."""
     search = [time for result in results for time in result.search_ms]
-    encoding = [time for result in results for time in result.embed_query_ms]
-    found = {"search_p50": percentile(search, 50), "search_p95": percentile(search, 95)}
-    return {**found, "embed_query_p50": percentile(encoding, 50)}
+    return {"search_p50": percentile(search, 50), "search_p95": percentile(search, 95)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +417,7 @@ def tables(report: Values) -> Iterator[Table]:
     for name, words in SCORED.items():
         rows = _rows(answers, lambda _, one: {"questions": one["questions"], **one[name]})  # noqa: B023 - used at once
         yield Table(
-            f"Answers from {report.get('answered_from')} notes, a budget, or the whole conversation: {words}",
+            f"Answers from the first notes, a budget, or the whole conversation: {words}",
             rows,
         )
     gains: Report = next((one["against"] for one in answers.values() if "against" in one), {})
@@ -474,24 +434,6 @@ def tables(report: Values) -> Iterator[Table]:
         "Tokens put before a question, and by which share that is less than the whole conversation",
         [{"system": name, **{one: of[one] for one in names}} for name, of in answers.items()],
     )
-    if sweep := report.get("sweep"):
-        yield Table(
-            "The number of hits that is best on some conversations, and what it gives on the others",
-            [{"measure": name, **one} for name, one in sweep["choice"].items()],
-        )
-        yield Table(
-            "The memory over the number of hits k",
-            [
-                {
-                    "conversations": ", ".join(sweep[side]["conversations"]),
-                    "k": int(k),
-                    "recall": joined(sweep[side]["retrieval"], "recall", k),
-                    **sweep[side]["answers"].get(k, {}).get("official", {}),
-                }
-                for side in (REPORTED_ON, CHOSEN_ON)
-                for k in sweep[side]["retrieval"].get("recall", ())
-            ],
-        )
     yield from cost_tables(report)
 
 
@@ -506,7 +448,7 @@ def cost_tables(report: Values) -> Iterator[Table]:
         [{"stage": name, **one} for name, one in report["costs"].items() if one["calls"]],
     )
     yield Table(
-        "Milliseconds of the memory's search with the encoding of the question, and of the encoding alone",
+        "Milliseconds of the memory's search, without the encoding of the question",
         [report["latency_ms"]],
     )
 

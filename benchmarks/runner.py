@@ -28,6 +28,7 @@ from .data import Annotations, Conversation, Outcome, Result, Spent
 from .rivals import Maker as RivalMaker
 from .rivals.base import Measured, Reader, Workshop
 from .systems import MAIN, Found, Settings
+from .timing import milliseconds
 
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
 
@@ -60,9 +61,9 @@ def evaluate(
         ModelUnavailableError: A model gave no answer. What was answered before is in the cache.
     """
     models = models or Models()
-    if rivals and not settings.answer_ks:
+    if rivals and settings.answer_k is None:
         raise InvalidInputError("other memories are compared by answers: have questions answered")
-    if settings.answer_ks and models.answerer is None:
+    if settings.answer_k is not None and models.answerer is None:
         raise InvalidInputError("questions are answered by a chat model: name one")
     with (
         TemporaryDirectory(prefix="amem-") as passing,
@@ -91,8 +92,7 @@ def evaluate(
                 notes=len(notes),
                 outcomes=heard.outcomes(),
                 writes=writes,
-                search_ms=tuple(search for search, _ in heard.times),
-                embed_query_ms=tuple(encoding for _, encoding in heard.times),
+                search_ms=tuple(heard.times),
                 answers=answers,
                 spent={**spent, **heard.spent()},
                 full_tokens=count_tokens(systems.whole(notes)),
@@ -122,7 +122,7 @@ class _Heard:
         self.rivals: dict[str, Measured] = {}
         self.found: dict[str, list[Found]] = {system: [] for system in settings.chosen}
         self.within: list[Mapping[int, Found]] = []
-        self.times: list[tuple[float, float]] = []  # of a search of the memory, and of its encoding
+        self.times: list[float] = []  # milliseconds of a search of the memory
 
     def converse(self, progress: Callable[[str, int, int], None]) -> None:
         """Add the turns, and search where questions are asked, which are in the order of the conversation."""
@@ -152,10 +152,9 @@ class _Heard:
             self.within += [recall(question.text) for question in asked]
             for system, found in self.found.items():
                 for question in asked:
-                    search = partial(finders[system], question.text)
-                    hits, *times = self.embedder.timed(search)
-                    found.append(hits)
-                    self.times += [(times[0], times[1])] if system == MAIN else []
+                    self.embedder.embed_query(question.text)  # is no part of the time
+                    taken = milliseconds(lambda: found.append(finders[system](question.text)))  # noqa: B023 - called at once
+                    self.times += [taken] if system == MAIN else []
 
     def answering(self) -> dict[str, list[Found]]:
         """Return what questions are answered from: with budgets, what the memory shows in each, not its first hits."""

@@ -240,36 +240,24 @@ def _disk_mb(folder: Path) -> float:
 
 def tables(report: Values) -> Iterator[Table]:
     """Yield the tables of a report."""
+    rows = report["rows"]
+    ratio = "search / scan"
     yield Table(
         "Milliseconds of a query, median (95th percentile), and the ratio of the medians of search and scan. Compare within "
         "a row, not between machines: all in it were timed in turn. The scan is the least that an exact search takes",
         [
-            {
-                "notes": row["notes"],
-                **{label: _both(row[name]) for name, label in TIMES.items()},
-                "search / scan": row["search_ms"]["p50"] / row["dense_scan_ms"]["p50"],
-            }
-            for row in report["rows"]
+            _row(row, TIMES, {ratio: row["search_ms"]["p50"] / row["dense_scan_ms"]["p50"]})
+            for row in rows
         ],
     )
     yield Table(
         "What a memory takes up, in MB of 2²⁰ bytes (of the process by how much it grew), and what it takes to insert a note "
         "that is encoded already",
-        [
-            {
-                "notes": row["notes"],
-                **{label: row.get(name) for name, label in SPACES.items()},
-                "insertion, ms": row["insert_ms"],
-            }
-            for row in report["rows"]
-        ],
+        [_row(row, SPACES, {"insertion, ms": row["insert_ms"]}) for row in rows],
     )
     yield Table(
         "The engine alone, with bare vectors and no graph: milliseconds of a search for ten, median (95th percentile)",
-        [
-            {"notes": row["notes"], **{way: _both(one) for way, one in row["bare"].items()}}
-            for row in report["rows"]
-        ],
+        [_row({**row, **row["bare"]}, {way: way for way in row["bare"]}, {}) for row in rows],
     )
     real = dict(report.get("texts") or {})
     about = (
@@ -277,19 +265,22 @@ def tables(report: Values) -> Iterator[Table]:
     )
     yield Table(
         f"What keeping vectors in a smaller form costs: {about}",
-        [
-            {"vectors": way, f"recall@{K}": one["recall"], "ms": one["p50"]}
-            for way, one in real.items()
-        ],
+        [{"vectors": n, f"recall@{K}": one["recall"], "ms": one["p50"]} for n, one in real.items()],
     )
     yield Table(
         "How time and space grow with the number of notes n: the exponent b of a·n^b",
-        [{label: exponent(report["rows"], name) for name, label in (TIMES | SPACES).items()}],
+        [{label: exponent(rows, name) for name, label in (TIMES | SPACES).items()}],
     )
 
 
-def _both(value: Values) -> str:
-    return f"{cell(value['p50'])} ({cell(value['p95'])})"
+def _row(row: Values, columns: Mapping[str, str], more: Values) -> dict[str, Any]:
+    """Return a row of figures by their labels; percentiles are a median, and the 95th beside it."""
+    shown: dict[str, Any] = {"notes": row["notes"]}
+    for name, label in columns.items():
+        value = row.get(name)
+        both = isinstance(value, Mapping)
+        shown[label] = f"{cell(value['p50'])} ({cell(value['p95'])})" if both else value
+    return {**shown, **more}
 
 
 def figure(rows: Sequence[Values]) -> Figure:

@@ -63,7 +63,7 @@ class Settings:
 
     Attributes:
         ks: How many of the first hits count, for each figure.
-        answer_ks: How many of the first hits a model answers from. Empty: no questions are answered.
+        answer_k: How many of the first hits a model answers from. None: no questions are answered.
         budgets: Tokens that the memory's `recall` may fill: the evidence in them is counted, and questions are
             answered from them in place of the memory's first hits.
         systems: Names in `KNOWN` of what is measured beside the memory itself.
@@ -73,7 +73,7 @@ class Settings:
     """
 
     ks: tuple[int, ...] = (3, 5, 10, 20)
-    answer_ks: tuple[int, ...] = ()
+    answer_k: int | None = None
     budgets: tuple[int, ...] = ()
     systems: tuple[str, ...] = ()
     prompt: str = "answer"
@@ -84,21 +84,21 @@ class Settings:
         """Check the values."""
         if not self.ks:
             raise InvalidInputError("k=() must be numbers of at least 1, such as 3,5,10,20")
-        for name in ("ks", "answer_ks", "budgets"):
-            for value in getattr(self, name):
-                check_count(name.removesuffix("s"), value)
-        check_count("concurrency", self.concurrency)
-        check_count("build_concurrency", self.build_concurrency)
+        checked = [("k", one) for one in self.ks] + [("budget", one) for one in self.budgets]
+        one_each = ("answer_k", "concurrency", "build_concurrency")
+        for name, value in [*checked, *((name, getattr(self, name)) for name in one_each)]:
+            if value is not None:
+                check_count(name, value)
 
     @property
     def depth(self) -> int:
         """How many hits are needed."""
-        return max((*self.ks, *self.answer_ks))
+        return max((*self.ks, self.answer_k or 0))
 
     @property
     def chosen(self) -> tuple[str, ...]:
         """The systems, each once and in the usual order; the whole conversation only answers."""
-        named = {MAIN, *self.systems} - (set() if self.answer_ks else {FULL})
+        named = {MAIN, *self.systems} - ({FULL} if self.answer_k is None else set())
         return tuple(name for name in KNOWN if name in named)
 
     @property

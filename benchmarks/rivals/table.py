@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ..data import CATEGORIES
-from ..plots import HUES, INK, grid
+from ..plots import HUES, INK, grid, reach
 from ..report import SCORED, Row, Table, Values, cell
 from ..systems import MAIN
 
@@ -137,9 +137,8 @@ def figure(report: Values) -> Figure:
         cost, score = costs(report, name), one["official"]["f1"]
         each = cost["tokens a question"] + cost["tokens to recall"]
         x = cost["tokens to build"] / one["questions"] + each
-        reach = [[max(score["mean"] - score["low"], 0)], [max(score["high"] - score["mean"], 0)]]
-        hue = HUES[number % len(HUES)]
-        axes.errorbar(x, score["mean"], yerr=reach, fmt="o", color=hue, ms=6, lw=1, capsize=2)
+        shown = {"fmt": "o", "color": HUES[number % len(HUES)], "ms": 6, "lw": 1, "capsize": 2}
+        axes.errorbar(x, score["mean"], yerr=reach(score), **shown)
         place = (x, score["high"])
         axes.annotate(name, place, (0, 4), textcoords="offset points", color=INK, ha="center")
     axes.set(xscale="log", xlabel="tokens a question, with its share of building (log)")

@@ -200,7 +200,7 @@ def test_nothing_is_recalled_that_is_said_later(show, seed):
     named = Named(model=model, identity=model.name)
     (result,) = evaluate(
         [dialsim.conversation(show, asked)],
-        Settings(ks=(50,), answer_ks=(50,), prompt="dialsim", concurrency=1),
+        Settings(ks=(50,), answer_k=50, prompt="dialsim", concurrency=1),
         embedder=HashEmbedder(256),
         models=Models(answerer=named, judge=named),
     )

@@ -101,43 +101,36 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(tmp_path, c
 def test_a_run_repeats_to_the_digit_and_tells_how_far_it_is():
     told: list[tuple[str, str, int, int]] = []
     options = {"embedder": HashEmbedder(), "progress": lambda *said: told.append(said)}
-
-    def figures() -> list[Any]:
-        results = list(evaluate(data.load(TINY), Settings(ks=(5,)), **options))
-        return [one.outcomes for one in results]
-
-    assert figures() == figures()
+    known = data.load(TINY)
+    one, other = ([found.outcomes for found in evaluate(known, Settings(ks=(5,)), **options)] for _ in range(2))  # fmt: skip
+    assert one == other
     assert ("conv-1", "build", 12, 12) in told
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["missing.json"], "missing.json"),
-        (["{bad}"], "Invalid JSON"),
-        (["{data}", "--k", "0"], "k=0"),
-        (["{data}", "--k", "10..50:0"], "k='10..50:0'"),
-        (["{data}", "--conversations", "conv-9"], "no conversation 'conv-9'"),
-        (["{data}", "--annotations", "{bad}"], "no annotation"),
-        (["{data}", "--out", "{data}"], "tiny_locomo.json"),
-        (["{data}", "--answer"], "give --model"),
-        (["{data}", "--judge", "m"], "--judge needs --answer"),
-        (["{data}", "--model", "m", "--price-input", "1"], "need both"),
-        (["{data}", "--model", "m", "--answer", "--answer-k", "0"], "answer_k=0"),
-        (["{data}", "--model", "m", "--reply", "magic"], "structured='magic'"),
-        (["{data}", "--sweep", "--choose", "conv-1,conv-2"], "on at least one other"),
-    ],
-)
-def test_an_error_is_one_line_and_a_status(tmp_path, arguments, said, monkeypatch, capsys):
+def test_an_error_is_one_line_and_a_status(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     bad = tmp_path / "bad.json"
     bad.write_text("{,", encoding="utf-8")
-    file, *more = (part.format(data=TINY, bad=bad) for part in arguments)
-    assert run(file, tmp_path / "out", *more) == 1
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.startswith("python -m benchmarks.locomo: ")
-    assert error.count("\n") == 1
+    for arguments, said in (
+        ("missing.json", "missing.json"),
+        (f"{bad}", "Invalid JSON"),
+        (f"{TINY} --k 0", "k=0"),
+        (f"{TINY} --k 10..50:0", "k='10..50:0'"),
+        (f"{TINY} --conversations conv-9", "no conversation 'conv-9'"),
+        (f"{TINY} --annotations {bad}", "no annotation"),
+        (f"{TINY} --out {TINY}", "tiny_locomo.json"),
+        (f"{TINY} --answer", "give --model"),
+        (f"{TINY} --judge m", "--judge needs --answer"),
+        (f"{TINY} --model m --price-input 1", "need both"),
+        (f"{TINY} --model m --answer --answer-k 0", "answer_k=0"),
+        (f"{TINY} --model m --reply magic", "structured='magic'"),
+    ):
+        file, *more = arguments.split()
+        assert run(file, tmp_path / "out", *more) == 1
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.startswith("python -m benchmarks.locomo: ")
+        assert error.count("\n") == 1
 
 
 class Scribe:
@@ -168,7 +161,7 @@ def endpoint() -> Iterator[OpenAIServer]:
     """Serve what the scribe says; one for all tests, as its address is part of what a reply is kept under."""
     scribe = Scribe()
     named = Named(model=scribe, identity="")
-    settings = Settings(ks=(3,), answer_ks=(3, 6), systems=KNOWN)
+    settings = Settings(ks=(3,), answer_k=3, systems=KNOWN)
     models = Models(writer=named, answerer=named, judge=named)
     list(evaluate(data.load(TINY), settings, embedder=HashEmbedder(256), models=models))
     with serving() as server:
@@ -279,26 +272,16 @@ def test_a_model_that_goes_away_or_refuses_costs_nothing_but_what_it_did_not_ans
         return "maximum context length exceeded" if whole else None
 
     server.answer = gone
-    assert run(TINY, tmp_path, *answering(server, "--baselines")) == 1
+    assert run(TINY, tmp_path, *answering(server, "--baselines", "--reply", "words")) == 1
+    assert {request.get("response_format") for request in server.requests} == {None}
     assert capsys.readouterr().err.count("\n") == 1
     server.failures.clear()
     server.refuse = too_long
-    assert run(TINY, tmp_path, *answering(server, "--baselines")) == 0
+    assert run(TINY, tmp_path, *answering(server, "--baselines", "--reply", "words")) == 0
     answers = read(tmp_path)["answers"]
     assert answers["amem"]["official"]["f1"]["mean"] == 0.9167
     assert answers["full"]["unanswered"] == answers["full"]["questions"] == 12
     assert (answers["full"]["official"]["f1"]["mean"], answers["bm25"]["unanswered"]) == (0.0, 0)
-
-
-@pytest.mark.enable_socket
-def test_a_sweep_answers_at_every_number_of_hits(server, tmp_path):
-    more = ["--sweep", "--choose", "conv-2", "--k", "3..6:3"]
-    assert run(TINY, tmp_path, *answering(server, "--reply", "words"), *more) == 0
-    sweep = read(tmp_path)["sweep"]
-    reported = sweep["reported_on"]["answers"]["3"]["official"]["f1"]
-    assert sweep["choice"]["f1"] == {"k": 3, "reported": reported}
-    assert sweep["chosen_on"]["answers"]["6"]["official"]["f1"]["mean"] == 0.9167
-    assert {request.get("response_format") for request in server.requests} == {None}
 
 
 @pytest.fixture(scope="session")
@@ -328,26 +311,24 @@ def test_with_a_language_model_the_evidence_is_found(embedder, name, candidates)
     assert (made["model_calls"] <= 0.3 * report["notes"], made["unfinished"]) == (True, 0)
 
 
-def pointed(file: Path, annotations: Path, embedder: Any, marks: pointing.Marks) -> dict[str, bool]:
+def pointed(file: Path, annotations: Path, embedder: Any, marks: pointing.Marks) -> list[bool]:
     known = data.load(file)
     ((name, written),) = data.load_annotations([annotations], known).items()
-    return pointing.found(data.select(known, [name])[0], written, marks, embedder)
+    found = pointing.found(data.select(known, [name])[0], written, marks, embedder)
+    return list(found.values())
 
 
 def test_what_a_turn_points_to_counts_if_it_was_shown_with_it():
     keys = [turn.key or "" for turn in data.load(TINY)[0].turns]
     marks = {keys[1]: keys[:1], keys[0]: keys[-1:]}  # nothing that is said later is shown
-    found = pointed(TINY, ANNOTATIONS, HashEmbedder(256), marks)
-    assert found == {keys[1]: True, keys[0]: False}
+    assert pointed(TINY, ANNOTATIONS, HashEmbedder(256), marks) == [True, False]
 
 
 @needs_data
 def test_what_a_turn_points_to_is_a_candidate(embedder):
     folder = Path(str(DATA)) / "locomo"
-    marks = pointing.marks_of("conv-30")
     files = folder / "locomo_dev.json", folder / "conv-30.annotations.jsonl"
-    found = pointed(*files, embedder, marks)
-    reported = list(found.values())[1::2]
+    reported = pointed(*files, embedder, pointing.marks_of("conv-30"))[1::2]
     assert sum(reported) >= 0.85 * len(reported)
 
 

@@ -17,12 +17,8 @@ def test_each_question_has_its_own_history_in_the_order_of_its_days():
     assert list(by_type) == ["single-session-user", "knowledge-update", ABSTENTION]
     ((first, sessions),) = by_type["single-session-user"]
     assert sessions == {"s1"}
-    assert [turn.key for turn in first.turns] == [
-        "s1#0",
-        "s1#1",
-        "s2#0",
-        "s2#1",
-    ]  # not the empty one
+    keys = ["s1#0", "s1#1", "s2#0", "s2#1"]  # not the empty one
+    assert [turn.key for turn in first.turns] == keys
     assert first.turns[0].at == datetime(2023, 5, 20, 2, 21, tzinfo=UTC)
     assert (first.turns[0].thread, first.turns[1].speaker) == ("s1", "assistant")
     (question,) = first.questions
@@ -67,16 +63,13 @@ def test_recall_of_turns_and_sessions_and_answers_stand_by_type(openai_server, t
     assert len(openai_server.requests) == asked
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_a_file_of_another_form_is_one_line_of_an_error(tmp_path, capsys):
+    first, other = json.loads(TINY.read_text(encoding="utf-8"))[0], tmp_path / "other.json"
+    for change, said in (
         ({"question_date": 3, "haystack_dates": ["30 May"]}, "sessions without a date"),
         ({"haystack_dates": ["30 May", "31 May"]}, "'30 May' is not written as"),
         ({"haystack_sessions": "none"}, "not in the form of LongMemEval"),
-    ],
-)
-def test_a_file_of_another_form_is_one_line_of_an_error(tmp_path, capsys, change, said):
-    other = tmp_path / "other.json"
-    other.write_text(json.dumps([json.loads(TINY.read_text(encoding="utf-8"))[0] | change]), encoding="utf-8")  # fmt: skip
-    assert run(tmp_path, file=other) == 1
-    assert said in capsys.readouterr().err
+    ):
+        other.write_text(json.dumps([first | change]), encoding="utf-8")
+        assert run(tmp_path, file=other) == 1
+        assert said in capsys.readouterr().err

@@ -7,18 +7,18 @@ import pytest
 
 from amem_integrations.testing import HashEmbedder
 from benchmarks import plots, report
-from benchmarks.data import Answer, Condition, Outcome, Question, Result, Spent
+from benchmarks.data import Answer, Outcome, Question, Result, Spent
 from benchmarks.provenance import code_digest
 
 COUNTS = ("model_calls", "input_tokens", "output_tokens", "rejected_replies", "links", "updates")
 COUNTS += ("unfinished", "annotated_links", "offered_links", "seconds")
 
 
-def outcome(category: int, evidence: str, found: str = "abc") -> Outcome:
+def outcome(category: int, evidence: str) -> Outcome:
     question = Question(text=f"{category}?", category=category, evidence=frozenset(evidence), answer="a quince", adversarial="a pear")  # fmt: skip
-    systems = {"amem": list(found), "dense": list(found[::-1])}
+    systems = {"amem": ["a", "b", "c"], "dense": ["c", "b", "a"]}
     shown = {name: {1: 30, 2: 60} for name in systems}
-    return Outcome(question=question, found=systems, shown=shown, within={600: list(found[:2])})
+    return Outcome(question=question, found=systems, shown=shown, within={600: ["a", "b"]})
 
 
 def result(name: str, *outcomes: Outcome, **writes: int) -> Result:
@@ -29,7 +29,6 @@ def result(name: str, *outcomes: Outcome, **writes: int) -> Result:
         outcomes=outcomes,
         writes={"amem": {"notes": 10, **dict.fromkeys(COUNTS, 0), **writes}},
         search_ms=(1.0, 2.0, 9.0),
-        embed_query_ms=(0.5,),
         full_tokens=600,
     )
 
@@ -46,11 +45,10 @@ ONE = result(
     model_calls=4,
 )
 TWO = result("two", outcome(4, "ab"))  # 1/2, 1, 1
-SETTINGS = {"k": [1, 2], "config": {"calls": "joint"}}
 
 
 def built(*results: Result, **more) -> report.Report:
-    made = report.build(results, (1, 2), SETTINGS, embedder=HashEmbedder(), **more)
+    made = report.build(results, (1, 2), {"k": [1, 2]}, embedder=HashEmbedder(), **more)
     assert json.loads(json.dumps(made)) == made
     return made
 
@@ -60,18 +58,16 @@ def text_of(made: report.Report) -> str:
     return "\n".join(" ".join(line.split()) for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("k", "recall", "complete"), [(1, 0, 0), (2, 1 / 3, 0), (4, 2 / 3, 0), (9, 1, 1)]
-)
-def test_recall_is_the_share_of_the_evidence_among_the_first_k(k, recall, complete):
+def test_recall_is_the_share_of_the_evidence_among_the_first_k():
     found = ["x", "a", "y", "b", "c", "a"]
-    assert report.recall(found, {"a", "b", "c"}, k) == pytest.approx(recall)
-    assert report.all_evidence(found, {"a", "b", "c"}, k) == complete
-    assert report.reciprocal_rank(found[:k], {"c", "b"}) == (0.25 if k >= 4 else 0)
+    for k, recall, complete in ((1, 0, 0), (2, 1 / 3, 0), (4, 2 / 3, 0), (9, 1, 1)):
+        assert report.recall(found, {"a", "b", "c"}, k) == pytest.approx(recall)
+        assert report.all_evidence(found, {"a", "b", "c"}, k) == complete
+        assert report.reciprocal_rank(found[:k], {"c", "b"}) == (0.25 if k >= 4 else 0)
 
 
 def test_overall_figures_are_means_over_the_questions_of_categories_1_to_4():
-    made = built(ONE, TWO)
+    made = built(ONE, TWO, prices={"build": (0.15, 0.6)})
     ours, dense = made["retrieval"].values()
     assert made["questions"] == {
         "used": 3, "skipped": 1, "by_category": {"1": 2, "2": 0, "3": 0, "4": 1, "5": 1},
@@ -82,15 +78,12 @@ def test_overall_figures_are_means_over_the_questions_of_categories_1_to_4():
     assert ours["mrr"] == round((1 + 1 / 2 + 1) / 3, 4)
     assert (dense["hit"]["1"], dense["mrr"]) == (0.0, round((1 / 3 + 1 / 2 + 1 / 2) / 3, 4))
     assert ours["recall_interval"]["1"][0] <= 0.5 <= ours["recall_interval"]["1"][1]
-    assert set(ours["hit_interval"]) == {"1"}
-    assert len(ours["mrr_interval"]) == 2
     assert ours["by_category"]["5"] == {
         "hit": {"1": 0.0}, "mrr": 0.3333, "recall": {"1": 0.0, "2": 0.0}, "all_evidence": {"1": 0.0, "2": 0.0},
     }  # fmt: skip
     assert ours["by_category"]["3"]["recall"] == {"1": None, "2": None}
     gain = made["retrieval_against"]["dense"]
-    assert gain["hit"]["1"]["difference"] == 0.6667
-    assert gain["recall"]["2"]["questions"] == 3
+    assert (gain["hit"]["1"]["difference"], gain["recall"]["2"]["questions"]) == (0.6667, 3)
     assert gain["mrr"]["by_category"]["4"]["difference"] == 0.5
     assert made["within"]["600"]["all"]["recall"]["mean"] == 0.8333
     assert made["within"]["600"]["5"]["recall"]["mean"] == 0.0
@@ -100,49 +93,39 @@ def test_overall_figures_are_means_over_the_questions_of_categories_1_to_4():
     assert "| dense | +.667 (" in page
     assert "| one | annotations | 2 | .500 (" in page
 
+    # The length of a context is compared with the whole conversation.
+    tokens = {"tokens": {"1": 30.0, "2": 60.0}, "saved": {"1": 0.95, "2": 0.9}}
+    assert made["context"]["amem"] == tokens
+    assert "| amem | 30.0 | 60.0 | .950 | .900 |" in page
 
-def test_the_length_of_a_context_is_compared_with_the_whole_conversation():
-    made = built(ONE, TWO)
-    figures = {"tokens": {"1": 30.0, "2": 60.0}, "saved": {"1": 0.95, "2": 0.9}}
-    assert made["context"]["amem"] == figures
-    assert "| amem | 30.0 | 60.0 | .950 | .900 |" in text_of(made)
-
-
-def test_what_building_and_searching_took_is_counted():
-    made = built(ONE, TWO, prices={"build": (0.15, 0.6)})
+    # What building and searching took is counted.
     ours = made["builds"]["amem"]
     assert (ours["calls_per_note"], ours["candidate_recall"], ours["links"]) == (0.2, 0.75, 3)
     assert made["conversations"]["two"]["builds"]["amem"]["candidate_recall"] is None
     nothing = {"calls": 4, "input_tokens": 0, "output_tokens": 0, "cost": 0.0}
     assert made["costs"] == {"build": nothing}
-    assert made["latency_ms"] == {"search_p50": 2.0, "search_p95": 9.0, "embed_query_p50": 0.5}
+    assert made["latency_ms"] == {"search_p50": 2.0, "search_p95": 9.0}
     assert len(code_digest()) == 64
 
-
-def test_a_report_of_no_questions_can_be_made_and_read():
-    made = built(replace(result("one"), answers={Condition("amem", 5): ()}))
-    assert made["retrieval"] == {}
-    assert "answers" not in made
-    assert "| amem | 10 | 0 | 0 |" in text_of(made)  # what building took
+    empty = built(replace(result("one"), answers={"amem": ()}))
+    assert (empty["retrieval"], "answers" in empty) == ({}, False)
+    assert "| amem | 10 | 0 | 0 |" in text_of(empty)
 
 
 def answered(name: str, right: bool, *, tokens: int = 100) -> Result:
     """Two questions, answered by the memory and from the whole conversation of a thousand tokens."""
+    refusal, pear = "No information available", "a pear"
     ours = (
-        Answer(text="a quince" if right else "a pear", context_tokens=tokens, correct=right),
-        Answer(text="No information available", context_tokens=tokens),
+        Answer(text="a quince" if right else pear, context_tokens=tokens, correct=right),
+        Answer(text=refusal, context_tokens=tokens),
     )
     whole = (
         Answer(text="", context_tokens=1000, correct=False),
-        Answer(text="a pear", context_tokens=1000),
+        Answer(text=pear, context_tokens=1000),
     )
     return replace(
         result(name, outcome(4, "b"), outcome(5, "b")),
-        answers={
-            Condition(system, k): given
-            for system, given in (("amem", ours), ("full", whole))
-            for k in (1, 2)
-        },
+        answers={"amem": ours, "full": whole},
         spent={"answer": Spent(calls=8, input_tokens=2_000_000, output_tokens=500_000)},
         full_tokens=1000,
     )
@@ -152,14 +135,13 @@ def test_answers_have_both_scorings_by_category():
     results = answered("one", True), answered("two", True, tokens=300)
     made = built(*results, prices={"answer": (0.15, 0.6)})
     ours, whole = made["answers"]["amem"], made["answers"]["full"]
-    assert (made["answered_from"], ours["questions"], whole["unanswered"]) == (2, 4, 2)
+    assert (ours["questions"], whole["unanswered"]) == (4, 2)
     assert (ours["official"]["f1"]["mean"], whole["official"]["f1"]["mean"]) == (1.0, 0.0)
     # The authors' script rewards what official scoring punishes.
     assert ours["by_category"]["5"]["amem"]["f1"]["mean"] == 0.0
     assert whole["by_category"]["5"]["amem"]["f1"]["mean"] == 1.0
     assert ours["by_category"]["5"]["official"]["bleu1"]["mean"] is None
-    assert ours["by_category"]["4"]["questions"] == 2
-    assert "1" not in ours["by_category"]
+    assert (ours["by_category"]["4"]["questions"], "1" in ours["by_category"]) == (2, False)
     assert (ours["official"]["judge"]["mean"], ours["amem"]["judge"]["mean"]) == (1.0, None)
     gain = ours["against"]["full"]["official"]["f1"]
     assert (gain["difference"], gain["low"], gain["high"]) == (1.0, 1.0, 1.0)
@@ -173,22 +155,8 @@ def test_answers_have_both_scorings_by_category():
     assert "| amem | 200 | .800 | 0 |" in page
 
 
-def test_a_sweep_chooses_on_some_and_reports_on_the_others():
-    made = built(answered("one", True), answered("two", False), choosing=["one"])
-    found = made["sweep"]
-    assert found["chosen_on"]["conversations"] == ["one"]
-    assert found["chosen_on"]["answers"]["1"]["official"]["f1"]["mean"] == 1.0
-    reported = found["reported_on"]["answers"]["1"]["official"]["f1"]
-    assert reported["mean"] == 0.5
-    assert found["choice"]["f1"] == {"k": 1, "reported": reported}  # the smallest of equals
-    assert found["reported_on"]["retrieval"]["recall"] == {"1": 0.0, "2": 1.0}
-    assert "| two | 2 | 1.000 (1.000 to 1.000) | .500 (" in text_of(made)
-    assert built(ONE, TWO, choosing=["one"])["sweep"]["choice"] == {}  # nothing was answered
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_figures_are_written_as_papers_write_them():
+    for value, text in (
         (0.87, ".870"),
         (-0.0789, "-.079"),
         (2.345, "2.35"),
@@ -198,25 +166,19 @@ def test_a_sweep_chooses_on_some_and_reports_on_the_others():
         ({"mean": 0.5, "low": 0.25, "high": 1.0}, ".500 (.250 to 1.000)"),
         ({"difference": 0.0, "low": -0.5, "high": 0.02}, "+.000 (-.500 to +.020)"),
         ("a|b\nc", "a\\|b c"),
-    ],
-)
-def test_figures_are_written_as_papers_write_them(value, text):
-    assert report.cell(value) == text
+    ):
+        assert report.cell(value) == text
 
 
 def test_every_figure_says_what_is_on_its_axes_and_shows_the_values(tmp_path):
-    made = built(answered("one", True), answered("$new_{日本", False), choosing=["one"])
+    made = built(answered("one", True), answered("$new_{日本", False))
     figures = plots.of_report(made)
     report.write(tmp_path / "deep" / "out", "report", made, report.tables(made), figures)
     axes = {name: figure.axes[0] for name, figure in figures.items()}
-    assert {name: one.get_xlabel() for name, one in axes.items()} == {
-        "recall": "share, over questions",
-        "answers": "mean over questions",
-        "sweep": "hits shown (k)",
-    }
+    labels = {"recall": "share, over questions", "answers": "mean over questions"}
+    assert {name: one.get_xlabel() for name, one in axes.items()} == labels
     assert [bar.get_width() for bar in axes["recall"].patches] == [0.0, 0.0]  # hit@1 is never b
     assert [text.get_text() for text in axes["answers"].texts] == [".750", ".000"]
-    assert list(axes["sweep"].lines[1].get_ydata()) == [0.0, 1.0]
     for name in figures:
         png = (tmp_path / "deep" / "out" / f"report-{name}.png").read_bytes()
         assert png.startswith(b"\x89PNG")

@@ -82,12 +82,8 @@ def test_memorybank_forgets_what_is_not_recalled_and_finds_what_is():
 
     # What later days speak of is recalled by them, and so grows in strength and is young again.
     memory, _, _ = made("memorybank", summary)
-    memory.add(
-        [
-            turn(n, f"{'An old kettle whistled' if n % 2 else 'The heron stood still'} {n}")
-            for n in range(40)
-        ]
-    )
+    both = ("The heron stood still", "An old kettle whistled")
+    memory.add([turn(n, f"{both[n % 2]} {n}") for n in range(40)])
     memory.add([turn(100 + n, "The heron again", days=1 + n / 4) for n in range(80)])
     text = memory.recall("heron stood still")
     assert "[8 May 2023] Ann: The heron stood still" in text
@@ -129,20 +125,18 @@ def test_memgpt_files_evicts_and_reaches_all_its_memories_by_functions():
     assert len(model.asked("memgpt_step")) == 2 + 2 + STEPS
 
 
-@pytest.mark.parametrize(
-    ("call", "kept"),
-    [
-        ({"function": "core_memory_append", "content": "x" * BLOCK_CHARACTERS}, "likes tea"),
-        ({"function": "core_memory_replace", "old": "tea", "content": "kites"}, "likes kites"),
-        ({"function": "core_memory_replace", "old": "wine", "content": "kites"}, "likes tea"),
-    ],
-)
-def test_core_memory_is_edited_within_its_bounds(call, kept):
+def test_core_memory_is_edited_within_its_bounds():
     first = {"function": "core_memory_append", "block": "Ann", "content": "likes tea"}
-    steps = [{"calls": [first, {**call, "block": "Ann"}]}, {}]
-    memory, _, _ = made("memgpt", {"memgpt_step": steps})
-    memory.add([turn(1, "Hello")])
-    assert f"<Ann>\n{kept}\n\n" in memory.recall("Who?")
+    replace = {"function": "core_memory_replace", "content": "kites"}
+    for call, kept in (
+        ({"function": "core_memory_append", "content": "x" * BLOCK_CHARACTERS}, "likes tea"),
+        ({**replace, "old": "tea"}, "likes kites"),
+        ({**replace, "old": "wine"}, "likes tea"),
+    ):
+        steps = [{"calls": [first, {**call, "block": "Ann"}]}, {}]
+        memory, _, _ = made("memgpt", {"memgpt_step": steps})
+        memory.add([turn(1, "Hello")])
+        assert f"<Ann>\n{kept}\n\n" in memory.recall("Who?")
 
 
 HERONS = [turn(n, f"heron text{n}") for n in range(12)]
