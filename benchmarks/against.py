@@ -27,79 +27,23 @@ from typing import Any
 
 SPACE = ("bench",)
 THREAD = 20  # notes
-TIMES = {
-    "search": 40,
-    "raw add": 20,
-    "evolving add": 8,
-    "batch of 20": 2,
-    "correction": 3,
-    "delete": 3,
-    "undo": 4,
+# How often each is done in a turn, and the most that is wanted as a share of the other checkout's; of a search by the number of notes.
+ASKED = {
+    "search": (40, {1_000: 0.8, 10_000: 1.0}),
+    "raw add": (20, 1 / 2),
+    "evolving add": (8, 1 / 2),
+    "batch of 20": (2, 3 / 4),
+    "correction": (3, 1 / 20),
+    "delete": (3, 1 / 20),
+    "undo": (4, 1.0),
+    "bytes a note": (1, 0.6),
+    "open after kill": (1, 2 / 3),
 }
-# The most that is wanted, as a share of the other checkout's; of a search by the number of notes.
-AIMS = {
-    "search": {1_000: 0.8, 10_000: 1.0},
-    "raw add": 1 / 2,
-    "evolving add": 1 / 2,
-    "batch of 20": 3 / 4,
-    "correction": 1 / 20,
-    "delete": 1 / 20,
-    "undo": 1.0,
-    "bytes a note": 0.6,
-    "open after kill": 2 / 3,
-}
-WORDS = [
-    "sister",
-    "Lena",
-    "wedding",
-    "Porto",
-    "June",
-    "cake",
-    "baker",
-    "Lisbon",
-    "train",
-    "Madrid",
-    "nuts",
-    "allergy",
-    "spring",
-    "kiln",
-    "pottery",
-    "class",
-    "barn",
-    "roof",
-    "repaired",
-    "sold",
-    "cello",
-    "lesson",
-    "teacher",
-    "chess",
-    "club",
-    "Oslo",
-    "winter",
-    "harbour",
-    "boat",
-    "ferry",
-    "ticket",
-    "garden",
-    "tomatoes",
-    "market",
-    "violin",
-    "doctor",
-    "appointment",
-    "Monday",
-    "Friday",
-    "passport",
-    "visa",
-    "bicycle",
-    "stolen",
-    "insurance",
-    "letter",
-    "neighbour",
-    "dog",
-    "walk",
-    "lake",
-    "swimming",
-]
+WORDS = (
+    "sister Lena wedding Porto June cake baker Lisbon train Madrid nuts allergy spring kiln pottery class barn roof "
+    "repaired sold cello lesson teacher chess club Oslo winter harbour boat ferry ticket garden tomatoes market violin "
+    "doctor appointment Monday Friday passport visa bicycle stolen insurance letter neighbour dog walk lake swimming"
+)
 # Runs in a process that imports the packages of one checkout, and nothing of this package.
 Seconds = dict[str, list[float]]
 
@@ -129,7 +73,7 @@ class QuickModel:
 def texts() -> Iterator[str]:
     """Yield statements of 18 words, each another one, the same ones in every process."""
     for number in count():
-        yield f"Item {number} {' '.join(random.Random(number).choices(WORDS, k=16))}"
+        yield f"Item {number} {' '.join(random.Random(number).choices(WORDS.split(), k=16))}"
 
 
 def opened(folder: str) -> Any:  # noqa: ANN401 - of whichever checkout
@@ -142,10 +86,11 @@ def opened(folder: str) -> Any:  # noqa: ANN401 - of whichever checkout
 
 
 def build(folder: str, number: int) -> None:
-    """Make a memory of so many notes, all of them evolved."""
+    """Make a memory of so many notes, all of them evolved, and an empty one beside it."""
     from amem_integrations import NoteInput  # noqa: PLC0415
 
     said = texts()
+    opened(f"{folder}-empty").close()
     with opened(folder) as memory:
         for start in range(0, number, THREAD):
             notes = [NoteInput(content=next(said), thread=f"t{start}") for _ in range(THREAD)]
@@ -168,7 +113,7 @@ def work(folder: str, number: int, turn: int) -> Seconds:
             for change in memory.history(note.id, namespace=SPACE)
             if change.kind == "evolve"
         )
-        evolved = iter(list(islice(every, 10 * TIMES["undo"])))
+        evolved = iter(list(islice(every, 10 * ASKED["undo"][0])))
         actions: dict[str, Callable[[], object]] = {
             "search": lambda: memory.search(next(fresh)[8:60], namespace=SPACE, k=10),
             "raw add": lambda: memory.add(next(fresh), namespace=SPACE, thread="raw", evolve=False),
@@ -185,7 +130,7 @@ def work(folder: str, number: int, turn: int) -> Seconds:
         }
         memory.search("warm", namespace=SPACE)
         for name, action in actions.items():
-            while len(times[name]) < TIMES[name]:
+            while len(times[name]) < ASKED[name][0]:
                 with suppress(AmemError):  # such as of a change that was undone before
                     times[name].append(milliseconds(action))
     return times
@@ -252,9 +197,8 @@ def compare(checkouts: Sequence[Path], number: int, rounds: int) -> list[Seconds
             for side, checkout in enumerate(checkouts):
                 folder = Path(place, str(side))
                 if turn < 0:
-                    run_in(checkout, "build", Path(place, f"empty{side}"), 0, 0)
                     run_in(checkout, "build", folder, number, 0)
-                    grown = bytes_of(folder) - bytes_of(Path(place, f"empty{side}"))
+                    grown = bytes_of(folder) - bytes_of(Path(f"{folder}-empty"))
                     found[side]["bytes a note"].append(grown / number)
                     continue
                 for name, times in run_in(checkout, "work", folder, number, turn).items():
@@ -269,7 +213,7 @@ def compare(checkouts: Sequence[Path], number: int, rounds: int) -> list[Seconds
 def show(number: int, other: Seconds, own: Seconds) -> None:
     """Print a table: the medians of the other checkout and of this one, their ratio, and whether the aim is met."""
     print(f"\n{number:,} notes\n{'':18}{'other':>10}{'this':>10}{'ratio':>8}{'aim':>8}")
-    for name, aim in AIMS.items():
+    for name, (_, aim) in ASKED.items():
         before, now = median(other[name]), median(own[name])
         most = aim.get(number) if isinstance(aim, dict) else aim
         verdict = (
