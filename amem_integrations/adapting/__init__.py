@@ -24,61 +24,36 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
-from ..evolution.gate import decide
-from ..filters import FIELDS, parse
-from ..flows.recall import RECALLED, marked
-from ..flows.search import falling
-from ..flows.turn import ANSWERS, HASH, LEFT_OVERS, Recalled, Remembered
-from ..follow_up import WINDOW
-from ..ids import parse_time
-from ..notes import Origin, check_namespace
-from ..plans import HELD
-from .documents import RECORD, DocumentInput, DocumentReport, Documents, described
-from .failures import Failures, OnError
-from .models import Structured, WrappedEmbedder, check_structured, refuses_schemas
-from .recall_options import (
-    RecallOptions,
-    SearchOptions,
-    check_counts,
-    check_flags,
-    checked_recall,
-)
-from .twins import Call, both, directly
-
-__all__ = [
-    "ANSWERS",
-    "FIELDS",
-    "HASH",
-    "HELD",
-    "LEFT_OVERS",
-    "RECALLED",
-    "RECORD",
-    "WINDOW",
-    "Call",
-    "DocumentInput",
-    "DocumentReport",
-    "Documents",
-    "Failures",
-    "OnError",
-    "Origin",
-    "RecallOptions",
-    "Recalled",
-    "Remembered",
-    "SearchOptions",
-    "Structured",
-    "WrappedEmbedder",
-    "both",
-    "check_counts",
-    "check_flags",
-    "check_namespace",
-    "check_structured",
-    "checked_recall",
-    "decide",
-    "described",
-    "directly",
-    "falling",
-    "marked",
-    "parse",
-    "parse_time",
-    "refuses_schemas",
-]
+from ..evolution.gate import decide as decide
+from ..filters import FIELDS as FIELDS
+from ..filters import parse as parse
+from ..flows.recall import RECALLED as RECALLED
+from ..flows.recall import marked as marked
+from ..flows.search import falling as falling
+from ..flows.turn import ANSWERS as ANSWERS
+from ..flows.turn import HASH as HASH
+from ..flows.turn import LEFT_OVERS as LEFT_OVERS
+from ..flows.turn import Recalled as Recalled
+from ..flows.turn import Remembered as Remembered
+from ..follow_up import WINDOW as WINDOW
+from ..ids import parse_time as parse_time
+from ..notes import check_namespace as check_namespace
+from ..plans import HELD as HELD
+from .documents import RECORD as RECORD
+from .documents import DocumentInput as DocumentInput
+from .documents import DocumentReport as DocumentReport
+from .documents import Documents as Documents
+from .documents import described as described
+from .failures import Failures as Failures
+from .failures import OnError as OnError
+from .models import Structured as Structured
+from .models import WrappedEmbedder as WrappedEmbedder
+from .models import check_structured as check_structured
+from .models import refuses_schemas as refuses_schemas
+from .recall_options import RecallOptions as RecallOptions
+from .recall_options import SearchOptions as SearchOptions
+from .recall_options import check_counts as check_counts
+from .recall_options import check_flags as check_flags
+from .recall_options import checked_recall as checked_recall
+from .twins import Call as Call
+from .twins import both as both

@@ -100,7 +100,8 @@ class Failures:
         if self._on_error == "raise":
             self.count(doing, error)
             raise error
-        self.note(doing, error)
+        self.count(doing, error)
+        self._log.warning("%s failed and is skipped: %s", doing, error)
 
     def resting(self, doing: str) -> bool:
         """Return whether to do without, as not every message can wait for the same time-out; count it."""
@@ -108,11 +109,6 @@ class Failures:
             return False
         self.count(doing)
         return True
-
-    def note(self, doing: str, error: BaseException) -> None:
-        """Count one failure, and log that its work is skipped."""
-        self.count(doing, error)
-        self._log.warning("%s failed and is skipped: %s", doing, error)
 
     def count(self, doing: str, error: BaseException | None = None) -> None:  # noqa: ARG002 - for adapters
         """Count one failure; without an error it was not tried again, so soon after a time-out."""
