@@ -30,10 +30,8 @@ SPREAD = 0.4
 TURNS = 0.25
 SPREAD_FROM = (20, 40)
 
-# So many notes stand first because they match best. For them, links from turn to turn give nothing, and other links
-# BACKING · match / √(number of its links): in a short dialogue, what stands between two hits is seldom the answer.
+# So many notes stand first because they match best, whatever links say: what stands between two hits is seldom the answer.
 LEADING = 2
-BACKING = 0.1
 
 # A note by the one speaker whom the query names has this more.
 NAMED = 0.03
@@ -55,7 +53,6 @@ class Activation:
 
     Attributes:
         match: The cosine and the BM25 score, each as a share of the best in its list, on the scale of `fusion`.
-        backing: How much better the note matches because of the notes that its links lead to.
         least: The score that the note has at least, because it leads.
         sources: The notes that `spread` is from, with the share of each.
     """
@@ -63,17 +60,11 @@ class Activation:
     dense_rank: int | None = None
     lexical_rank: int | None = None
     match: float = 0.0
-    backing: float = 0.0
     fusion: float = 0.0
     spread: float = 0.0
     named: float = 0.0
     least: float = 0.0
     sources: tuple[tuple[float, str], ...] = ()
-
-    @property
-    def lead(self) -> float:
-        """The sum that decides the first places: of the match, its backing, and the part for the speaker."""
-        return self.match + self.backing + self.named
 
     @property
     def score(self) -> float:
@@ -97,39 +88,31 @@ def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activatio
     """Return the reciprocal rank fusion of the dense and the BM25 list, and how well each note matches.
 
     A place in the BM25 list that is due to words of nearly every note counts little. A note of less weight counts
-    less, and is passed over where the ranks of those of more weight are counted. A note that is missing from a full
-    list matches like the last of that list.
+    less, and is passed over where the ranks of those of more weight are counted.
     """
     notes: Activations = {}
     given, words = weights or {}, dict(lists.lexical)
-    dense_share, dense_missing = _shares(lists.dense, 0.0)
-    word_share, word_missing = _shares(lists.lexical, TELLING)
+    dense_share, word_share = _share(lists.dense, 0.0), _share(lists.lexical, TELLING)
     for note_id, rank, counted, score in _counted(lists.dense, given):
         weight = given.get(note_id, STATED)
-        told = words[note_id] * word_share if note_id in words else word_missing
         notes[note_id] = Activation(
             dense_rank=rank,
-            match=weight * (max(score, 0.0) * dense_share + told),
+            match=weight * (max(score, 0.0) * dense_share + words.get(note_id, 0.0) * word_share),
             fusion=weight / (RRF_K + counted),
         )
     for note_id, rank, counted, score in _counted(lists.lexical, given):
         weight, note = given.get(note_id, STATED), notes.get(note_id)
         if note is None:
-            match = weight * (dense_missing + score * word_share)
-            note = notes[note_id] = Activation(match=match)
+            note = notes[note_id] = Activation(match=weight * score * word_share)
         note.lexical_rank = rank
         note.fusion += min(score / TELLING, 1.0) * weight / (RRF_K + counted)
     return notes
 
 
-def _shares(ranked: Sequence[tuple[str, float]], least: float) -> tuple[float, float]:
-    """Return what a score of 1 gives to a match, if the best score or `least` gives 1 / (k + 1); and what a missing note has."""
+def _share(ranked: Sequence[tuple[str, float]], least: float) -> float:
+    """Return what a score of 1 gives to a match, if the best score or `least` gives 1 / (k + 1)."""
     best = max((score for _, score in ranked), default=0.0)
-    if best <= 0:
-        return 0.0, 0.0
-    share = 1 / (max(best, least) * (RRF_K + 1))
-    full = len(ranked) >= FUSION_DEPTH
-    return share, max(min(score for _, score in ranked), 0.0) * share if full else 0.0
+    return 1 / (max(best, least) * (RRF_K + 1)) if best > 0 else 0.0
 
 
 def _counted(
@@ -165,11 +148,11 @@ def raised(
 
 def order(notes: Activations) -> list[str]:
     """Return the note ids, best first; equal scores are ordered by match, then by id, so that runs repeat."""
-    # The numbers of `score` and `lead`, which would be looked up some hundred times.
+    # The number of `score`, which would be looked up some hundred times.
     ranked = [
         (
             -max(note.fusion + note.spread + note.named, note.least),
-            -(note.match + note.backing + note.named),
+            -(note.match + note.named),
             note_id,
         )
         for note_id, note in notes.items()
@@ -180,7 +163,7 @@ def order(notes: Activations) -> list[str]:
 
 def lead(notes: Activations) -> None:
     """Let the notes that match best have the first places: their scores are no less than those of the others."""
-    leads = [(-(note.match + note.backing + note.named), i) for i, note in notes.items()]
+    leads = [(-(note.match + note.named), i) for i, note in notes.items()]
     first = [note_id for _, note_id in nsmallest(LEADING, leads)]
     others = (one.fusion + one.spread + one.named for i, one in notes.items() if i not in first)
     least = max(others, default=0.0)
@@ -200,14 +183,12 @@ def spread(notes: Activations, links: Mapping[str, Mapping[str, Link]]) -> Activ
     for note_id, targets in links.items():
         stated = sum(link.relation != FOLLOWS for link in targets.values())
         fusion = notes[note_id].fusion / sqrt(stated or 1)
-        match = notes[note_id].match / sqrt(stated or 1)
         for target, link in targets.items():
             activation = notes.get(target)
             if activation is None:
                 activation = notes[target] = Activation()
             share = fusion * (TURNS if link.relation == FOLLOWS else SPREAD)
             activation.spread += share
-            activation.backing += 0.0 if link.relation == FOLLOWS else BACKING * match
             activation.sources += ((share, note_id),)
     return notes
 

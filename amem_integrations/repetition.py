@@ -63,23 +63,6 @@ HEDGES = _set(
     "supposed likely think thinks believe guess suppose unsure dream dreamed pretend joke kidding heard says said "
     "rather when while because though need needs like'd 'll 'd"
 )
-RELATIONS = _set(
-    "mother father mom mum dad parent parents sister brother sibling son daughter child children kid kids wife husband "
-    "partner boyfriend girlfriend fiance aunt uncle cousin niece nephew grandmother grandfather grandma grandpa friend "
-    "friends colleague colleagues boss manager neighbour neighbor neighbours neighbors roommate flatmate teacher "
-    "student doctor dentist client landlord tenant dog cat puppy kitten"
-)
-OPPOSITES = _set(
-    "left right up down out off over under above below inside outside from more less fewer before after "
-    "always often sometimes usually occasionally love loves like likes hate hates dislike dislikes enjoy enjoys good "
-    "bad great terrible best worst better hot cold warm cool early late big small large little tall short old new "
-    "young buy bought sell sold lend lent borrow borrowed win won lose lost start started begin began end ended finish "
-    "finished arrive arrived leave left open opened close closed increase increased decrease decreased rise rose fell "
-    "higher lower top bottom front back north south east west black white red blue green yellow orange purple pink "
-    "brown grey gray sent received give gave take took pass passed fail pull push wet dry full empty happy sad easy "
-    "hard fast slow cheap expensive married divorced single true upstairs downstairs vegetarian vegan "
-    "remember accept accepted reject rejected approve approved hire hired fire fired join joined"
-)
 PAST = _set("was were did had used")
 PERSONS = {
     **dict.fromkeys(["i", "me", "my", "mine", "myself", "i'm", "i've", "i'd", "i'll"], "i"),
@@ -191,12 +174,6 @@ def _among(known: Iterable[str]) -> Callable[[Sequence[str]], object]:
     return lambda text: sorted(word for word in text if word in words)
 
 
-def _kinds(known: frozenset[str]) -> Callable[[Sequence[str]], object]:
-    """Return what a text has of some words, of which a synonym is the same."""
-    kinds = {_canonical(word) for word in known}
-    return lambda text: {kind for word in text if (kind := _canonical(word)) in kinds}
-
-
 def _persons(words: Sequence[str]) -> list[str]:
     found = [PERSONS[word] for word in words if word in PERSONS]
     return [p for n, p in enumerate(found) if n == 0 or p != found[n - 1]]
@@ -214,8 +191,6 @@ _VIEWS: dict[str, Callable[[Sequence[str]], object]] = {
     "negation": _among(NEGATIONS),
     "certainty": _among(HEDGES),
     "persons": lambda words: sorted(_persons(words)),
-    "relations": _kinds(RELATIONS),
-    "opposites": _kinds(OPPOSITES),
     "tense": lambda words: not PAST.isdisjoint(words),
 }
 

@@ -23,11 +23,13 @@ def test_of_a_note_too_long_for_the_budget_the_beginning_is_shown():
     assert len("\n".join(lines)) <= 4 * 100
 
 
-def test_where_next_to_nothing_fits_the_next_note_is_shown():
-    notes = [make_note("one " * 60), make_note("endless " * 500), make_note("short")]
-    lines = render_notes(notes, max_tokens=110).splitlines()
-    assert lines[3].startswith("- one one")
-    assert lines[4:] == ["- short", "</memories>"]
+def test_a_note_that_does_not_fit_makes_room_for_the_next_unless_half_of_the_budget_is_left():
+    long, short = make_note("endless " * 500), make_note("short")
+    for first, is_shown in (("one " * 100, False), ("one " * 10, True)):
+        lines = render_notes([make_note(first), long, short], max_tokens=200).splitlines()
+        assert f"- {first.strip()}" in lines
+        assert any("endless" in line for line in lines) is is_shown
+        assert ("- short" in lines) is not is_shown
 
 
 def test_notes_are_taken_best_first_and_shown_oldest_first():
