@@ -7,12 +7,15 @@ equal ones pass.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 from .notes import Note
 
@@ -24,80 +27,20 @@ _APOSTROPHES = dict.fromkeys(
 _LONG = 4  # characters that are left of a word without its suffix
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 def _stem(word: str) -> str:
     short = _SUFFIX.sub("", word)
     return short if len(short) >= _LONG else word
 
 
+_FILE = Path(__file__).with_name("repetition_words.json")
+_LISTS: dict[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))
+WORDS = {name: frozenset(text.split()) for name, text in _LISTS.items() if isinstance(text, str)}
 _COUNTED = "zero one two three four five six seven eight nine ten eleven twelve"
 NUMBERS = {word: str(number) for number, word in enumerate(_COUNTED.split())}
-AMOUNTS = _set(
-    "first second third fourth fifth half quarter twice once double triple dozen hundred thousand million couple few "
-    "several many all every each both most last another other again thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety only also another daily weekly "
-    "monthly"
-)
-DATES = _set(
-    "january february march april may june july august september october november december monday tuesday wednesday "
-    "thursday friday saturday sunday today yesterday tomorrow tonight morning afternoon evening night noon midnight "
-    "ago last next week weeks month months year years weekend day days hour hours now currently soon already yet "
-    "later earlier before after until since spring summer autumn fall winter christmas easter recently lately pm"
-)
-# A text with one of these words on another day is about another event.
-RELATIVE = _set(
-    "today yesterday tomorrow tonight ago last next this just soon later earlier recently lately weekend "
-    "monday tuesday wednesday thursday friday saturday sunday"
-)
-NEGATIONS = _set(
-    "not no never none nobody nothing nowhere neither nor without cannot hardly barely rarely seldom stop stopped quit "
-    "refuse refused fail failed unable lack lacks anymore longer instead except false wrong cancelled canceled gave "
-    "forgot skip skipped miss missed avoid nicht kein keine nie pas jamais ne non niet geen nunca"
-)
-HEDGES = _set(
-    "may might maybe perhaps probably could would should can must want wants wanted plan plans planned planning hope "
-    "hopes hoping wish wishes consider considering will shall going if unless almost nearly try trying tried used "
-    "supposed likely think thinks believe guess suppose unsure dream dreamed pretend joke kidding heard says said "
-    "rather when while because though need needs like'd 'll 'd"
-)
-PAST = _set("was were did had used")
-PERSONS = {
-    **dict.fromkeys(["i", "me", "my", "mine", "myself", "i'm", "i've", "i'd", "i'll"], "i"),
-    **dict.fromkeys(["we", "us", "our", "ours", "we're", "we've", "we'll"], "we"),
-    **dict.fromkeys(["you", "your", "yours", "you're"], "you"),
-    **dict.fromkeys(["he", "him", "his", "he's"], "he"),
-    **dict.fromkeys(["she", "her", "hers", "she's"], "she"),
-    **dict.fromkeys(["they", "them", "their", "theirs", "they're"], "they"),
-}
-# A word of these tells English from its neighbours.
-ENGLISH = _set(
-    "the are my and with have has it you he she they for that this from our his their were would to at i'm i've"
-)
-FUNCTION = (
-    _set(
-        "a an the is are was were be been being am do does did have has had of to in on at for with from by as and or but "
-        "so that this these those it its it's there here then than very really just quite too i i'm i've my me we our us "
-        "you your he his him she her they their them who which what that's actually well oh yes please also"
-    )
-    | PERSONS.keys()
-)
-PREPOSITIONS = _set("about as at by during for from in into of on to under while with")
-JOINS, ARTICLES = _set("and or but that because so"), _set("a an the")
-SYNONYMS: tuple[frozenset[str], ...] = tuple(
-    frozenset(map(_stem, words.split()))
-    for words in (
-        "bought purchased", "movie film", "car automobile", "flat apartment", "began started", "kid child",
-        "kids children", "start begin", "couch sofa", "bike bicycle", "photo picture", "tv television",
-        "phone telephone", "big large", "small little", "finish complete", "mom mum mother", "dad father",
-        "job position", "repair fix", "holiday vacation", "autumn fall", "shop store", "got received",
-        "speak talk", "doctor physician", "house home", "enrol enroll", "sick ill", "gift present",
-        "called named", "job work", "reside live", "lives resides", "favourite favorite", "trip journey",
-        "afraid scared", "whole entire", "colleague coworker", "picked chose", "adore love",
-    )
-)  # fmt: skip
+PERSONS = {word: person for person, text in _LISTS["persons"].items() for word in text.split()}
+FUNCTION = WORDS["function"] | PERSONS.keys()
+_BORDERS = ("prepositions", "joins", "articles")  # of phrases
+SYNONYMS = [frozenset(map(_stem, words.split())) for words in _LISTS["synonyms"]]
 
 
 def says_same(one: Note, other: Note) -> bool:
@@ -107,7 +50,9 @@ def says_same(one: Note, other: Note) -> bool:
     """
     if voice(one) != voice(other) or one.passages or other.passages:
         return False
-    if one.when.date() != other.when.date() and not RELATIVE.isdisjoint(_words(one.content)):
+    if one.when.date() != other.when.date() and not WORDS["relative"].isdisjoint(
+        _words(one.content)
+    ):
         return False
     return text_difference(one.content, other.content) is None
 
@@ -166,12 +111,11 @@ def _words(text: str) -> tuple[str, ...]:
 def _is_english(text: str) -> bool:
     words = _words(text)
     letters = all(ord(c) < 0x250 or not c.isalpha() for c in text)  # noqa: PLR2004 - Latin
-    return letters and (not ENGLISH.isdisjoint(words) or "I" in text.split())
+    return letters and (not WORDS["english"].isdisjoint(words) or "I" in text.split())
 
 
-def _among(known: Iterable[str]) -> Callable[[Sequence[str]], object]:
-    words = frozenset(known)
-    return lambda text: sorted(word for word in text if word in words)
+def _among(name: str) -> Callable[[Sequence[str]], object]:
+    return lambda text: sorted(word for word in text if word in WORDS[name])
 
 
 def _persons(words: Sequence[str]) -> list[str]:
@@ -186,12 +130,12 @@ def _canonical(word: str) -> str:
 
 _VIEWS: dict[str, Callable[[Sequence[str]], object]] = {
     "numbers": lambda words: sorted(word for word in words if word[-1].isdigit()),
-    "amounts": _among(AMOUNTS),
-    "dates": _among(DATES),
-    "negation": _among(NEGATIONS),
-    "certainty": _among(HEDGES),
+    "amounts": _among("amounts"),
+    "dates": _among("dates"),
+    "negation": _among("negations"),
+    "certainty": _among("hedges"),
     "persons": lambda words: sorted(_persons(words)),
-    "tense": lambda words: not PAST.isdisjoint(words),
+    "tense": lambda words: not WORDS["past"].isdisjoint(words),
 }
 
 
@@ -229,11 +173,11 @@ def _phrases(text: str) -> list[tuple[str, ...]]:
     for part in re.split(r"[,;:.!]\s", text):
         phrases.append([])
         for word in _words(part):
-            if word in PREPOSITIONS or word in JOINS or word in PERSONS or word in ARTICLES:
+            if word in PERSONS or any(word in WORDS[name] for name in _BORDERS):
                 phrases.append([])
             if word in PERSONS:
                 phrases[-1].append(PERSONS[word])
-            elif word in PREPOSITIONS or word not in FUNCTION:
+            elif word in WORDS["prepositions"] or word not in FUNCTION:
                 phrases[-1].append(_canonical(word))
     return sorted(tuple(phrase) for phrase in phrases if phrase)
 

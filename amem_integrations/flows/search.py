@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -466,13 +466,7 @@ class Search(Reader):
 
     def _why(self, note: Note) -> Why:
         found = self.activations.get(note.id, NONE)
-        return Why(
-            dense_rank=found.dense_rank,
-            lexical_rank=found.lexical_rank,
-            match=found.match,
-            fusion=found.fusion,
-            spread=found.spread,
-        )
+        return Why(**{one.name: getattr(found, one.name) for one in fields(Why)})
 
     def _path(self, note: Note, place: Note) -> tuple[Via, ...] | Literal["match"]:
         """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
