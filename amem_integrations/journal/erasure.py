@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ..decisions import Call, Decision, Source
+from ..decisions import SETTLED, VISIBLE, Call, Decision, Record, Source
 from ..kinds import kind_of
 from ..notes import Attempts, Note
 from ..ports import NoteQuery, RecordQuery
@@ -176,6 +176,7 @@ async def _redact_all(writer: Writer, owing: Mapping[str, StoredNote]) -> Redact
     # Of a note that was added again, a view may stem from decisions which `clear` has removed since.
     touched = {key for key, gone in owed.items() if gone.deleted and not owing[key].is_deleted}
     redacted: Redacted = {}
+    wrote: dict[str, Record] = {}
     while True:
         made_from = {key: gone.rev for key, gone in owed.items()}
         found = await writer.decisions(RecordQuery(made_from=made_from))
@@ -190,8 +191,14 @@ async def _redact_all(writer: Writer, owing: Mapping[str, StoredNote]) -> Redact
                 redacted[key] = (redacted.get(key, (decision,))[0], left)
         if not changed:
             break
-        await writer.swap_records(changed)
+        wrote |= await writer.swap_records(changed)
     await project(writer, touched)
+    # The writer of a decision does not settle what another writer has changed.
+    await writer.swap_records(
+        (one, replace(one, phase=SETTLED))
+        for one in wrote.values()
+        if isinstance(one, Decision) and one.phase == VISIBLE
+    )
     return redacted
 
 
@@ -235,7 +242,10 @@ async def _remove_decisions(writer: Writer) -> None:
     decisions = [one for one in records if isinstance(one, Decision)]
     forms = [one for one in decisions if one.stage == "form" and one.call in stale]
     gone = [one.id for one in decisions if one.stage != "form" and alive.isdisjoint(one.about)]
-    await writer.swap_records((one, one.voided()) for one in forms if not one.void)
+    # A form shows on no note.
+    await writer.swap_records(
+        (one, replace(one.voided(), phase=SETTLED)) for one in forms if not one.void
+    )
     if gone:
         await resolve(writer.store.remove_decisions(writer.namespace, gone))
     await writer.swap_records((one, replace(one, shown=())) for one in stale.values() if one.shown)
