@@ -78,9 +78,11 @@ def test_lines_are_texts_or_objects_and_keep_every_field(amem, tmp_path):
         json.dumps({"text": "More \u2028 text.", "session": 3, "role": "ann", "id": 7, "mood": "fine",
                     "timestamp": "2026-05-08", "a": 2, "metadata": {"a": 1}}, ensure_ascii=False),
         json.dumps({"role": "user", "content": "A note of my own.", "key": "8"}),
+        json.dumps({"role": "user", "content": "Said in a chat.", "thread": "t", "mood": "calm"}),
     ]  # fmt: skip
     amem("import", write(tmp_path, "x.jsonl", "\n".join(lines)))
-    one, two, three = amem.json("show")
+    one, two, three, said = amem.json("show")
+    assert (said["thread"], said["metadata"]) == ("t", {"mood": "calm"})
     assert one["content"] == "Just text."
     assert two["content"] == "More \u2028 text."
     assert (two["thread"], two["speaker"], two["key"]) == ("3", "ann", "7")

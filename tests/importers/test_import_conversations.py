@@ -57,8 +57,9 @@ def chatgpt():
         node("8", "7", ["9", "x"], "assistant", ["A quince."], time=None),
         node("9", "8", ["10"], "user", [SPOKEN, AUDIO], kind="multimodal_text"),
         node("10", "9", ["11"], "assistant", ["Bare."]),
-        node("11", "10", ["12"], "user", ["hidden"], weight=0.0),
-        node("12", "11", [], "assistant", ["look(4)"], recipient="python"),
+        node("11", "10", ["13"], "user", ["hidden"], weight=0.0),
+        node("13", "11", ["12"], "user", ["hidden too"], metadata=HIDDEN),
+        node("12", "13", [], "assistant", ["look(4)"], recipient="python"),
     ]  # fmt: skip
     talk = {
         "title": "Fruit",
@@ -99,7 +100,7 @@ def test_chatgpt_tells_what_it_did_not_take(tmp_path):
         "call of a tool": 2,
         "output of a tool": 1,
         "reasoning": 1,
-        "hidden message": 1,
+        "hidden message": 2,
         "message on another branch": 1,
         "conversation that was not to be remembered": 1,
     }

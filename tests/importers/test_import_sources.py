@@ -114,7 +114,7 @@ def test_a_large_export_is_read_value_by_value(tmp_path):
 def test_lines_are_known_by_the_name_of_the_file_or_by_its_first_two(tmp_path):
     for name, text, taken in [
         ("x.jsonl", '"One."', ["One."]),
-        ("x.ndjson", '{"text": "One."}\n', ["One."]),
+        ("x.ndjson", '"One."\n', ["One."]),
         ("x.txt", '{"text": "One."}\n\n  {"text": "Two."}\n', ["One.", "Two."]),
         ("x.json", '"One."\r\n"Two."\r\n', ["One.", "Two."]),
         ("x.json", '{"text": "One."}', ["One."]),

@@ -55,6 +55,12 @@ def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves
     assert "did paddle" in evolved.contexts[1].text
 
 
+def test_a_quote_is_short_in_scripts_without_spaces_too(memory):
+    said = [NoteInput(content=text, thread="t") for text in ("東京" * 1000, "本当に?")]
+    _, reply = memory.add_many(said, namespace=ANN)
+    assert len(reply.contexts[0].text) < 600
+
+
 def test_what_is_said_again_in_one_conversation_follows_and_evolves_nothing(memory):
     first = memory.add("I want to paddle around Lofoten by kayak", namespace=ANN, thread="1")
     later = memory.add("I did paddle around Lofoten by kayak", namespace=ANN, thread="1")
@@ -89,6 +95,10 @@ def test_the_papers_calls_are_answered_too():
         assert len(memory.get(first.id, namespace=ANN).contexts) == 2
         asked = {"construct", "link", "revise", "evolve"}
         assert set(memory.stats()["usage"]) == {*asked, "total", "models"}
+        revised = memory.stats()["usage"]["revise"]["calls"]
+        memory.add("Around the kayak it was cold", namespace=ANN, thread="3")
+        assert memory.stats()["usage"]["revise"]["calls"] > revised
+        assert len(memory.get(first.id, namespace=ANN).contexts) == 2
 
 
 def test_an_unknown_task_is_refused():
