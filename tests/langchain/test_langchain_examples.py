@@ -23,6 +23,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
             "langchain_agent",
             ["You live in Oslo.", "I do not know yet.", "[correct_memory]", "You live in Bergen."],
         ),
+        (
+            "langchain_agent_review",
+            [
+                "A person is asked: forget_memory",
+                "My key is under the flower pot.",
+                "started again --\nI have forgotten where the key is.\n['Thank you, I will",
+            ],
+        ),
         ("langchain_classic_chain", ["<memories>", "I made a bowl", "You made a bowl."]),
     ],
 )
