@@ -158,3 +158,11 @@ def test_a_memory_moves_to_a_server_and_back(wedding, tmp_path):
     wedding("import", tmp_path / "back.jsonl", namespace=None)
     assert {i: n for i, n in seen(wedding).items() if i in before} == before
     assert wedding.json("stats")["notes"] == 3
+
+
+def test_a_thorough_delete_takes_what_was_decided_with_the_note_in_view(wedding):
+    with_link = wedding.json("show", "second")
+    assert with_link["links"]
+    went = wedding.json("delete", "first", "--yes", "--thorough")
+    assert (went["entries"], went["pending"]) == ([with_link["id"]], 1)
+    assert wedding.json("show", "second")["state"] == "pending"

@@ -20,7 +20,6 @@ from amem_integrations import (
     EmbedderMismatchError,
     InvalidInputError,
     MemoryConfig,
-    MissingExtraError,
     ModelUnavailableError,
     NoteInput,
     OpenAIChatModel,
@@ -178,17 +177,6 @@ def test_a_bad_search_is_a_clear_error(memory, arguments):
 def test_a_bad_setting_is_a_clear_error(settings):
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         MemoryConfig(**settings)
-
-
-def test_an_unknown_option_of_a_store_is_a_clear_error(tmp_path):
-    with pytest.raises(ConfigurationError, match="durabilty"):
-        AgenticMemory.open(tmp_path, embedder=HashEmbedder(), durabilty="always")
-
-
-def test_without_an_embedder_the_extra_is_named(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(MissingExtraError, match=r"amem-integrations\[minilm\]"):
-        AgenticMemory.open(tmp_path)
 
 
 def test_an_interrupt_during_a_model_call_leaves_a_good_folder(tmp_path):

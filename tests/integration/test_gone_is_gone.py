@@ -6,7 +6,6 @@ The model of these tests copies all that it is shown into whatever it writes.
 from __future__ import annotations
 
 import json
-import random
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -19,9 +18,7 @@ from amem_integrations import (
     AgenticMemory,
     InvalidInputError,
     MemoryConfig,
-    NoteInput,
     NoteNotFoundError,
-    RevisionConflictError,
 )
 from amem_integrations.testing import (
     CopyingModel,
@@ -128,47 +125,6 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
             assert holders(memory, tmp_path, "zanzibar4711") == allowed
 
 
-def once_before(memory, method, action):
-    """Let something happen before the next call of a method of the store."""
-    store = memory._runtime.store
-    original = getattr(store, method)
-
-    def called(*args, **kwargs):
-        setattr(store, method, original)
-        action()
-        return original(*args, **kwargs)
-
-    setattr(store, method, called)
-
-
-@pytest.mark.parametrize("method", ["swap_notes", "find_records", "swap_records"])
-def test_a_text_that_a_note_got_while_it_was_being_deleted_is_gone_too(memory, tmp_path, method):
-    one = memory.add("The safe opens with a key", namespace=ANN, thread="t")
-    memory.add("Thank you", namespace=ANN, thread="t")
-
-    def correct_and_quote():
-        with suppress(NoteNotFoundError):  # the note is gone already, and another has the same key
-            memory.update(one.id, namespace=ANN, content="The safe opens with zanzibar4711")
-            memory.add("Thanks", namespace=ANN, thread="t")
-
-    once_before(memory, method, correct_and_quote)
-    memory.delete(one.id, namespace=ANN)
-    assert one.content not in repr(memory.get_all(namespace=ANN))
-    assert holders(memory, tmp_path, "zanzibar4711") == set()
-
-
-@pytest.mark.parametrize("method", ["swap_notes", "find_records", "swap_records"])
-def test_a_text_whose_note_is_deleted_while_it_is_being_corrected_is_gone(memory, tmp_path, method):
-    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
-    memory.add("Thanks", namespace=ANN, thread="t")
-    assert len(holders(memory, tmp_path, "zanzibar4711")) > 2
-    once_before(memory, method, lambda: memory.delete(one.id, namespace=ANN))
-    with suppress(NoteNotFoundError):
-        memory.update(one.id, namespace=ANN, content="Nothing of note")
-    assert [note.content for note in memory.get_all(namespace=ANN)] == ["Thanks"]
-    assert holders(memory, tmp_path, "zanzibar4711") == set()
-
-
 def test_a_number_within_a_script_without_spaces_is_told_from_others_by_its_digits(
     memory, tmp_path
 ):
@@ -178,63 +134,6 @@ def test_a_number_within_a_script_without_spaces_is_told_from_others_by_its_digi
     assert len(holders(memory, tmp_path, "74321113")) >= 2
     memory.delete(one.id, namespace=ANN)
     assert holders(memory, tmp_path, "74321113") == set()
-
-
-@pytest.fixture
-def second_hand(tmp_path):
-    """A memory whose second note quotes the first; the third is shown the second only. And what to do then."""
-    then: list = []
-
-    class Copying(CopyingModel):
-        def generate(self, request):
-            answer = super().generate(request)
-            if request.task == "evolve" and then:
-                then.pop()()
-            return answer
-
-    config = MemoryConfig(min_gate_similarity=-1, candidates=1, recent=0)
-    with AgenticMemory.open(
-        tmp_path / "memory", model=Copying(), embedder=HashEmbedder(), config=config
-    ) as memory:
-        first = memory.add("zanzibar4711", namespace=ANN, thread="t")
-        memory.add("Thanks a lot, see you at the river tomorrow", namespace=ANN, thread="t")
-        yield memory, first, then
-
-
-GOODBYE = "See you at the river tomorrow, thanks a lot"
-
-
-def test_a_quote_at_second_hand_goes_though_its_source_went_while_the_model_answered(
-    second_hand, tmp_path
-):
-    memory, first, then = second_hand
-    then.append(lambda: memory.delete(first.id, namespace=ANN))
-    memory.add(GOODBYE, namespace=ANN, thread="u")
-    assert then == []
-    assert holders(memory, tmp_path, "zanzibar4711") == set()
-
-
-def test_a_plan_that_waited_writes_no_quote_at_second_hand(second_hand, tmp_path):
-    memory, first, _ = second_hand
-    note = memory.add(GOODBYE, namespace=ANN, thread="u", evolve=False)
-    memory.construct([note.id], namespace=ANN)
-    plan = memory.propose([note.id], namespace=ANN).to_dict()
-    assert "zanzibar4711" in json.dumps(plan)
-    memory.delete(first.id, namespace=ANN)
-    memory.commit(plan, namespace=ANN)
-    assert holders(memory, tmp_path, "zanzibar4711") == set()
-
-
-def test_a_plan_that_waited_writes_nothing_of_a_text_that_was_undone_meanwhile(memory, tmp_path):
-    one = memory.add("It opens with a key", namespace=ANN, thread="t")
-    changed = memory.update(one.id, namespace=ANN, content="It opens with zanzibar4711")
-    two = memory.add("Thanks", namespace=ANN, thread="t", evolve=False)
-    memory.construct([two.id], namespace=ANN)
-    plan = memory.propose([two.id], namespace=ANN).to_dict()
-    update = [c for c in memory.history(changed.id, namespace=ANN) if c.kind == "update"][-1]
-    memory.undo(update.id, namespace=ANN)
-    memory.commit(plan, namespace=ANN)
-    assert holders(memory, tmp_path, "zanzibar4711") == {one.id, "history", "export"}
 
 
 def test_deleting_a_note_leaves_what_does_not_quote_it():
@@ -390,14 +289,6 @@ def test_it_goes_although_notes_in_the_middle_went_before(tmp_path, gone):
         assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
-def test_what_is_corrected_goes_although_a_note_in_the_middle_went_before(tmp_path):
-    memory, notes = in_a_row(tmp_path, "update")
-    with memory:
-        memory.delete(notes[1], namespace=ANN)
-        memory.update(notes[0], namespace=ANN, content="It is not said")
-        assert holders(memory, tmp_path, "zanzibar4711") == {notes[0], "history", "export"}
-
-
 @pytest.mark.parametrize(
     "text", ["blue horse", "21-12-24-13", "ann.lee@mail.example", "\N{ZEBRA FACE}\N{KEY}"]
 )
@@ -416,97 +307,6 @@ def test_a_secret_of_words_that_others_have_one_by_one_is_gone(memory, tmp_path,
     assert len(holders(memory, tmp_path, text)) > 1
     memory.delete(one.id, namespace=ANN)
     assert holders(memory, tmp_path, text) == set()
-
-
-SECRETS = [
-    "Quokka{n}Beta",
-    "pin {n}77",
-    "我的密码是{n}号东方红",
-    "sk-live-{n}abcdefghijk",
-    "Żółw{n}ka",
-]
-SETTINGS = {"min_gate_similarity": -1, "batch_size": 3}
-
-
-class Planting:
-    """Does things with a memory at random, and knows where each secret may stand."""
-
-    def __init__(self, folder, seed):
-        self.rng, self.folder, self.count = random.Random(seed), folder, 1000 * seed
-        self.memory = opened(folder, **SETTINGS)
-        self.planted: dict[str, str] = {}  # secret → the note it stands in
-        self.replaced: dict[str, str] = {}  # secret → the note it once stood in
-        self.gone: set[str] = set()
-
-    def secret(self) -> str:
-        self.count += 37
-        return self.rng.choice(SECRETS).format(n=self.count).casefold()
-
-    def any_note(self) -> str:
-        return self.rng.choice(sorted(set(self.planted.values())))
-
-    def add(self, *, evolve=True):
-        items, words = [], []
-        for _ in range(self.rng.randint(1, 3)):
-            words.append(self.secret())
-            long = " And so it went on." * self.rng.choice([0, 0, 12])
-            thread = self.rng.choice("tu")
-            items.append(NoteInput(content=f"It is {words[-1]}.{long}", thread=thread))
-        notes = self.memory.add_many(items, namespace=ANN, evolve=evolve)
-        self.planted.update({word: note.id for word, note in zip(words, notes, strict=True)})
-
-    def add_raw(self):
-        self.add(evolve=False)
-
-    def evolve(self):
-        self.memory.evolve(namespace=ANN, limit=self.rng.choice([None, 2]))
-
-    def reopen(self):
-        self.memory.close()
-        self.memory = opened(self.folder, **SETTINGS)
-
-    def delete(self):
-        if not self.planted:
-            return
-        note_id = self.any_note()
-        self.memory.delete(note_id, namespace=ANN)
-        for known in (self.planted, self.replaced):
-            for word in [word for word, held in known.items() if held == note_id]:
-                del known[word]
-                self.gone.add(word)
-
-    def update(self):
-        note_id, word = self.any_note(), self.secret()
-        self.memory.update(note_id, namespace=ANN, content=f"Rather {word}.")
-        for old in [old for old, held in self.planted.items() if held == note_id]:
-            self.replaced[old] = self.planted.pop(old)
-        self.planted[word] = note_id
-
-    def undo(self):
-        history = self.memory.history(self.any_note(), namespace=ANN)
-        for change in [change for change in history if change.kind == "evolve"][-1:]:
-            with suppress(InvalidInputError, RevisionConflictError):
-                self.memory.undo(change.id, namespace=ANN)
-
-    def check(self, tmp_path):
-        for word in self.gone:
-            assert holders(self.memory, tmp_path, word) == set(), word
-        for word, note_id in self.replaced.items():
-            found = holders(self.memory, tmp_path, word)
-            assert found <= {note_id, "history", "export"}, word
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_no_order_of_operations_leaves_a_secret(tmp_path, seed):
-    run = Planting(tmp_path / "memory", seed)
-    run.add()
-    for _ in range(25):
-        acts = [run.add, run.add, run.add_raw, run.evolve, run.reopen]
-        if run.planted:
-            acts += [run.update, run.delete, run.undo]
-        run.rng.choice(acts)()
-        run.check(tmp_path)
-    run.memory.close()
 
 
 # What a delete returns, takes and leaves

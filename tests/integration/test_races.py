@@ -35,22 +35,6 @@ def planned(memory, first="one", second="two"):
     return one, two, memory.propose([two.id], namespace=ANN)
 
 
-def test_attributes_of_the_old_text_never_describe_the_new_one(open_memory):
-    def construct(request):
-        (note,) = request.inputs["notes"]
-        if note["content"] == "I live in Porto":
-            memory.update(ids["home"], namespace=ANN, content="I live in Lisbon")
-        return models.construct(request)
-
-    memory = open_memory(models.model(construct=construct))
-    note = memory.add("I live in Porto", namespace=ANN, evolve=False)
-    ids = {"home": note.id}
-    memory.evolve()
-    assert memory.get(note.id, namespace=ANN).state == "pending"
-    memory.evolve()
-    assert memory.get(note.id, namespace=ANN).contexts[0].text == "About I live in Lisbon"
-
-
 def test_a_plan_for_what_was_corrected_since_is_not_written(open_memory):
     memory = open_memory(models.model(models.update_first("From the old text.")))
     one, two, plan = planned(memory)
@@ -68,26 +52,6 @@ def test_a_plan_leaves_out_what_is_gone_and_keeps_the_rest(open_memory):
     report = memory.commit(plan, answers={models.item_of(plan, "sentence"): True}, namespace=ANN)
     assert (report.done, report.links) == ((two.id,), 0)
     assert memory.get(two.id, namespace=ANN).links == {}
-
-
-@pytest.mark.parametrize("method", ["insert_records", "swap_records", "swap_notes"])
-def test_what_was_deleted_while_its_plan_was_written_does_not_come_back(open_memory, method):
-    memory = open_memory(models.model(models.update_first("Secret.")))
-    one, two, plan = planned(memory)
-    store = memory._runtime.store
-    original = getattr(store, method)
-
-    def deleting(*args):
-        setattr(store, method, original)
-        memory.delete(two.id, namespace=ANN)
-        return original(*args)
-
-    setattr(store, method, deleting)
-    edited = {models.item_of(plan, "sentence"): {"context": "Secret, as edited."}}
-    memory.commit(plan, namespace=ANN, answers=edited)
-    left = memory.get(one.id, namespace=ANN)
-    assert (len(left.contexts), dict(left.links)) == (1, {})
-    assert "Secret" not in repr(memory.history(None, namespace=ANN))
 
 
 def test_a_plan_that_another_evolution_has_overtaken_changes_nothing(open_memory):
@@ -158,17 +122,6 @@ def test_what_is_said_again_after_its_note_was_corrected_is_a_note_of_its_own(op
     assert memory.get(note.id, namespace=ANN).content == "I live in Bergen"
 
 
-def test_a_correction_takes_back_what_the_old_text_had_added_to_other_notes(open_memory):
-    memory = open_memory(models.model(models.update_first("The wedding is in June.")))
-    one = memory.add("wedding plans", namespace=ANN, thread="t")
-    two = memory.add("it is in June", namespace=ANN, thread="t")
-    assert len(memory.get(one.id, namespace=ANN).contexts) == 2
-    memory.update(two.id, namespace=ANN, content="it was cancelled")
-    assert len(memory.get(one.id, namespace=ANN).contexts) == 1
-    assert "June" not in memory.context("wedding", namespace=ANN)
-    assert memory.get(two.id, namespace=ANN).links == {}
-
-
 @pytest.mark.parametrize(
     "answer",
     [{}, {"context": 5}, {"context": ""}, {"context": "w " * 61}, {"keywords": "abc"}, {"x": 1}, 7],
@@ -195,27 +148,6 @@ def test_a_long_note_that_was_best_does_not_hide_the_next(open_memory):
         [NoteInput(content="cello " * 900), NoteInput(content="cello lesson")], namespace=ANN
     )
     assert "cello lesson" in memory.context("cello", namespace=ANN, max_tokens=200)
-
-
-def test_a_commit_is_written_whole_though_one_of_its_notes_was_changed_meanwhile(open_memory):
-    memory = open_memory(models.model(models.update_first("It was moved to May.")))
-    one, two, plan = planned(memory)
-    store = memory._runtime.store
-    swap = store.swap_notes
-
-    def race(namespace, swaps):
-        store.swap_notes = swap  # another writer is faster, at the last moment
-        memory.update(one.id, namespace=ANN, metadata={"meanwhile": True})
-        return swap(namespace, swaps)
-
-    store.swap_notes = race
-    report = memory.commit(plan, namespace=ANN)
-
-    first, second = memory.get(one.id, namespace=ANN), memory.get(two.id, namespace=ANN)
-    assert (set(first.links), set(second.links)) == ({two.id}, {one.id})
-    assert first.metadata == {"meanwhile": True}
-    assert [entry.text for entry in first.contexts][-1] == "It was moved to May."
-    assert report.links == len(report.evolved) == 1
 
 
 def test_what_was_deleted_while_earlier_notes_were_worked_on_is_shown_to_no_model(open_memory):

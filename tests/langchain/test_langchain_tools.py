@@ -113,6 +113,16 @@ def test_what_is_remembered_can_be_corrected_and_forgotten(
     assert contents(ANN) == []
 
 
+def test_a_note_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(
+    memory: AgenticMemory,
+) -> None:
+    kit = tools(memory)
+    first, second = memory.add_many(["Ann moved to Oslo.", "It rains."], namespace=ANN)
+    call(kit["forget_memory"], note_id=first.id, thorough=True)
+    (note,) = memory.get_all(namespace=ANN)
+    assert (note.id, note.state, note.contexts) == (second.id, "pending", ())
+
+
 def test_evolution_can_be_left_to_others(memory: AgenticMemory) -> None:
     call(tools(memory, evolve=False)["remember"], content="Ann moved to Oslo.")
     assert memory.get_all(namespace=ANN)[0].state == "pending"

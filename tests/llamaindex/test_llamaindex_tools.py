@@ -70,6 +70,15 @@ def test_a_fact_is_remembered_recalled_corrected_and_forgotten(
     assert call("recall", query="What is my dog called?") == "Nothing is known about this."
 
 
+def test_a_fact_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(
+    memory: AgenticMemory, call: Call
+) -> None:
+    first, second = memory.add_many(["My dog is called Max.", "It rains."], namespace=ANN)
+    assert call("forget", note_id=first.id, thorough=True) == "Forgotten."
+    (note,) = memory.get_all(namespace=ANN)
+    assert (note.id, note.state, note.contexts) == (second.id, "pending", ())
+
+
 def test_what_is_wrong_is_said_in_one_sentence(
     memory: AgenticMemory, store: Probe, call: Call
 ) -> None:
