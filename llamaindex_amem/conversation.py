@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 from pydantic import TypeAdapter
 
-from amem_integrations import AgenticMemory, ConfigurationError
-from amem_integrations.adapting import RecallOptions, SearchOptions, check_namespace, checked_recall
+from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.conversation import Message, storable
 
 T = TypeVar("T")
@@ -117,7 +116,7 @@ def whose(namespace: Whose) -> Space:
     Raises:
         NamespaceError: There is none.
     """
-    return check_namespace(settled(namespace))
+    return adapting.check_namespace(settled(namespace))
 
 
 def searched(
@@ -130,7 +129,7 @@ def searched(
     return {**options, "namespace": whose(namespace), "also": also, "where": where}
 
 
-class Search(SearchOptions, total=False):
+class Search(adapting.SearchOptions, total=False):
     """The options of a search: of `AgenticMemory.search`, and further namespaces by the names that mark their notes."""
 
     also: Mapping[str, Whose] | None
@@ -158,9 +157,9 @@ def checked(
     if not isinstance(also, Mapping):
         raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
     for one in (namespace, *also.values()):
-        _ = callable(one) or check_namespace(one)
+        _ = callable(one) or adapting.check_namespace(one)
     for name, value in {"namespace": namespace, **options}.items():
         if inspect.iscoroutinefunction(value):
             raise ConfigurationError(f"{name}={value!r} is a coroutine function; give a plain one")
-    known = RecallOptions.__annotations__.keys() & options.keys()
-    checked_recall({name: options[name] for name in known})
+    known = adapting.RecallOptions.__annotations__.keys() & options.keys()
+    adapting.checked_recall({name: options[name] for name in known})

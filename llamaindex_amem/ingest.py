@@ -16,16 +16,7 @@ from llama_index.core.schema import (
 )
 from pydantic import PrivateAttr
 
-from amem_integrations import AgenticMemory, Note
-from amem_integrations.adapting import (
-    Call,
-    DocumentInput,
-    DocumentReport,
-    Documents,
-    both,
-    check_flags,
-    described,
-)
+from amem_integrations import AgenticMemory, Note, adapting
 from amem_integrations.conversation import storable
 
 from .conversation import Whose, checked, whose
@@ -91,30 +82,30 @@ class AMemIngest(TransformComponent):
             NamespaceError: The namespace is not a non-empty tuple of strings.
         """
         checked(memory, namespace, {})
-        check_flags(replace=replace, evolve=evolve)
+        adapting.check_flags(replace=replace, evolve=evolve)
         super().__init__()
         self._memory, self._namespace, self._replace = memory, namespace, replace
         self._options = {"replace": replace, "evolve": evolve, "progress": progress}
 
-    async def _add(self, call: Call, nodes: Sequence[BaseNode]) -> DocumentReport:
+    async def _add(self, call: adapting.Call, nodes: Sequence[BaseNode]) -> adapting.DocumentReport:
         """Store nodes or documents, and return what that did; what has no text is left out.
 
         Raises:
             InvalidInputError: A node cannot be stored; the 64s before it are.
         """
-        documents, before = Documents(self._memory, whose(self._namespace)), list[Note]()
+        documents, before = adapting.Documents(self._memory, whose(self._namespace)), list[Note]()
         if self._replace:
             before = await documents.held(call, {_document(node) for node in nodes})
         ids = _stored_ids(nodes, before)
         return await call(documents.add, [_input(node, ids) for node in nodes], **self._options)
 
-    async def _remove(self, call: Call, ref_doc_ids: Iterable[str]) -> int:
+    async def _remove(self, call: adapting.Call, ref_doc_ids: Iterable[str]) -> int:
         """Remove all notes of these documents for good, and return how many there were."""
-        documents = Documents(self._memory, whose(self._namespace))
+        documents = adapting.Documents(self._memory, whose(self._namespace))
         return await call(documents.remove, sources=ref_doc_ids)
 
-    add, aadd = both(_add)
-    remove, aremove = both(_remove)
+    add, aadd = adapting.both(_add)
+    remove, aremove = adapting.both(_remove)
 
     def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:  # noqa: ANN401
         """Store nodes, and return them."""
@@ -131,7 +122,7 @@ class AMemIngest(TransformComponent):
         return {**super().to_dict(**kwargs), "run": uuid4().hex}
 
 
-def _input(node: BaseNode, ids: Mapping[str, str]) -> DocumentInput:
+def _input(node: BaseNode, ids: Mapping[str, str]) -> adapting.DocumentInput:
     """Return a node as a document of the core; of the nodes in `ids` those of other ids are stored already."""
 
     def related(one: RelatedNodeType) -> Any:  # noqa: ANN401 - JSON
@@ -141,7 +132,7 @@ def _input(node: BaseNode, ids: Mapping[str, str]) -> DocumentInput:
 
     record = node.model_dump(mode="json", exclude_defaults=True, include=KEPT)
     record["relationships"] = {kind: related(one) for kind, one in node.relationships.items()}
-    return DocumentInput(
+    return adapting.DocumentInput(
         text=_text(node),
         id=ids.get(node.node_id, node.node_id),
         source=_document(node),
@@ -161,7 +152,7 @@ def _stored_ids(nodes: Sequence[BaseNode], before: Sequence[Note]) -> dict[str, 
     """Return by the ids of nodes those under which their text is stored of their document, each once."""
     stored, known = defaultdict[tuple[str | None, str], list[str]](list), dict[str, str]()
     for note in before:
-        stored[note.thread, note.content].append(str(described(note).id))
+        stored[note.thread, note.content].append(str(adapting.described(note).id))
     for node in nodes:
         if same := stored[_document(node), storable(_text(node))]:
             known[node.node_id] = same.pop(same.index(node.node_id) if node.node_id in same else 0)

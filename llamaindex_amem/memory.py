@@ -20,16 +20,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, ValidationError
 
-from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError
-from amem_integrations.adapting import (
-    RECALLED,
-    WINDOW,
-    OnError,
-    Recalled,
-    RecallOptions,
-    Remembered,
-    check_flags,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, adapting
 from amem_integrations.conversation import Message
 
 from .conversation import (
@@ -54,7 +45,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
-RECALL = ("also", *RecallOptions.__annotations__)
+RECALL = ("also", *adapting.RecallOptions.__annotations__)
 KEPT = 32  # texts that were recalled, and may be shortened: more than there are sessions that share a block at one time
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
@@ -140,13 +131,13 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     name: str = "long_term_memory"
     description: str | None = "Notes from earlier conversations."
     priority: int = Field(default=1, ge=0, strict=True)
-    k: int = RECALLED
+    k: int = adapting.RECALLED
     max_tokens: int = 1000
     where: Where = None
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
-    window: int = WINDOW
+    window: int = adapting.WINDOW
     node_postprocessors: list[BaseNodePostprocessor] = Field(default_factory=list, exclude=True)
     accept_short_term_memory: StrictBool = True
     remember: StrictBool = True
@@ -154,12 +145,12 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     roles: tuple[MessageRole, ...] = SPOKEN
     should_store: Callable[[ChatMessage], bool] | None = Field(default=None, exclude=True)
     metadata: Where = None
-    on_error: OnError = "log"
+    on_error: adapting.OnError = "log"
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
         default_factory=get_tokenizer, exclude=True
     )
     _failures: Failures = PrivateAttr()
-    _shown: dict[str, Recalled] = PrivateAttr(default_factory=dict)  # by the text
+    _shown: dict[str, adapting.Recalled] = PrivateAttr(default_factory=dict)  # by the text
     _spaces: dict[str | None, set[Space]] = PrivateAttr(default_factory=dict)  # by session
     _known: dict[str | None, list[Message]] = PrivateAttr(default_factory=dict)  # by session
 
@@ -197,7 +188,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         asked = next((one for one in reversed(messages) if one.party == "user" and one.text), None)
         if asked is None or self._failures.resting("recall"):
             return ""
-        found = Recalled()
+        found = adapting.Recalled()
         with self._failures.tolerated("recall", callback=True):
             recall = {name: getattr(self, name) for name in RECALL}
             options = searched(lambda: self._space(thread), recall)
@@ -209,7 +200,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         dispatcher.event(AMemRecallEvent(question=asked.text, note_ids=ids))
         return found.text
 
-    def _postprocessed(self, found: Recalled, asked: str) -> Recalled:
+    def _postprocessed(self, found: adapting.Recalled, asked: str) -> adapting.Recalled:
         if not self.node_postprocessors:
             return found
         nodes = [to_node(hit) for hit in found.hits]
@@ -253,7 +244,10 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         new: bool,
         just_said: bool,
     ) -> None:
-        answered, done = any(one.party == "assistant" and one.spoken for one in said), Remembered()
+        answered, done = (
+            any(one.party == "assistant" and one.spoken for one in said),
+            adapting.Remembered(),
+        )
         with self._failures.tolerated("write", callback=True):
             space = self._space(thread, asked=any(one.party == "user" for one in said))
             metadata = settled(self.metadata)
@@ -300,7 +294,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the text without its weakest notes, or None if no note fits."""
-        found = self._shown.get(content or "", Recalled())
+        found = self._shown.get(content or "", adapting.Recalled())
         limit = len(self.tokenizer_fn(content or "")) - tokens_to_truncate
         for kept in range(len(found.hits) - 1, 0, -1):
             less = found.render(found.hits[:kept], self.max_tokens)
@@ -398,7 +392,7 @@ class AMemMemory(Uncopied, Memory):
             ConfigurationError: An option has a value that cannot be used.
             TypeError: An option is unknown.
         """
-        check_flags(ingest_history=ingest_history)
+        adapting.check_flags(ingest_history=ingest_history)
         given: dict[str, Any] = {"memory_blocks_template": TextTemplate(), **options}
         mine = {name: given.pop(name) for name in AMemMemoryBlock.model_fields if name in given}
         if "tokenizer_fn" in given:

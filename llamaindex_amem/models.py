@@ -26,12 +26,7 @@ from amem_integrations import (
     ConfigurationError,
     Embedder,
     ModelRequest,
-)
-from amem_integrations.adapting import (
-    Structured,
-    WrappedEmbedder,
-    check_structured,
-    refuses_schemas,
+    adapting,
 )
 
 from .events import log
@@ -44,7 +39,11 @@ class LlamaIndexChatModel:
     """
 
     def __init__(
-        self, llm: LLM | None = None, *, structured: Structured = "auto", name: str | None = None
+        self,
+        llm: LLM | None = None,
+        *,
+        structured: adapting.Structured = "auto",
+        name: str | None = None,
     ) -> None:
         """Wrap a model; nothing is sent yet.
 
@@ -60,7 +59,7 @@ class LlamaIndexChatModel:
         """
         if not isinstance(llm, LLM | None):
             raise ConfigurationError(f"llm={llm!r} is no LlamaIndex LLM")
-        check_structured(structured)
+        adapting.check_structured(structured)
         self._llm, self._structured, self._name = llm, structured, name
         # The model that was last asked in words. Another one in `Settings` may know schemas.
         self._wordy: LLM | None = None
@@ -90,7 +89,7 @@ class LlamaIndexChatModel:
                 answer = caller.chat_with_tools(tools, chat_history=messages, tool_required=True)
                 return _completion(answer, caller)
             except Exception as error:
-                if self._structured == "schema" or not refuses_schemas(error):
+                if self._structured == "schema" or not adapting.refuses_schemas(error):
                     raise
                 log.info("%s takes no tools, it is asked in words now: %r", self.name, error)
         answer = llm.chat(messages)
@@ -108,7 +107,7 @@ class LlamaIndexChatModel:
         return None
 
 
-class LlamaIndexEmbedder(WrappedEmbedder):
+class LlamaIndexEmbedder(adapting.WrappedEmbedder):
     """Any LlamaIndex embedding model as the memory's embedder.
 
     https://developers.llamaindex.ai/python/framework/module_guides/models/embeddings/

@@ -20,8 +20,13 @@ from llama_index.core.schema import (
 )
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilters
 
-from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, ScoredNote
-from amem_integrations.adapting import FIELDS, HASH, RECORD, OnError, Recalled, parse
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    ScoredNote,
+    adapting,
+)
 
 from .conversation import Search, Whose, checked, searched
 from .events import AMemRecallEvent, Failures, dispatcher
@@ -37,7 +42,7 @@ SHOWN = {"speaker", "at", "contexts"}
 PASSAGE = "passage"
 # Of the metadata of a note that was ingested: what else is to be known of the node.
 NODE = "_node"
-PRIVATE = {NODE, RECORD, HASH}
+PRIVATE = {NODE, adapting.RECORD, adapting.HASH}
 
 OPERATORS = {
     FilterOperator.EQ: "$eq",
@@ -92,7 +97,7 @@ class AMemRetriever(BaseRetriever):
         *,
         similarity_top_k: int | None = None,
         filters: MetadataFilters | None = None,
-        on_error: OnError = "log",
+        on_error: adapting.OnError = "log",
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
         **search: Unpack[Search],
@@ -140,7 +145,7 @@ class AMemRetriever(BaseRetriever):
         query = query_bundle.query_str
         if not query.strip() or self._failures.resting("recall"):
             return []
-        found = Recalled()
+        found = adapting.Recalled()
         with self._failures.tolerated("recall", callback=True):
             search = {**self._search, "k": self.similarity_top_k}
             options = searched(self._namespace, search, self._filters)
@@ -169,7 +174,7 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
     note = hit.note
     given = {name: value for name, value in note.metadata.items() if name not in PRIVATE}
     fields: dict[str, Any] = {"id_": note.id}
-    if (document := note.metadata.get(RECORD)) or note.origin == "document":
+    if (document := note.metadata.get(adapting.RECORD)) or note.origin == "document":
         metadata = given
         fields |= {"id_": document["id"]} if document else {}
         fields |= note.metadata.get(NODE, {})
@@ -248,9 +253,9 @@ def _on_either(key: str, test: Mapping[str, Any]) -> dict[str, Any]:
     """Return a test of what the user gave under a name, or of the field of notes that has the name."""
     given = {f"metadata.{key.removeprefix('metadata.')}": test}
     try:
-        if key not in FIELDS:
+        if key not in adapting.FIELDS:
             return given
-        parse({key: test})
+        adapting.parse({key: test})
     except InvalidInputError:  # the field never has such a value
         return given
     negative = test.keys() & {"$ne", "$nin", "$exists"}

@@ -16,17 +16,8 @@ from amem_integrations import (
     InvalidInputError,
     Note,
     NoteNotFoundError,
+    adapting,
     render_notes,
-)
-from amem_integrations.adapting import (
-    Call,
-    OnError,
-    Recalled,
-    both,
-    check_counts,
-    check_flags,
-    marked,
-    parse_time,
 )
 
 from .conversation import Search, Space, Whose, checked, searched, whose
@@ -93,11 +84,11 @@ class AMemToolSpec(BaseToolSpec):
         evolve: bool = True,
         assistant_supersedes: bool = False,
         max_tokens: int = 1000,
-        on_error: OnError = "log",
+        on_error: adapting.OnError = "log",
         **search: Unpack[Search],
     ) -> None:
-        check_flags(evolve=evolve, assistant_supersedes=assistant_supersedes)
-        check_counts(max_tokens=max_tokens)
+        adapting.check_flags(evolve=evolve, assistant_supersedes=assistant_supersedes)
+        adapting.check_counts(max_tokens=max_tokens)
         if not isinstance(thread, str | None):
             raise ConfigurationError(f"thread={thread!r} must be a text")
         self._memory, self._namespace, self._max_tokens = memory, namespace, max_tokens
@@ -112,7 +103,9 @@ class AMemToolSpec(BaseToolSpec):
         return self._failures.snapshot()
 
     @dispatcher.span
-    async def _remember(self, call: Call, content: str, supersedes: list[str] | None = None) -> str:
+    async def _remember(
+        self, call: adapting.Call, content: str, supersedes: list[str] | None = None
+    ) -> str:
         """Store one fact in long-term memory, as a full sentence that can be understood months later.
 
         In supersedes, give the ids (from recall) of notes that are no longer true because of it.
@@ -137,7 +130,7 @@ class AMemToolSpec(BaseToolSpec):
             answer.note_ids = [note.id, *older]
         return answer.text
 
-    async def _superseded(self, call: Call, space: Space, older: str, newer: Note) -> str:
+    async def _superseded(self, call: adapting.Call, space: Space, older: str, newer: Note) -> str:
         """Return what came of an earlier note, which the agent says is outdated."""
         known = (await call(self._memory.get, older, namespace=space)).supersessions
         if self._supersedes and newer.id not in known:
@@ -149,7 +142,7 @@ class AMemToolSpec(BaseToolSpec):
     @dispatcher.span
     async def _recall(
         self,
-        call: Call,
+        call: adapting.Call,
         query: str,
         limit: int | None = None,
         speaker: str | None = None,
@@ -159,24 +152,24 @@ class AMemToolSpec(BaseToolSpec):
 
         Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
         """
-        found = Recalled()
+        found = adapting.Recalled()
         with self._answering("recall") as answer:
             k = min(max(1, limit or self._search["k"]), MOST)
             told = {"speaker": speaker} if speaker else {}
-            when = {"when": {"$gte": parse_time(since)}} if since else {}
+            when = {"when": {"$gte": adapting.parse_time(since)}} if since else {}
             wanted = {**self._search, "k": k + QUESTIONS}
             options = searched(self._namespace, wanted, told, when)
             found = await call(self._memory.search_turn, query, **options)
             hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
             text = render_notes(
-                marked(hits, options["also"]), max_tokens=self._max_tokens, ids=True
+                adapting.marked(hits, options["also"]), max_tokens=self._max_tokens, ids=True
             )
             answer.text, answer.note_ids = text or NOTHING, [hit.note.id for hit in hits]
         self._failures.failed("recall", found.error)
         return answer.text
 
     @dispatcher.span
-    async def _forget(self, call: Call, note_id: str, thorough: bool = False) -> str:
+    async def _forget(self, call: adapting.Call, note_id: str, thorough: bool = False) -> str:
         """Delete one note from long-term memory for good. Take the id from recall.
 
         With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.
@@ -188,7 +181,7 @@ class AMemToolSpec(BaseToolSpec):
         return answer.text
 
     @dispatcher.span
-    async def _correct(self, call: Call, note_id: str, content: str) -> str:
+    async def _correct(self, call: adapting.Call, note_id: str, content: str) -> str:
         """Replace what one note of long-term memory says. Take the id from recall."""
         with self._answering("correct") as answer:
             space = whose(self._namespace)
@@ -197,10 +190,10 @@ class AMemToolSpec(BaseToolSpec):
             answer.text, answer.note_ids = "Corrected.", [note.id]
         return answer.text
 
-    remember, aremember = both(_remember)
-    recall, arecall = both(_recall)
-    forget, aforget = both(_forget)
-    correct, acorrect = both(_correct)
+    remember, aremember = adapting.both(_remember)
+    recall, arecall = adapting.both(_recall)
+    forget, aforget = adapting.both(_forget)
+    correct, acorrect = adapting.both(_correct)
 
     def _evolve_later(self, space: Space) -> None:
         if self._evolve:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import Memory
 from llamaindex_fakes import ANN, Chatbot, Probe, assistant, open_memory, user
@@ -209,18 +209,6 @@ async def test_a_closed_memory_raises_at_every_door(memory: AgenticMemory) -> No
         spec.recall("dog")
 
 
-def test_a_retriever_finds_nothing_in_a_store_that_is_down(
-    memory: AgenticMemory, store: Probe
-) -> None:
-    retriever = AMemRetriever(memory, ANN)
-    store.down = True
-
-    assert retriever.retrieve("What is my dog called?") == []
-    assert retriever.failures == {"recall": 1}
-    with pytest.raises(StoreUnavailableError):
-        AMemRetriever(memory, ANN, on_error="raise").retrieve("What is my dog called?")
-
-
 async def test_not_every_question_waits_for_the_same_time_out(
     memory: AgenticMemory, store: Probe
 ) -> None:
@@ -268,18 +256,8 @@ def vendor_memory() -> tuple[AgenticMemory, Vendor]:
     return open_memory(embedder=LlamaIndexEmbedder(vendor))[0], vendor
 
 
-def with_documents(**options: Any) -> ContextChatEngine:
-    documents, _ = open_memory()
-    documents.add("A dog is called by its name.", namespace=ANN)
-    return ContextChatEngine.from_defaults(AMemRetriever(documents, ANN), **options)
-
-
-ENGINES = {"simple": SimpleChatEngine.from_defaults, "context": with_documents}
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 async def test_a_key_revoked_after_the_answer_costs_no_answer(
-    engine: str, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     memory, vendor = vendor_memory()
 
@@ -289,7 +267,7 @@ async def test_a_key_revoked_after_the_answer_costs_no_answer(
             return super()._answer(prompt)
 
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
-    made = ENGINES[engine](memory=chat_memory, llm=Revoking("Rex."))
+    made = SimpleChatEngine.from_defaults(memory=chat_memory, llm=Revoking("Rex."))
 
     assert str(made.chat("What is my dog called?")) == "Rex."
     assert chat_memory.block.failures["write"] >= 1

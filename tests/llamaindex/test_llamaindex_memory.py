@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
 from llama_index.core.memory import InsertMethod, Memory, StaticMemoryBlock
@@ -71,14 +71,10 @@ def test_a_missing_user_is_an_error_that_says_so(memory: AgenticMemory) -> None:
         AMemMemory.from_defaults(memory=memory)
 
 
-@pytest.mark.parametrize(
-    "whose", [{"user_id": ""}, {"namespace": ()}, {"user_id": "ann", "namespace": ("ann",)}]
-)
-def test_a_user_that_names_nobody_or_two_is_an_error(
-    memory: AgenticMemory, whose: dict[str, Any]
-) -> None:
-    with pytest.raises(NamespaceError):
-        AMemMemory.from_defaults(memory=memory, **whose)
+def test_a_user_that_names_nobody_or_two_is_an_error(memory: AgenticMemory) -> None:
+    for whose in [{"user_id": ""}, {"namespace": ()}, {"user_id": "ann", "namespace": ("ann",)}]:
+        with pytest.raises(NamespaceError):
+            AMemMemory.from_defaults(memory=memory, **whose)
 
 
 def test_a_namespace_can_have_many_levels(memory: AgenticMemory) -> None:
@@ -157,16 +153,6 @@ def test_saying_the_same_twice_makes_two_notes(memory: AgenticMemory) -> None:
     assert contents(memory) == ["yes", "Sure?", "yes"]
 
 
-def test_counting_goes_on_where_a_stored_session_is_resumed(
-    memory: AgenticMemory, tmp_path: Path
-) -> None:
-    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
-    for _ in range(3):
-        ann(memory, session_id="s", async_database_uri=uri).put(user("yes"))
-
-    assert contents(memory) == ["yes"] * 3
-
-
 def test_history_that_is_given_is_not_remembered_unless_asked_for(
     memory: AgenticMemory,
 ) -> None:
@@ -192,15 +178,6 @@ def test_a_stateless_server_stores_each_message_once(memory: AgenticMemory) -> N
     assert contents(memory) == [message.content for message in history]
 
 
-def test_overflow_is_not_delivered_a_second_time(memory: AgenticMemory) -> None:
-    made = ann(memory, token_limit=60, chat_history_token_ratio=0.1, token_flush_size=4)
-    for n in range(4):
-        made.put(user(f"I planted tree number {n}."))
-        made.put(assistant(f"Noted {n}."))
-
-    assert len(contents(memory)) == len(set(contents(memory))) == 8
-
-
 def test_reset_clears_the_history_and_keeps_what_was_remembered(memory: AgenticMemory) -> None:
     made = ann(memory)
     engine = SimpleChatEngine.from_defaults(memory=made, llm=Chatbot("A fine name."))
@@ -224,44 +201,6 @@ def test_sessions_share_what_is_remembered_and_users_do_not(memory: AgenticMemor
     assert contents(memory, BOB) == []
 
 
-def test_the_same_question_later_is_looked_up_again(memory: AgenticMemory) -> None:
-    llm = Chatbot("I do not know.")
-    engine = SimpleChatEngine.from_defaults(memory=ann(memory), llm=llm)
-    engine.chat("What is my dog called?")
-    memory.add("My dog is called Rex.", namespace=ANN)
-
-    engine.chat("What is my dog called?")
-
-    assert "Rex" in llm.prompts[-1]
-
-
-def test_recalled_text_goes_with_the_question_where_the_history_ends_in_one(
-    memory: AgenticMemory,
-) -> None:
-    memory.add("My dog is called Rex.", namespace=ANN)
-    made = ann(memory)
-    made.put(user("What is my dog called?"))
-
-    (message,) = made.get()
-
-    assert message.role == "user"
-    assert "Rex" in (message.content or "")
-    assert (message.content or "").endswith("What is my dog called?")
-
-
-def test_recalled_text_goes_into_a_system_message_where_the_question_is_yet_to_come(
-    memory: AgenticMemory,
-) -> None:
-    memory.add("My dog is called Rex.", namespace=ANN)
-    made = ann(memory, chat_history=[user("Hello"), assistant("Hello!")])
-
-    system, *history = made.get(input="What is my dog called?")
-
-    assert system.role == "system"
-    assert "Rex" in (system.content or "")
-    assert text(history) == "user: Hello\nassistant: Hello!"
-
-
 @pytest.mark.parametrize("method", list(InsertMethod))
 def test_an_insert_method_that_is_given_is_kept(
     memory: AgenticMemory, method: InsertMethod
@@ -273,45 +212,6 @@ def test_an_insert_method_that_is_given_is_kept(
     (found,) = [m.role.value for m in made.get() if "Rex" in (m.content or "")]
 
     assert found == method.value
-
-
-def test_the_question_just_put_is_not_among_what_is_recalled(memory: AgenticMemory) -> None:
-    made = ann(memory, evolve=False)
-    made.put_messages([user("My dog is called Rex."), assistant("A fine name.")])
-    made.put(user("What is my dog called?"))
-
-    for _ in range(2):
-        (*_, asked) = made.get()
-        assert text([asked]).count("What is my dog called?") == 1
-
-
-async def test_agents_that_replace_the_system_message_see_the_notes_all_the_same(
-    memory: AgenticMemory,
-) -> None:
-    memory.add("My dog is called Rex.", namespace=ANN)
-    llm = Chatbot("Thought: I know.\nAnswer: Rex.")
-
-    await ReActAgent(llm=llm).run("What is my dog called?", memory=ann(memory))
-
-    assert "Rex" in llm.prompts[0]
-    assert contents(memory)[-1] == "Rex."
-
-
-async def test_notes_survive_a_handoff_between_agents(memory: AgenticMemory) -> None:
-    memory.add("My dog is called Rex.", namespace=ANN)
-    first = Toolbot(("handoff", {"to_agent": "second", "reason": "It knows dogs."}))
-    second = Chatbot("Thought: I know.\nAnswer: Rex.")
-    workflow = AgentWorkflow(
-        agents=[
-            FunctionAgent(name="first", description="Starts.", llm=first),
-            ReActAgent(name="second", description="Knows dogs.", llm=second),
-        ],
-        root_agent="first",
-    )
-
-    await workflow.run("What is my dog called?", memory=ann(memory))
-
-    assert "My dog is called Rex" in second.prompts[0]
 
 
 def test_placeholders_in_notes_are_not_filled_in_by_engines(memory: AgenticMemory) -> None:

@@ -140,16 +140,6 @@ async def test_in_a_query_engine(kennel: AgenticMemory) -> None:
     assert not any("Max" in prompt for prompt in llm.prompts)
 
 
-async def test_in_a_chat_engine(kennel: AgenticMemory) -> None:
-    llm = Chatbot("Rex.")
-    engine = ContextChatEngine.from_defaults(AMemRetriever(kennel, ANN), llm=llm)
-
-    engine.chat(QUESTION)
-    await engine.achat(QUESTION)
-
-    assert all("My dog is called Rex." in prompt for prompt in llm.prompts)
-
-
 async def test_as_a_tool_of_an_agent(kennel: AgenticMemory) -> None:
     llm = Toolbot(("memory", {"input": QUESTION}))
     tool = RetrieverTool.from_defaults(
