@@ -55,12 +55,6 @@ def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves
     assert "did paddle" in evolved.contexts[1].text
 
 
-def test_a_quote_is_short_in_scripts_without_spaces_too(memory):
-    said = [NoteInput(content=text, thread="t") for text in ("東京" * 1000, "本当に?")]
-    _, reply = memory.add_many(said, namespace=ANN)
-    assert len(reply.contexts[0].text) < 600
-
-
 def test_what_is_said_again_in_one_conversation_follows_and_evolves_nothing(memory):
     first = memory.add("I want to paddle around Lofoten by kayak", namespace=ANN, thread="1")
     later = memory.add("I did paddle around Lofoten by kayak", namespace=ANN, thread="1")
@@ -99,6 +93,7 @@ def test_the_papers_calls_are_answered_too():
         memory.add("Around the kayak it was cold", namespace=ANN, thread="3")
         assert memory.stats()["usage"]["revise"]["calls"] > revised
         assert len(memory.get(first.id, namespace=ANN).contexts) == 2
+        assert memory.proposals(namespace=ANN) == []
 
 
 def test_an_unknown_task_is_refused():
@@ -107,14 +102,17 @@ def test_an_unknown_task_is_refused():
         RuleModel().generate(request)
 
 
-def test_a_construct_answer_is_json_of_the_form_asked_for():
+def test_a_construct_answer_is_json_of_the_form_asked_for_and_its_quote_is_short():
     note = {"alias": "n1", "key": None, "content": "I like tea", "speaker": None, "at": None}
+    note |= {"thread": "t"}
+    before = {**note, "alias": "b1", "content": "東京" * 1000}  # in a script without spaces
     request = ModelRequest(
         task="construct",
         system="",
         prompt="",
         reply=ConstructReply,
-        inputs={"notes": [note], "before": []},
+        inputs={"notes": [note], "before": [before]},
     )
     reply = ConstructReply.model_validate(json.loads(RuleModel().generate(request).text))
     assert reply.notes[0].id == "n1"
+    assert 500 <= len(reply.notes[0].context) < 550
