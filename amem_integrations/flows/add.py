@@ -13,9 +13,8 @@ from ..conversation import SPEAKING, from_dict, note_inputs
 from ..errors import AmemError, InvalidInputError, StoreError
 from ..fetch import not_found
 from ..ids import derive, note_id, now, time_of
-from ..journal.erasure import forget
 from ..journal.fold import first_state
-from ..journal.insertion import edit, insert
+from ..journal.insertion import insert
 from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is
 from ..kinds import kind_of
@@ -23,9 +22,11 @@ from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_n
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime
 from ..stored_note import StoredNote
-from .edit import WORDING, check_superseded, supersede_with
+from .edit import change_note, check_superseded, supersede_with
 from .evolve import evolve_notes
 from .writing import writing
+
+TAKEN = ("content", "speaker", "source", "origin", "thread", "key", "until")  # as they are given
 
 
 async def add(
@@ -183,11 +184,11 @@ async def store(
         if new:
             stands |= await _insert(runtime, writer, new, known, vectors=vectors)
         unfinished = [note.id for note in new]
+        notes = {i: _living(namespace, stands[i]) for i in last}
         for i, item in last.items():
             if item.key is not None:
-                stands[i], is_made_anew = await _take_over(runtime, writer, item, stands[i])
+                notes[i], is_made_anew = await _take_over(runtime, writer, item, stands[i])
                 unfinished += [i] if is_made_anew else []
-        notes = {i: _living(namespace, stands[i]) for i in last}
         found = [notes[i] for i in ids]
         if older:
             await supersede_with(runtime, writer, zip(items, found, strict=True), older)
@@ -240,55 +241,45 @@ async def _insert(
     by_words = replace(writer, embed=as_it_is)
     among = {note.id: known[note.id] for note in notes if note.id in known}
     look = any(note.key is not None for note in notes)
-    if vectors:
-        try:
-            return await insert(writer, notes, among, look=look)
-        except StoreError:
-            raise
-        except AmemError:
-            # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
-            runtime.vectors.lacking = True
-            await insert(by_words, notes, among, look=look)
-            raise
-    runtime.vectors.lacking = True
-    return await insert(by_words, notes, among, look=look)
+    if not vectors:
+        runtime.vectors.lacking = True
+    try:
+        return await insert(writer if vectors else by_words, notes, among, look=look)
+    except StoreError:
+        raise
+    except AmemError:
+        # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
+        runtime.vectors.lacking = True
+        await insert(by_words, notes, among, look=look)
+        raise
 
 
 async def _take_over(
     runtime: Runtime, writer: Writer, item: NoteInput, stored: StoredNote
-) -> tuple[StoredNote, bool]:
+) -> tuple[Note, bool]:
     """Return the note that a repeated key has changed as it stands, and whether it is to be made anew.
+
+    What the item leaves out stays as it is.
 
     Raises:
         NoteNotFoundError: The note was deleted meanwhile.
     """
     note = _living(writer.namespace, stored)
-    given = _given(item)
+    given: dict[str, Any] = {"content": item.content, "origin": item.origin}
+    for name in ("at", "speaker", "until", "expires_at", "metadata"):
+        if value := getattr(item, name):
+            given[name] = json.loads(json.dumps(value)) if name == "metadata" else value
     values = {name: value for name, value in given.items() if getattr(note, name) != value}
     if note.is_expired(now()):
         # The content is said again, so the note holds again.
         values["expires_at"] = item.expires_at or _expiry(runtime, writer.namespace, now())
     if not values:
-        return stored, False
-    is_made_anew = not values.keys().isdisjoint(WORDING)
-    if is_made_anew:
-        await forget(writer, note.id, lambda held: replace(held, **values))
-    else:
-        await edit(writer, note.id, lambda held: replace(held, **values))
-        if "origin" in values:  # whether it waits for a model follows from that
-            await project(writer, [note.id])
-    stands = (await writer.notes([note.id])).get(note.id)
-    if stands is None:
-        raise not_found(writer.namespace, note.id)
-    return stands, is_made_anew or "origin" in values
-
-
-def _given(item: NoteInput) -> dict[str, Any]:
-    """Return what a note takes over from a repeated key; what is left out it keeps."""
-    values = {name: getattr(item, name) for name in ("at", "speaker", "until", "expires_at")}
-    values["metadata"] = json.loads(json.dumps(dict(item.metadata)))  # as it will be stored
-    kept = {name: value for name, value in values.items() if value}
-    return {"content": item.content, "origin": item.origin, **kept}
+        return note, False
+    note, is_made_anew = await change_note(writer, note.id, values, expired=True)
+    if "origin" in values and not is_made_anew:  # whether it waits for a model follows from that
+        await project(writer, [note.id])
+        note = _living(writer.namespace, (await writer.notes([note.id]))[note.id])
+    return note, is_made_anew or "origin" in values
 
 
 def _living(namespace: Namespace, stored: StoredNote) -> Note:
@@ -312,18 +303,12 @@ def _note(runtime: Runtime, namespace: Namespace, identity: str, item: NoteInput
         rev=seq,
         state=first_state(item),
         namespace=namespace,
-        content=item.content,
         recorded_at=recorded_at,
         at=item.at or item.default_at,
-        speaker=item.speaker,
-        source=item.source,
         kind=kind_of(item.content),
-        origin=item.origin,
-        thread=item.thread,
-        key=item.key,
-        until=item.until,
         expires_at=item.expires_at or _expiry(runtime, namespace, recorded_at),
         metadata=dict(item.metadata),
+        **{name: getattr(item, name) for name in TAKEN},
     )
 
 

@@ -99,59 +99,59 @@ async def update(
         StoreError: The store refused; `history` then tells what was written.
     """
     space = check_namespace(namespace)
-    given: dict[str, Any] = {
-        "at": at,
-        "speaker": speaker,
-        "until": until,
-        "expires_at": expires_at,
-    }
-    given |= {"content": UNCHANGED if content is None else content}
-    given |= {"metadata": UNCHANGED if metadata is None else metadata}
-    values = _checked(runtime, given)
-    if thorough and not values.keys() & set(WORDING):
+    given = {"at": at, "speaker": speaker, "until": until, "expires_at": expires_at}
+    values: dict[str, Any] = {name: value for name, value in given.items() if not isinstance(value, Unchanged)}
+    values |= {} if content is None else {"content": content}
+    values |= {} if metadata is None else {"metadata": metadata}
+    if not values:
+        raise InvalidInputError("update was given nothing to change; give content or metadata")
+    if thorough and values.keys().isdisjoint(WORDING):
         raise InvalidInputError("thorough=True is for another content, time or speaker; give one")
+    item = NoteInput(**{"content": "any", **values})
+    check_note_input(item, runtime.config.max_content_chars)
+    values = {name: getattr(item, name) for name in values}
+    async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+        stands, _ = await change_note(writer, note_id, values, thorough=thorough)
+    return stands
+
+
+async def change_note(
+    writer: Writer,
+    note_id: str,
+    values: Mapping[str, object],
+    *,
+    thorough: bool = False,
+    expired: bool = False,
+) -> tuple[Note, bool]:
+    """Give fields of a note other values; return the note as it stands, and whether the note has another wording now.
+
+    Raises:
+        NoteNotFoundError: The note is not there, or (without `expired`) has expired.
+    """
+    wording = {name: value for name, value in values.items() if name in WORDING}
+    given = {**values}
+    if "metadata" in given:
+        given["metadata"] = json.loads(json.dumps(given["metadata"]))  # as it will be stored
 
     def changed(note: Note) -> Note:
-        if note.is_expired(now()):
-            raise not_found(space, note_id)
-        return replace(note, **values)
-
-    wording = {name: value for name, value in values.items() if name in WORDING}
+        if note.is_expired(now()) and not expired:
+            raise not_found(writer.namespace, note_id)
+        return replace(note, **given)  # type: ignore[arg-type]
 
     def is_other(stored: StoredNote) -> bool:
         return thorough or any(
             getattr(stored.note, name, value) != value for name, value in wording.items()
         )
 
-    async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
-        gone: Redacted | None = None
-        if wording:
-            gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_other)
-        if gone is None:
-            values = {name: value for name, value in values.items() if name not in WORDING}
-            stands = await edit(writer, note_id, changed)
-        else:
-            stands = (await writer.notes([note_id])).get(note_id)
+    gone: Redacted | None = None
+    if wording:
+        gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_other)
+    if gone is None:
+        await edit(writer, note_id, changed)
+    stands = (await writer.notes([note_id])).get(note_id)
     if stands is None or stands.note is None:
-        raise not_found(space, note_id)
-    return stands.note
-
-
-def _checked(runtime: Runtime, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that were given for fields of a note, as they will be stored.
-
-    Raises:
-        InvalidInputError: There are none, or one cannot be stored.
-    """
-    values = {name: value for name, value in given.items() if not isinstance(value, Unchanged)}
-    if not values:
-        raise InvalidInputError("update was given nothing to change; give content or metadata")
-    item = NoteInput(**{"content": "any", **values})
-    check_note_input(item, runtime.config.max_content_chars)
-    values = {name: getattr(item, name) for name in values}
-    if "metadata" in values:
-        values["metadata"] = json.loads(json.dumps(dict(item.metadata)))
-    return values
+        raise not_found(writer.namespace, note_id)
+    return stands.note, gone is not None
 
 
 async def supersede(

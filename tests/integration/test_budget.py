@@ -31,13 +31,9 @@ from amem_integrations.testing import HashEmbedder, ScriptedModel
 ANN, BOB = ("ann",), ("bob",)
 WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records")
 FACTS = [f"I have bought {number} apples in Oslo" for number in range(6)]
+OSLO = ("I moved to Oslo", "I like it in Oslo")
 EVENING = datetime(2031, 5, 8, 23, 59, 50, tzinfo=UTC)
 TODAY, TOMORROW = date(2031, 5, 8), date(2031, 5, 9)
-
-
-@pytest.fixture(params=["edge", "memory"])
-def location(request, tmp_path):
-    return str(tmp_path / "memory") if request.param == "edge" else ":memory:"
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +57,17 @@ def opened(location=":memory:", model=None, **settings):
     )
 
 
+def by_rules(location=":memory:", **settings):
+    config = MemoryConfig(**settings)
+    return AgenticMemory.open(location, embedder=HashEmbedder(256), config=config)
+
+
+def over_a_server(model, **settings):
+    store = WatchedStore(ServerStore(":memory:", dimensions=256, embedder="hash"))
+    config = MemoryConfig(**settings)
+    return store, lambda: AgenticMemory._over(store, HashEmbedder(256), model, config)
+
+
 def costing(tokens_in, tokens_out, name="paid"):
     """A model each of whose answers costs the same."""
     scripted = models.model(models.link_to_first)
@@ -72,11 +79,8 @@ def costing(tokens_in, tokens_out, name="paid"):
     return ScriptedModel(answer, name=name)
 
 
-def sums(entries):
-    return {
-        (entry.namespace, entry.task): (entry.calls, entry.input_tokens, entry.output_tokens)
-        for entry in entries
-    }
+def calls_in(memory):
+    return sum(entry.calls for entry in memory.usage())
 
 
 def states(memory, namespace=ANN):
@@ -86,15 +90,16 @@ def states(memory, namespace=ANN):
 # The ledger
 
 
-def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(location, clock):
-    with opened(location, costing(100, 10)) as memory:
-        memory.add("I moved to Oslo", namespace=ANN, thread="t")
-        memory.add("I like it in Oslo", namespace=ANN, thread="t")
+def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(tmp_path, clock):
+    with opened(tmp_path, costing(100, 10)) as memory:
+        memory.add(OSLO[0], namespace=ANN, thread="t")
+        asyncio.run(memory.aadd(OSLO[1], namespace=ANN, thread="t"))
         clock(EVENING + timedelta(minutes=1))
         memory.add("I moved to Rome", namespace=BOB)
         common = {"model": "paid", "input_tokens": 200, "output_tokens": 20, "calls": 2}
         one = {"model": "paid", "input_tokens": 100, "output_tokens": 10, "calls": 1}
-        assert memory.usage() == [
+        entries = memory.usage()
+        assert entries == [
             LedgerEntry(day=TODAY, namespace=ANN, task="construct", **common),
             LedgerEntry(day=TODAY, namespace=ANN, task="evolve", **one),
             LedgerEntry(day=TOMORROW, namespace=BOB, task="construct", **one),
@@ -102,88 +107,69 @@ def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(location
         assert [entry.namespace for entry in memory.usage(days=1)] == [BOB]
         assert len(memory.usage(days=2)) == len(memory.usage(days=10**9)) == 3
         assert {entry.task for entry in memory.usage(namespace=BOB)} == {"construct"}
-
-
-def test_the_ledger_agrees_with_the_counters_of_the_process(location):
-    with opened(location, models.model(models.link_to_first)) as memory:
-        memory.add_many(FACTS, namespace=ANN)
-        usage = memory.stats()["usage"]
-        for entry in memory.usage():
-            counts = usage[entry.task]
-            assert (entry.calls, entry.input_tokens) == (counts["calls"], counts["input_tokens"])
-            assert entry.output_tokens == counts["output_tokens"]
-        assert {entry.task for entry in memory.usage()} == {"construct", "evolve"}
-
-
-def test_the_ledger_is_there_after_the_memory_was_opened_again(tmp_path):
-    with opened(tmp_path, costing(100, 10, "first")) as memory:
-        memory.add("I moved to Oslo", namespace=ANN)
+        assert memory.stats()["usage"]["total"]["calls"] == 4
+        for days in (0, -1, True, 1.5, "1"):
+            with pytest.raises(InvalidInputError, match="days"):
+                memory.usage(days=days)
     with opened(tmp_path, costing(7, 1, "second")) as memory:
-        memory.add("I moved to Rome", namespace=BOB)
-        assert memory.stats()["usage"]["total"]["calls"] == 1
-        assert {e.model: e.input_tokens for e in memory.usage()} == {"first": 100, "second": 7}
+        memory.add("I moved to Rome too", namespace=BOB)
+        assert memory.stats()["usage"]["total"]["calls"] == 2
+        assert [e for e in memory.usage() if e.model == "paid"] == entries
+        assert sum(e.input_tokens for e in memory.usage() if e.model == "second") == 14
 
 
-async def _add_asynchronously(location):
-    with opened(location, costing(100, 10)) as memory:
-        await memory.aadd("I moved to Oslo", namespace=ANN, thread="t")
-        await memory.aadd("I like it in Oslo", namespace=ANN, thread="t")
-        return sums(memory.usage())
-
-
-def test_asynchronous_calls_are_in_the_ledger(location):
-    assert asyncio.run(_add_asynchronously(location)) == {
-        (ANN, "construct"): (2, 200, 20),
-        (ANN, "evolve"): (1, 100, 10),
-    }
-
-
-def test_the_ledger_costs_no_further_write():
+def test_the_ledger_costs_no_further_write_and_holds_no_content():
     def writes(model):
-        store = WatchedStore(ServerStore(":memory:", dimensions=256, embedder="hash"))
-        with AgenticMemory._over(store, HashEmbedder(256), model) as memory:
-            memory.add("I moved to Oslo", namespace=ANN, thread="t")
-            memory.add("I like it in Oslo", namespace=ANN, thread="t")
+        store, opening = over_a_server(model)
+        with opening() as memory:
+            for said in OSLO:
+                memory.add(said, namespace=ANN, thread="t")
         return sum(store.calls.count(name) for name in WRITES)
 
     assert writes(models.model(models.link_to_first)) == writes(None)
+    replies = {"construct": ["The password: no JSON", models.construct]}
+    store, opening = over_a_server(ScriptedModel(replies))
+    with opening() as memory:
+        note = memory.add("The password is swordfish", namespace=ANN, speaker="Ann", key="pw")
+        (call,) = store.find_records(ANN, RecordQuery(calls_only=True)).values()
+        assert [one.get("is_rejected", False) for one in call.data["model_calls"]] == [True, False]
+        for secret in ("swordfish", "password", "Ann", "pw", note.id):
+            assert secret not in repr(call.data)
+        with pytest.raises(NoteNotFoundError, match="there is no change"):
+            memory.undo(call.id, namespace=ANN)
+        assert [c.kind for c in memory.history(None, namespace=ANN)] == ["add", "construct"]
 
 
-def test_a_model_that_works_by_rules_costs_nothing(location):
-    with AgenticMemory.open(location, embedder=HashEmbedder(256)) as memory:
-        memory.add_many(FACTS, namespace=ANN)
-        assert memory.usage() == []
-        assert memory.stats()["cost"]["calls"] == 0
+DOWN = ModelUnavailableError("it is down")
 
 
-def test_answers_that_cannot_be_used_cost_as_much():
-    with opened(model=ScriptedModel(lambda _request: "no JSON here")) as memory:
-        memory.add("I moved to Oslo", namespace=ANN)
-        assert [entry.calls for entry in memory.usage()] == [2]
-        assert states(memory) == {"failed": 1}
-
-
-def test_what_was_spent_before_the_model_went_down_is_in_the_ledger():
-    answers = ["no JSON here", ModelUnavailableError("it is down")]
+@pytest.mark.parametrize(
+    ("answers", "calls", "state"),
+    [
+        (["no JSON here"] * 2, 2, "failed"),
+        (["no JSON here", DOWN], 1, "pending"),
+        ([DOWN], 0, "pending"),
+    ],
+)
+def test_answers_that_cannot_be_used_cost_as_much_and_none_costs_nothing(answers, calls, state):
     with opened(model=ScriptedModel({"construct": answers})) as memory:
-        memory.add("I moved to Oslo", namespace=ANN)
-        assert [entry.calls for entry in memory.usage()] == [1]
+        memory.add(OSLO[0], namespace=ANN)
+        assert (calls_in(memory), states(memory)) == (calls, {state: 1})
 
 
 def test_what_was_spent_before_the_embedder_went_down_is_in_the_ledger():
-    embedder = WatchedEmbedder()
-    model = models.model()
+    embedder, model = WatchedEmbedder(), models.model()
     with AgenticMemory.open(":memory:", model=model, embedder=embedder) as memory:
-        memory.add("I moved to Oslo", namespace=ANN, evolve=False)
+        memory.add(OSLO[0], namespace=ANN, evolve=False)
         embedder.down = True
         report = memory.evolve(namespace=ANN)
         assert (report.done, report.limited) == ((), False)
-        assert sum(entry.calls for entry in memory.usage()) == len(model.requests) > 0
+        assert calls_in(memory) == len(model.requests) > 0
 
 
 def test_where_an_endpoint_tells_no_tokens_they_are_estimated():
     with opened(model=costing(0, 0)) as memory:
-        memory.add("I moved to Oslo", namespace=ANN)
+        memory.add(OSLO[0], namespace=ANN)
         (entry,) = memory.usage()
         assert entry.input_tokens > 100
         assert entry.output_tokens > 10
@@ -191,11 +177,11 @@ def test_where_an_endpoint_tells_no_tokens_they_are_estimated():
 
 def test_the_calls_of_a_plan_are_written_once_with_its_commit(clock):
     with opened(model=costing(100, 10)) as memory:
-        memory.add("I moved to Oslo", namespace=ANN, thread="t")
-        note = memory.add("I like it in Oslo", namespace=ANN, thread="t", evolve=False)
+        memory.add(OSLO[0], namespace=ANN, thread="t")
+        note = memory.add(OSLO[1], namespace=ANN, thread="t", evolve=False)
         memory.construct([note.id], namespace=ANN)
         plan = memory.propose([note.id], namespace=ANN)
-        assert (ANN, "evolve") not in sums(memory.usage())
+        assert "evolve" not in {entry.task for entry in memory.usage()}
         clock(EVENING + timedelta(minutes=1))
         for _ in range(2):
             memory.commit(Plan.from_dict(plan.to_dict()), namespace=ANN)
@@ -203,131 +189,67 @@ def test_the_calls_of_a_plan_are_written_once_with_its_commit(clock):
         assert [(entry.day, entry.calls) for entry in evolved] == [(TODAY, 1)]
 
 
-def test_the_history_and_the_notes_show_nothing_of_the_ledger(location):
-    with opened(location) as memory:
-        note = memory.add("I moved to Oslo", namespace=ANN)
-        kinds = [change.kind for change in memory.history(None, namespace=ANN)]
-        assert kinds == ["add", "construct"]
-        memory.undo(memory.history(note.id, namespace=ANN)[1].id, namespace=ANN)
-        assert [entry.calls for entry in memory.usage()] == [1]  # it was paid all the same
-
-
-def calls_of(store):
-    """The records of the calls, as they are stored."""
-    return list(store.find_records(ANN, RecordQuery(calls_only=True)).values())
-
-
-def test_what_was_spent_cannot_be_undone():
-    store = ServerStore(":memory:", dimensions=256, embedder="hash")
-    with AgenticMemory._over(store, HashEmbedder(256), models.model()) as memory:
-        memory.add("I moved to Oslo", namespace=ANN)
-        (call,) = calls_of(store)
-        with pytest.raises(NoteNotFoundError, match="there is no change"):
-            memory.undo(call.id, namespace=ANN)
-
-
-def test_the_ledger_holds_no_content():
-    store = ServerStore(":memory:", dimensions=256, embedder="hash")
-    replies = {"construct": ["The password: no JSON", models.construct]}
-    with AgenticMemory._over(store, HashEmbedder(256), ScriptedModel(replies)) as memory:
-        note = memory.add("The password is swordfish", namespace=ANN, speaker="Ann", key="pw")
-        (call,) = calls_of(store)
-        assert [one.get("is_rejected", False) for one in call.data["model_calls"]] == [True, False]
-        for secret in ("swordfish", "password", "Ann", "pw", note.id):
-            assert secret not in repr(call.data)
-
-
-def test_what_was_spent_stays_when_notes_are_deleted_and_the_namespace_is_cleared(location):
-    with opened(location) as memory:
+def test_what_was_spent_stays_when_notes_go_and_moves_with_the_whole_memory_only(tmp_path):
+    one, every = tmp_path / "one.jsonl", tmp_path / "all.jsonl"
+    with opened() as memory:
         note, other = memory.add_many(FACTS[:2], namespace=ANN)
+        memory.undo(memory.history(note.id, namespace=ANN)[1].id, namespace=ANN)
         before = memory.usage(namespace=ANN)
+        memory.export(one, namespace=ANN)
+        memory.export(every)
         memory.delete(note.id, namespace=ANN)
-        assert memory.usage(namespace=ANN) == before
         memory.delete(other.id, namespace=ANN)
         memory.clear(namespace=ANN)
         assert memory.usage(namespace=ANN) == before != []
-        assert [change.kind for change in memory.history(None, namespace=ANN)] == [
-            "delete",
-            "delete",
-        ]
-
-
-def test_an_export_says_nothing_of_what_was_spent(tmp_path):
-    file = tmp_path / "export.jsonl"
-    with opened() as memory:
-        memory.add("I moved to Oslo", namespace=ANN)
-        memory.export(file, namespace=ANN)
-    assert "model_calls" not in file.read_text()
-    with opened() as memory:
-        memory.import_(file, namespace=ANN)
-        assert memory.usage(namespace=ANN) == []
-
-
-def test_a_memory_that_moves_takes_its_ledger_along(tmp_path):
-    source, target = tmp_path / "source", tmp_path / "target"
-    with opened(source) as memory:
-        memory.add("I moved to Oslo", namespace=ANN)
-        before = memory.usage()
-        memory.export(tmp_path / "all.jsonl")
-    with opened(target) as memory:
-        memory.import_(tmp_path / "all.jsonl")
-        assert memory.usage() == before != []
-
-
-@pytest.mark.parametrize("days", [0, -1, True, 1.5, "1"])
-def test_a_number_of_days_that_is_none_is_refused(days):
-    with opened() as memory, pytest.raises(InvalidInputError, match="days"):
-        memory.usage(days=days)
+        kinds = [change.kind for change in memory.history(None, namespace=ANN)]
+        assert kinds == ["delete", "delete"]
+    assert "model_calls" not in one.read_text()
+    for file, costs, where in ((one, [], ANN), (every, before, None)):
+        with opened() as memory:
+            memory.import_(file, namespace=where)
+            assert memory.usage() == costs
 
 
 def test_stats_tell_the_cost_of_a_note():
     with opened(model=costing(90, 10)) as memory:
         memory.add_many(FACTS[:4], namespace=ANN)
         cost = memory.stats(namespace=ANN)["cost"]
-        assert cost == {
-            "calls": 2,
-            "input_tokens": 180,
-            "output_tokens": 20,
-            "tokens_per_note": 50.0,
-        }
+        spent = {"calls": 2, "input_tokens": 180, "output_tokens": 20}
+        assert cost == {**spent, "tokens_per_note": 50.0}
         assert memory.stats(namespace=BOB)["cost"]["tokens_per_note"] == 0
 
 
 # The limit
 
 
-@pytest.mark.parametrize("limit", range(1, 8))
 @pytest.mark.parametrize("calls", ["joint", "paper"])
-def test_no_call_is_made_that_would_go_over_the_limit(limit, calls):
+def test_no_call_is_made_that_would_go_over_the_limit(calls):
     script = {"construct": models.construct, "evolve": models.link_to_first}
-    model = ScriptedModel({**script, "link": {"links": []}, "revise": {"change": False}})
     settings = {"batch_size": 1, "recent": 0, "calls": calls, "max_concurrency": 3}
-    with opened(model=model, daily_calls=limit, **settings) as memory:
-        memory.add_many(FACTS, namespace=ANN)
-        report = memory.evolve(namespace=ANN)
-        assert len(model.requests) == limit
-        assert sum(entry.calls for entry in memory.usage()) == limit
-        assert report.limited
-        assert f"{limit} of its {limit} calls" in report.interrupted
-        assert sum(states(memory).values()) == len(FACTS)
-        assert "failed" not in states(memory)
+    for limit in range(1, 8):
+        model = ScriptedModel({**script, "link": {"links": []}, "revise": {"change": False}})
+        with opened(model=model, daily_calls=limit, **settings) as memory:
+            memory.add_many(FACTS, namespace=ANN)
+            report = memory.evolve(namespace=ANN)
+            assert len(model.requests) == calls_in(memory) == limit
+            assert report.limited
+            assert f"{limit} of its {limit} calls" in report.interrupted
+            assert sum(states(memory).values()) == len(FACTS)
+            assert "failed" not in states(memory)
 
 
-def test_what_is_not_evolved_waits_and_is_found_as_it_is(location):
-    with opened(location, daily_calls=1) as memory:
-        first = memory.add(FACTS[0], namespace=ANN)
-        second = memory.add(FACTS[1], namespace=ANN)
-        assert (first.state, second.state) == ("done", "pending")
+def test_what_is_not_evolved_waits_is_found_and_is_no_error_however_errors_are_treated():
+    with opened(daily_calls=1, on_model_error="raise") as memory:
+        made = [memory.add(fact, namespace=ANN).state for fact in FACTS[:2]]
+        assert made == ["done", "pending"]
         found = {hit.note.content for hit in memory.search("apples", namespace=ANN)}
         assert found == set(FACTS[:2])
         assert FACTS[1] in memory.context("apples", namespace=ANN)
-
-
-def test_a_limit_is_no_error_however_errors_are_treated(location):
-    with opened(location, daily_calls=1, on_model_error="raise") as memory:
-        memory.add_many(FACTS, namespace=ANN)
-        memory.add("I moved to Oslo", namespace=ANN)
         assert memory.evolve().limited
+        (waiting,) = memory.get_all(namespace=ANN, where={"state": "pending"})
+        done = memory.evolve_turn(namespace=ANN, ids=[waiting.id])
+        assert done.limited
+        assert "1 of its 1 calls" in done.interrupted
 
 
 def test_the_report_the_stats_and_the_log_say_so_in_words(caplog):
@@ -340,7 +262,6 @@ def test_the_report_the_stats_and_the_log_say_so_in_words(caplog):
         assert words in memory.evolve(namespace=ANN).interrupted
         assert [text for text in memory.stats()["stopped"] if words in text]
         assert memory.stats(namespace=BOB)["stopped"] == []
-        assert [r.getMessage() for r in caplog.records if words in r.getMessage()]
         assert len([r for r in caplog.records if words in r.getMessage()]) == 1  # not at every add
 
 
@@ -354,9 +275,8 @@ def test_over_the_limit_nothing_is_asked_of_the_embedder_but_the_new_note():
         assert embedder.calls == [[FACTS[1]]]
 
 
-def test_the_next_day_goes_on(location, clock):
-    model = models.model(models.link_to_first)
-    with opened(location, model, daily_calls=1) as memory:
+def test_the_next_day_goes_on(clock):
+    with opened(daily_calls=1) as memory:
         memory.add_many(FACTS, namespace=ANN, evolve=True)
         assert states(memory) == {"constructed": 6}
         assert memory.evolve().done == ()
@@ -366,7 +286,6 @@ def test_the_next_day_goes_on(location, clock):
         assert memory.stats()["stopped"] == []
         report = memory.evolve()
         assert (len(report.done), report.interrupted, report.limited) == (6, None, False)
-        assert states(memory) == {"done": 6}
 
 
 def test_a_higher_limit_goes_on_the_same_day(tmp_path):
@@ -382,9 +301,9 @@ def test_a_higher_limit_goes_on_the_same_day(tmp_path):
 
 
 def test_what_other_processes_spend_counts():
-    store = ServerStore(":memory:", dimensions=256, embedder="hash")
-    config, model = MemoryConfig(daily_calls=2), models.model(models.link_to_first)
-    one, other = (AgenticMemory._over(store, HashEmbedder(256), model, config) for _ in range(2))
+    model = models.model(models.link_to_first)
+    _, opening = over_a_server(model, daily_calls=2)
+    one, other = opening(), opening()
     one.add(FACTS[0], namespace=ANN)
     other.add(FACTS[1], namespace=ANN)
     assert one.add(FACTS[2], namespace=ANN).state == "pending"
@@ -392,43 +311,34 @@ def test_what_other_processes_spend_counts():
     assert len(model.requests) == 2
 
 
-def test_threads_together_stay_below_the_limit(location):
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+def test_threads_and_tasks_together_stay_below_the_limit(how):
     model = models.model(models.link_to_first)
-    with opened(location, model, daily_calls=5) as memory:
-        with ThreadPoolExecutor(6) as pool:
-            list(pool.map(lambda fact: memory.add(fact, namespace=ANN), FACTS))
-        memory.evolve()
-        assert len(model.requests) == 5
+    with opened(model=model, daily_calls=5, batch_size=1) as memory:
+        if how == "threads":
+            with ThreadPoolExecutor(6) as pool:
+                list(pool.map(lambda fact: memory.add(fact, namespace=ANN), FACTS))
+            report = memory.evolve()
+        else:
+
+            async def add_and_evolve():
+                await asyncio.gather(*(memory.aadd(fact, namespace=ANN) for fact in FACTS))
+                return await memory.aevolve(namespace=ANN)
+
+            report = asyncio.run(add_and_evolve())
+        assert report.limited
+        assert len(model.requests) == calls_in(memory) == 5
 
 
-async def _evolve_asynchronously(location, model):
-    with opened(location, model, daily_calls=3, batch_size=1) as memory:
-        adding = [memory.aadd(fact, namespace=ANN) for fact in FACTS]
-        await asyncio.gather(*adding)
-        report = await memory.aevolve(namespace=ANN)
-        return report, memory.usage()
-
-
-def test_the_asynchronous_twins_keep_the_limit(location):
-    model = models.model(models.link_to_first)
-    report, entries = asyncio.run(_evolve_asynchronously(location, model))
-    assert report.limited
-    assert len(model.requests) == sum(entry.calls for entry in entries) == 3
-
-
-def test_each_namespace_has_its_own_limit():
-    model = models.model(models.link_to_first)
-    with opened(model=model, daily_calls=2) as memory:
+def test_each_namespace_has_its_own_limit_but_a_model_that_is_down_stops_all():
+    with opened(daily_calls=2) as memory:
         for space in (ANN, BOB):
             memory.add_many(FACTS[:2], namespace=space, evolve=False)
         memory.add_many(FACTS[2:], namespace=ANN)  # spends what ann has
         report = memory.evolve()
         assert (report.limited, states(memory, BOB)) == (True, {"done": 2})
         assert "('ann',)" in report.interrupted
-
-
-def test_a_model_that_is_down_still_stops_all_namespaces():
-    model = ScriptedModel(lambda _request: ModelUnavailableError("it is down"))
+    model = ScriptedModel(lambda _request: DOWN)
     with opened(model=model, daily_calls=9) as memory:
         for space in (ANN, BOB):
             memory.add(FACTS[0], namespace=space, evolve=False)
@@ -437,23 +347,19 @@ def test_a_model_that_is_down_still_stops_all_namespaces():
         assert "it is down" in report.interrupted
 
 
-def test_calls_without_an_answer_do_not_count():
-    answers = [ModelUnavailableError("it is down")] * 3
-    script = {"construct": [*answers, models.construct], "evolve": models.nothing}
+def test_calls_without_an_answer_do_not_count_and_leave_room_for_another():
+    script = {"construct": [DOWN, DOWN, DOWN, models.construct], "evolve": models.nothing}
     with opened(model=ScriptedModel(script), daily_calls=1) as memory:
         memory.add(FACTS[0], namespace=ANN)
         for _ in range(3):
             memory.evolve()
         assert states(memory) == {"done": 1}
 
-
-def test_a_call_that_got_no_answer_leaves_room_for_another():
     def down(_request):
         time.sleep(0.3)  # so long it counts, and another is refused
-        return ModelUnavailableError("it is down")
+        return DOWN
 
-    script = {"construct": [down, models.construct], "evolve": models.nothing}
-    model = ScriptedModel(script)
+    model = ScriptedModel({"construct": [down, models.construct], "evolve": models.nothing})
     with opened(model=model, daily_calls=1, batch_size=1, max_concurrency=2) as memory:
         memory.add_many(FACTS[:2], namespace=ANN)
         assert memory.stats()["stopped"] == []
@@ -461,8 +367,7 @@ def test_a_call_that_got_no_answer_leaves_room_for_another():
 
 
 def test_a_smaller_call_is_made_where_a_larger_one_has_no_room():
-    model = costing(0, 0)
-    with opened(model=model, daily_tokens=1000, link=False) as memory:
+    with opened(model=costing(0, 0), daily_tokens=1000, link=False) as memory:
         memory.add("word " * 800, namespace=ANN)
         assert "tokens" in memory.stats(namespace=ANN)["stopped"][0]
         assert memory.add(FACTS[0], namespace=ANN).state == "done"
@@ -482,28 +387,24 @@ def test_a_call_whose_prompt_would_go_over_the_tokens_is_not_made():
             assert len(model.requests) == calls
             assert f"of its {limit} tokens" in report.interrupted
             assert memory.stats()["stopped"]
-
-
-def test_tokens_of_replies_count_too():
-    model = costing(10, 990)
+    model = costing(10, 990)  # tokens of replies count too
     with opened(model=model, daily_tokens=2000, link=False) as memory:
         for fact in FACTS:
             memory.add(fact, namespace=ANN)
         assert len(model.requests) == 2
-        assert memory.stats()["cost"]["output_tokens"] == 2 * 990
 
 
-def test_rules_are_never_limited(location):
-    config = MemoryConfig(daily_calls=1, daily_tokens=1)
-    with AgenticMemory.open(location, embedder=HashEmbedder(256), config=config) as memory:
+def test_rules_cost_nothing_and_are_never_limited():
+    with by_rules(daily_calls=1, daily_tokens=1) as memory:
         memory.add_many(FACTS, namespace=ANN)
-        memory.add("I moved to Oslo", namespace=ANN)
+        memory.add(OSLO[0], namespace=ANN)
         assert states(memory) == {"done": 7}
-        assert memory.stats()["stopped"] == []
+        assert (memory.stats()["stopped"], memory.usage()) == ([], [])
+        assert memory.stats()["cost"]["calls"] == 0
 
 
 def test_an_upgrade_stops_at_the_limit_and_goes_on_later(tmp_path):
-    with AgenticMemory.open(tmp_path, embedder=HashEmbedder(256)) as memory:
+    with by_rules(tmp_path) as memory:
         memory.add_many(FACTS, namespace=ANN)
     settings = {"batch_size": 1, "max_concurrency": 1, "link": False}
     with opened(tmp_path, daily_calls=2, **settings) as memory:
@@ -512,57 +413,33 @@ def test_an_upgrade_stops_at_the_limit_and_goes_on_later(tmp_path):
         assert sorted(made) == ["rules"] * 4 + ["scripted"] * 2
     with opened(tmp_path, **settings) as memory:
         assert not memory.evolve(upgrade=True).limited
-        assert sum(entry.calls for entry in memory.usage()) == len(FACTS)
+        assert calls_in(memory) == len(FACTS)
 
 
 def test_the_single_steps_raise_and_what_they_spent_is_kept():
     model = models.model(models.link_to_first)
-    with opened(model=model, daily_calls=3, batch_size=1, max_concurrency=1) as memory:
-        notes = memory.add_many(FACTS[:2], namespace=ANN, evolve=False)
-        ids = [note.id for note in notes]
-        memory.construct(ids, namespace=ANN)
-        plan = memory.propose(ids, namespace=ANN)  # the first note has no candidates
-        memory.commit(plan, namespace=ANN)
-        third = memory.add(FACTS[2], namespace=ANN, evolve=False)
-        with pytest.raises(BudgetExceededError, match="3 of its 3 calls"):
-            memory.construct([third.id], namespace=ANN)
-        assert memory.get(third.id, namespace=ANN).state == "pending"
-        assert sum(entry.calls for entry in memory.usage()) == 3
-
-
-def test_a_plan_that_cannot_be_finished_leaves_its_cost_in_the_ledger():
-    model = models.model(models.link_to_first)
     with opened(model=model, daily_calls=4, batch_size=1, max_concurrency=1) as memory:
-        notes = memory.add_many(FACTS[:3], namespace=ANN, evolve=False)
-        ids = [note.id for note in notes]
+        ids = [note.id for note in memory.add_many(FACTS[:3], namespace=ANN, evolve=False)]
         memory.construct(ids, namespace=ANN)
-        with pytest.raises(BudgetExceededError):
+        with pytest.raises(BudgetExceededError):  # the first note has no candidates
             memory.propose(ids, namespace=ANN)
-        assert sum(entry.calls for entry in memory.usage()) == len(model.requests) == 4
+        assert calls_in(memory) == len(model.requests) == 4
+        fourth = memory.add(FACTS[3], namespace=ANN, evolve=False)
+        with pytest.raises(BudgetExceededError, match="4 of its 4 calls"):
+            memory.construct([fourth.id], namespace=ANN)
+        assert states(memory) == {"constructed": 3, "pending": 1}
 
 
 def test_what_was_answered_before_the_limit_is_not_lost():
-    model = models.model(models.link_to_first)
-    with opened(model=model, daily_calls=5, batch_size=1) as memory:
+    with opened(daily_calls=5, batch_size=1) as memory:
         memory.add_many(FACTS[:4], namespace=ANN, evolve=False)
         report = memory.evolve(namespace=ANN)  # 4 calls to construct; the first note needs no other
-        assert report.limited
-        assert len(report.constructed) == 4
-        assert len(report.done) == 2
+        assert (report.limited, len(report.constructed), len(report.done)) == (True, 4, 2)
         assert states(memory) == {"done": 2, "constructed": 2}
 
 
-def test_a_turn_of_an_agent_goes_on_at_the_limit():
-    with opened(daily_calls=1) as memory:
-        memory.add(FACTS[0], namespace=ANN)
-        note = memory.add(FACTS[1], namespace=ANN, evolve=False)
-        done = memory.evolve_turn(namespace=ANN, ids=[note.id])
-        assert done.limited
-        assert "1 of its 1 calls" in done.interrupted
-
-
 @pytest.mark.parametrize("name", ["daily_calls", "daily_tokens"])
-@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9"])
-def test_a_limit_that_is_none_is_refused_at_once(name, limit):
-    with pytest.raises(ConfigurationError, match=name):
-        MemoryConfig(**{name: limit})
+def test_a_limit_that_is_none_is_refused_at_once(name):
+    for limit in (0, -1, True, 1.5, "9"):
+        with pytest.raises(ConfigurationError, match=name):
+            MemoryConfig(**{name: limit})

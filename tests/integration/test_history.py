@@ -191,27 +191,19 @@ def test_undo_of_an_update_brings_back_the_values_and_has_the_note_made_anew(evo
     assert (note.content, note.metadata) == ("The trip is off", {"city": "Rome"})
 
 
-def test_undo_of_a_construction_lets_it_be_done_again(evolved):
-    memory, first, _ = evolved
-    memory.undo(last(memory, first, "construct").id, namespace=ANN)
-    assert memory.evolve(namespace=ANN).done == (first,)
-    assert memory.get(first, namespace=ANN).own_entry is not None
-
-
-def test_an_undone_construction_can_be_had_again_instead_of_a_new_one(evolved):
+def test_an_undone_construction_is_made_anew_or_had_again(evolved):
     memory, first, _ = evolved
     made = last(memory, first, "construct")
     memory.undo(made.id, namespace=ANN)
-    memory.evolve(namespace=ANN)
+    assert memory.evolve(namespace=ANN).done == (first,)
     new = memory.get(first, namespace=ANN).own_entry.change
     assert new != made.id
-    memory.undo(made.id, namespace=ANN)  # the one that was switched on last shows
-    assert memory.get(first, namespace=ANN).own_entry.change == made.id
-    memory.undo(made.id, namespace=ANN)
-    assert memory.get(first, namespace=ANN).own_entry.change == new
+    for shown in (made.id, new):  # the one that was switched on last shows
+        memory.undo(made.id, namespace=ANN)
+        assert memory.get(first, namespace=ANN).own_entry.change == shown
 
 
-def test_what_a_correction_took_from_another_note_is_gone_for_good(evolved):
+def test_what_a_correction_or_delete_took_is_gone_for_good(evolved):
     memory, first, second = evolved
     made = last(memory, first, "evolve")
     memory.update(second, namespace=ANN, content="Nothing to do with it")
@@ -219,6 +211,13 @@ def test_what_a_correction_took_from_another_note_is_gone_for_good(evolved):
     assert [c.kind for c in memory.history(first, namespace=ANN)] == ["add", "construct"]
     with pytest.raises(InvalidInputError, match="quoted"):
         memory.undo(made.id, namespace=ANN)
+    made = last(memory, first, "construct")
+    undone = memory.undo(made.id, namespace=ANN)
+    memory.delete(first, namespace=ANN)
+    for change_id in (made.id, undone.id):
+        with pytest.raises(InvalidInputError, match="quoted"):
+            memory.undo(change_id, namespace=ANN)
+    assert "April" not in repr(memory.history(None, namespace=ANN))
 
 
 def test_undo_names_the_later_change_of_the_same_field(evolved):
@@ -230,26 +229,14 @@ def test_undo_names_the_later_change_of_the_same_field(evolved):
     with pytest.raises(RevisionConflictError, match=two.id):
         memory.undo(one.id, namespace=ANN)
     assert memory.get(first, namespace=ANN).content == "C"
-    # Once that one is undone, it stands in the way no more.
-    memory.undo(two.id, namespace=ANN)
-    memory.undo(one.id, namespace=ANN)
-    assert memory.get(first, namespace=ANN).content == "The trip is in April"
-
-
-def test_undo_leaves_what_touched_other_fields(evolved):
-    memory, first, _ = evolved
+    # Once that one is undone, it stands in the way no more; what touched other fields never did.
     memory.update(first, namespace=ANN, metadata={"city": "Rome"})
-    memory.undo(last(memory, first, "evolve").id, namespace=ANN)
-    assert memory.get(first, namespace=ANN).metadata == {"city": "Rome"}
-
-
-def test_an_update_is_undone_once(evolved):
-    memory, first, _ = evolved
-    memory.update(first, namespace=ANN, content="B")
-    made = last(memory, first, "update")
-    undone = memory.undo(made.id, namespace=ANN)
+    memory.undo(two.id, namespace=ANN)
+    undone = memory.undo(one.id, namespace=ANN)
+    note = memory.get(first, namespace=ANN)
+    assert (note.content, note.metadata) == ("The trip is in April", {"city": "Rome"})
     with pytest.raises(RevisionConflictError, match=undone.id):
-        memory.undo(made.id, namespace=ANN)
+        memory.undo(one.id, namespace=ANN)
 
 
 def test_a_switch_that_was_set_again_since_names_the_later_change(evolved):
@@ -289,27 +276,16 @@ def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
             memory.undo(made.id, namespace=ANN)
 
 
-@pytest.mark.parametrize("change_id", ["no id", "", "00000000-0000-4000-8000-000000000001"])
-def test_an_unknown_change_is_an_error(evolved, change_id):
+def test_an_unknown_change_is_an_error(evolved):
     memory, first, _ = evolved
-    for call in (memory.undo, memory.approve, memory.reject):
-        with pytest.raises(NoteNotFoundError, match="no change"):
-            call(change_id, namespace=ANN)
+    for change_id in ("no id", "", "00000000-0000-4000-8000-000000000001"):
+        for call in (memory.undo, memory.approve, memory.reject):
+            with pytest.raises(NoteNotFoundError, match="no change"):
+                call(change_id, namespace=ANN)
     made = last(memory, first, "evolve").id
     for unknown, namespace in ((made, BOB), (f"{made}:none", ANN), (f"{first}:delete", ANN)):
         with pytest.raises(NoteNotFoundError, match="no change"):
             memory.undo(unknown, namespace=namespace)
-
-
-def test_a_deleted_note_leaves_nothing_to_undo(evolved):
-    memory, first, second = evolved
-    made = last(memory, first, "evolve")
-    undone = memory.undo(made.id, namespace=ANN)
-    memory.delete(second, namespace=ANN)
-    for change_id in (made.id, undone.id):
-        with pytest.raises(InvalidInputError, match="quoted"):
-            memory.undo(change_id, namespace=ANN)
-    assert "May" not in repr(memory.history(None, namespace=ANN))
 
 
 def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved):
@@ -364,85 +340,3 @@ def test_clear_removes_everything_of_one_namespace_and_nothing_of_another(evolve
     assert [c.kind for c in memory.history(mine.id, namespace=BOB)] == ["add", "construct"]
     memory.clear(namespace=ANN)
     assert memory.add("The trip is in April", namespace=ANN).state == "done"
-
-
-# proposals
-
-
-@pytest.fixture
-def proposed(open_memory):
-    """A memory with an update that the gate stopped."""
-    memory = open_memory(
-        models.model(models.update_first("zebra quartz", tags=("odd",))), min_gate_similarity=0.5
-    )
-    first = memory.add("I bought a red bicycle", namespace=ANN, thread="t")
-    second = memory.add("It has a bell", namespace=ANN, thread="t")
-    (proposal,) = memory.proposals(namespace=ANN)
-    return memory, first.id, second.id, proposal
-
-
-def test_approve_writes_the_entry_although_the_gate_stopped_it(proposed):
-    memory, first, second, proposal = proposed
-    made = memory.approve(proposal.id, namespace=ANN)
-    entry = memory.get(first, namespace=ANN).contexts[-1]
-    assert (entry.text, entry.tags, entry.cause) == ("zebra quartz", ("odd",), second)
-    assert (entry.change, made.kind, made.state) == (proposal.id, "evolve", "on")
-    assert (made.id, made.by) == (proposal.id, "scripted")
-    assert memory.proposals(namespace=ANN) == []
-    assert memory.search("zebra", namespace=ANN)[0].note.id == first
-    with pytest.raises(InvalidInputError, match=made.id):
-        memory.approve(proposal.id, namespace=ANN)
-    with pytest.raises(InvalidInputError, match=made.id):
-        memory.reject(proposal.id, namespace=ANN)
-
-
-def test_approve_takes_a_reviewers_words(proposed):
-    memory, first, _, proposal = proposed
-    made = memory.approve(
-        proposal.id, namespace=ANN, context="It got a bell.", keywords=["bell"], tags=[]
-    )
-    entry = memory.get(first, namespace=ANN).contexts[-1]
-    assert (entry.text, entry.keywords, entry.tags) == ("It got a bell.", ("bell",), ())
-    assert (made.by, made.after["context"]) == ("user", "It got a bell.")
-    assert (entry.model, entry.change) == ("user", made.id)
-
-
-def test_an_approved_entry_can_be_undone_and_the_proposal_is_open_again(proposed):
-    memory, first, _, proposal = proposed
-    made = memory.approve(proposal.id, namespace=ANN)
-    memory.undo(made.id, namespace=ANN)
-    assert len(memory.get(first, namespace=ANN).contexts) == 1
-    assert memory.proposals(namespace=ANN) == [proposal]
-    memory.approve(proposal.id, namespace=ANN)
-    assert len(memory.get(first, namespace=ANN).contexts) == 2
-
-
-def test_reject_takes_a_proposal_off_the_list(proposed):
-    memory, first, _, proposal = proposed
-    record = memory.reject(proposal.id, namespace=ANN)
-    assert (record.id, record.kind, record.state) == (proposal.id, "evolve", "rejected")
-    assert record.after["why"] == proposal.after["why"]
-    assert memory.proposals(namespace=ANN) == []
-    assert memory.proposals(namespace=BOB) == []
-    memory.approve(proposal.id, namespace=ANN)
-    assert len(memory.get(first, namespace=ANN).contexts) == 2
-
-
-def test_only_a_proposal_is_approved_or_rejected_and_an_empty_one_needs_a_text(open_memory):
-    memory = open_memory(models.model(models.update_first("")))
-    first = memory.add("one", namespace=ANN, thread="t")
-    memory.add("two", namespace=ANN, thread="t")
-    for call in (memory.approve, memory.reject):
-        with pytest.raises(InvalidInputError, match="not a proposal"):
-            call(last(memory, first.id, "add").id, namespace=ANN)
-    (proposal,) = memory.proposals(namespace=ANN)
-    with pytest.raises(InvalidInputError, match="context="):
-        memory.approve(proposal.id, namespace=ANN)
-    memory.approve(proposal.id, namespace=ANN, context="More is said of it.")
-    assert memory.get(first.id, namespace=ANN).contexts[-1].text == "More is said of it."
-
-
-def test_a_proposal_goes_with_either_of_its_notes(proposed):
-    memory, _, second, _ = proposed
-    memory.delete(second, namespace=ANN)
-    assert memory.proposals(namespace=ANN) == []

@@ -58,41 +58,29 @@ def state(memory):
     return memory.get_all(namespace=ANN)
 
 
-def test_nothing_proposed_is_written_and_the_notes_are_done(waiting):
-    memory, first, second = waiting
+def test_nothing_proposed_is_written_or_searched_by_and_the_notes_are_done(open_memory):
+    memory = open_memory()
+    first, second = memory.add_many(
+        [NoteInput(content=text, thread="t") for text in SAID[:2]], namespace=ANN, evolve=False
+    )
+    report = memory.evolve(namespace=ANN)
+    assert (report.links, report.evolved, len(report.done)) == (0, (), 2)
+    assert set(report.proposals) == {made.id for made in memory.proposals(namespace=ANN)}
     notes = memory.get_all(namespace=ANN)
-    assert [note.state for note in notes] == ["done", "done"]
-    assert [dict(note.links) for note in notes] == [{}, {}]
-    assert [len(note.contexts) for note in notes] == [1, 1]
+    assert [(n.state, dict(n.links), len(n.contexts)) for n in notes] == [("done", {}, 1)] * 2
+    hits = memory.search("plans moved", namespace=ANN, explain=True)
+    assert all(hit.via == "match" and hit.why.lexical_rank is None for hit in hits)
     (link,), (entry,) = proposed(memory, "link"), proposed(memory, "evolve")
     for proposal in (link, entry):
         assert (proposal.by, proposal.state) == ("scripted", "waiting")
         assert proposal.after["why"] == "it waits for a review"
-    assert link.note_id == second
-    assert link.after == {
-        "to": first,
-        "relation": "continues",
-        "reason": "goes on with it",
-        "strength": 0.8,
-        "why": "it waits for a review",
-    }
-    assert (entry.note_id, entry.after["cause"]) == (first, second)
+    made = {"to": first.id, "relation": "continues", "reason": "goes on with it", "strength": 0.8}
+    assert (link.note_id, link.after) == (second.id, {**made, "why": "it waits for a review"})
+    assert (entry.note_id, entry.after["cause"]) == (first.id, second.id)
     assert entry.after["context"] == "It was moved to May."
-    assert link.id != entry.id
-
-
-def test_the_report_names_what_waits(open_memory):
-    memory = open_memory()
-    memory.add_many(SAID[:2], namespace=ANN, evolve=False)
-    report = memory.evolve(namespace=ANN)
-    assert (report.links, report.evolved, len(report.done)) == (0, (), 2)
-    assert set(report.proposals) == {made.id for made in memory.proposals(namespace=ANN)}
-
-
-def test_what_waits_is_not_searched_by(waiting):
-    memory, _, _ = waiting
-    hits = memory.search("plans moved", namespace=ANN, explain=True)
-    assert all(hit.via == "match" and hit.why.lexical_rank is None for hit in hits)
+    assert memory.proposals(namespace=BOB) == []
+    with pytest.raises(KeyError):
+        memory.approve(link.id, namespace=BOB)
 
 
 def test_all_approved_is_as_if_there_had_been_no_review(open_memory):
@@ -107,60 +95,45 @@ def test_all_approved_is_as_if_there_had_been_no_review(open_memory):
     assert memory.proposals(namespace=ANN) == []
 
 
-def test_an_approved_link_is_held_by_both_ends_and_can_be_undone_and_approved_again(waiting):
-    memory, first, second = waiting
-    (link,) = proposed(memory, "link")
-    made = memory.approve(link.id, namespace=ANN)
-    assert (made.kind, made.id, made.state) == ("link", link.id, "on")
-    one, two = memory.get_all(namespace=ANN)
-    assert (one.links[second].direction, two.links[first].direction) == ("in", "out")
-    assert proposed(memory, "link") == []
-    for call in (memory.approve, memory.reject):
-        with pytest.raises(InvalidInputError, match="was approved"):
-            call(link.id, namespace=ANN)
-    linked = state(memory)
-    undone = memory.undo(made.id, namespace=ANN)
-    assert [dict(note.links) for note in state(memory)] == [{}, {}]
-    assert proposed(memory, "link") == [link]
-    memory.undo(undone.id, namespace=ANN)
-    assert state(memory) == linked
-    assert proposed(memory, "link") == []
-
-
 @pytest.fixture
 def outdated(open_memory):
-    """A memory of two notes, of which the second is to take the place of the first."""
+    """A memory of two notes, of which the second is linked to the first, adds to it and is to take its place."""
     memory = open_memory(models.supersede_first)
     first = memory.add(SAID[0], namespace=ANN, thread="t")
     second = memory.add(SAID[1], namespace=ANN, thread="t")
     return memory, first.id, second.id
 
 
-def test_an_approved_supersession_counts_and_can_be_undone_and_approved_again(outdated):
+@pytest.mark.parametrize("kind", ["evolve", "link", "supersede"])
+def test_what_is_approved_counts_and_can_be_undone_rejected_and_approved_again(outdated, kind):
     memory, first, second = outdated
-    assert memory.get(first, namespace=ANN).supersessions == {}
-    (proposal,) = proposed(memory, "supersede")
-    assert (proposal.note_id, proposal.after["by"]) == (first, second)
-    assert proposal.after["why"] == "it waits for a review"
+    (proposal,) = proposed(memory, kind)
+    before = state(memory)
     made = memory.approve(proposal.id, namespace=ANN)
-    assert (made.kind, made.note_id, made.id) == ("supersede", first, proposal.id)
-    assert memory.get(first, namespace=ANN).superseded_by == second
-    assert proposed(memory, "supersede") == []
-    with pytest.raises(InvalidInputError, match=made.id):
-        memory.approve(proposal.id, namespace=ANN)
+    assert (made.kind, made.id, made.by, made.state) == (kind, proposal.id, "scripted", "on")
+    one, two = approved = state(memory)
+    if kind == "link":
+        assert (one.links[second].direction, two.links[first].direction) == ("in", "out")
+    if kind == "supersede":
+        assert (one.superseded_by, made.note_id) == (second, first)
+    if kind == "evolve":
+        entry = one.contexts[-1]
+        assert (entry.cause, entry.change, entry.model) == (second, proposal.id, "scripted")
+    assert proposed(memory, kind) == []
+    for call in (memory.approve, memory.reject):
+        with pytest.raises(InvalidInputError, match=f"{proposal.id}.* was approved"):
+            call(proposal.id, namespace=ANN)
+    undone = memory.undo(made.id, namespace=ANN)
+    assert (state(memory), proposed(memory, kind)) == (before, [proposal])
+    memory.undo(undone.id, namespace=ANN)
+    assert (state(memory), proposed(memory, kind)) == (approved, [])
     memory.undo(made.id, namespace=ANN)
-    assert memory.get(first, namespace=ANN).superseded_by is None
-    assert proposed(memory, "supersede") == [proposal]
+    record = memory.reject(proposal.id, namespace=ANN)
+    assert (record.id, record.kind, record.state) == (proposal.id, kind, "rejected")
+    assert record.after["why"] == proposal.after["why"]
+    assert (state(memory), proposed(memory, kind)) == (before, [])
     memory.approve(proposal.id, namespace=ANN)
-    assert memory.get(first, namespace=ANN).superseded_by == second
-
-
-def test_a_rejected_supersession_leaves_the_note_current(outdated):
-    memory, first, _ = outdated
-    (proposal,) = proposed(memory, "supersede")
-    memory.reject(proposal.id, namespace=ANN)
-    assert proposed(memory, "supersede") == []
-    assert memory.get(first, namespace=ANN).superseded_by is None
+    assert state(memory) == approved
 
 
 def test_all_kinds_are_approved_at_once(outdated):
@@ -171,16 +144,6 @@ def test_all_kinds_are_approved_at_once(outdated):
     note = memory.get(first, namespace=ANN)
     assert (len(note.contexts), list(note.links), note.superseded_by) == (2, [second], second)
     assert memory.proposals(namespace=ANN) == []
-
-
-def test_a_rejected_link_is_off_the_list_and_may_be_approved_after_all(waiting):
-    memory, first, second = waiting
-    (link,) = proposed(memory, "link")
-    record = memory.reject(link.id, namespace=ANN)
-    assert (record.id, record.kind, record.state) == (link.id, "link", "rejected")
-    assert proposed(memory, "link") == []
-    memory.approve(link.id, namespace=ANN)
-    assert second in memory.get(first, namespace=ANN).links
 
 
 def test_all_rejected_leaves_the_notes_as_they_were(open_memory):
@@ -200,24 +163,52 @@ def test_an_approved_link_keeps_to_the_most_that_a_note_holds(open_memory):
     assert [len(note.links) for note in memory.get_all(namespace=ANN)] == [1, 1, 1]
 
 
-def test_a_reviewers_words_are_for_one_entry_only(waiting):
+def test_a_reviewers_words_are_for_one_sentence_only_and_take_its_place(waiting):
     memory, first, _ = waiting
     (link,), (entry,) = proposed(memory, "link"), proposed(memory, "evolve")
     with pytest.raises(InvalidInputError, match="no sentence"):
         memory.approve(link.id, namespace=ANN, context="Other words.")
     with pytest.raises(InvalidInputError, match="single proposal"):
         memory.approve([entry.id], namespace=ANN, context="Other words.")
+    with pytest.raises(InvalidInputError, match="61 words"):
+        memory.approve(entry.id, namespace=ANN, context="word " * 61)
     assert memory.get(first, namespace=ANN).links == {}
-    memory.approve(entry.id, namespace=ANN, context="Other words.")
-    assert memory.get(first, namespace=ANN).contexts[-1].text == "Other words."
+    words = {"context": "It got a bell.", "keywords": ["bell"], "tags": []}
+    made = memory.approve(entry.id, namespace=ANN, **words)
+    entry = memory.get(first, namespace=ANN).contexts[-1]
+    assert (entry.text, entry.keywords, entry.tags) == ("It got a bell.", ("bell",), ())
+    assert (made.by, made.after["context"]) == ("user", "It got a bell.")
+    assert (entry.model, entry.change) == ("user", made.id)
 
 
-def test_the_gate_still_says_what_it_would_have_stopped(open_memory):
-    memory = open_memory(models.update_first("zebra quartz"), min_gate_similarity=0.5)
-    memory.add_many(SAID[:2], namespace=ANN)
-    (entry,), (link,) = proposed(memory, "evolve"), proposed(memory, "link")
-    assert "similarity" in entry.after["why"]
-    assert link.after["why"] == "it waits for a review"
+def test_the_gate_says_what_it_stopped_with_and_without_a_review(open_memory):
+    for review in (True, False):
+        memory = open_memory(
+            models.update_first("zebra quartz"), min_gate_similarity=0.5, review=review
+        )
+        memory.add_many(SAID[:2], namespace=ANN)
+        (entry,) = proposed(memory, "evolve")
+        assert "similarity" in entry.after["why"]
+        whys = [made.after["why"] for made in proposed(memory, "link")]
+        assert whys == (["it waits for a review"] if review else [])
+        memory.approve(entry.id, namespace=ANN)
+        hits = memory.search("zebra", namespace=ANN)
+        assert hits[0].note.contexts[-1].text == "zebra quartz"
+
+
+def test_only_a_proposal_is_approved_or_rejected_and_an_empty_one_needs_a_text(open_memory):
+    memory = open_memory(models.update_first(""), review=False)
+    first = memory.add("one", namespace=ANN, thread="t")
+    memory.add("two", namespace=ANN, thread="t")
+    added = memory.history(first.id, namespace=ANN)[0]
+    for call in (memory.approve, memory.reject):
+        with pytest.raises(InvalidInputError, match="not a proposal"):
+            call(added.id, namespace=ANN)
+    (proposal,) = memory.proposals(namespace=ANN)
+    with pytest.raises(InvalidInputError, match="context="):
+        memory.approve(proposal.id, namespace=ANN)
+    memory.approve(proposal.id, namespace=ANN, context="More is said of it.")
+    assert memory.get(first.id, namespace=ANN).contexts[-1].text == "More is said of it."
 
 
 def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
@@ -229,14 +220,14 @@ def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
     link, update = (models.item_of(plan, kind) for kind in ("link", "sentence"))
     for key in (link, update):
         assert plan.items[key].data["why"] == "it waits for a review"
+    for answers in ({link: {"context": "x"}}, {"nobody": True}):
+        with pytest.raises(InvalidInputError):
+            memory.commit(plan, namespace=ANN, answers=answers)
     report = memory.commit(plan, namespace=ANN, answers={link: True, update: False})
     assert (report.links, report.evolved, report.proposals) == (1, (), ())
     assert memory.proposals(namespace=ANN) == []
     (no,) = [c for c in memory.history(None, namespace=ANN) if c.kind == "evolve"]
     assert (no.state, no.after["why"]) == ("rejected", "rejected by a reviewer")
-    before = state(memory)
-    memory.commit(plan, namespace=ANN, answers={link: True, update: False})
-    assert state(memory) == before
     memory.approve(no.id, namespace=ANN)  # after all
     assert len(memory.get_all(namespace=ANN)[0].contexts) == 2
 
@@ -249,17 +240,6 @@ def test_a_plan_with_a_sentence_travels_as_json(open_memory):
     plan = json.loads(json.dumps(memory.propose([raw.id], namespace=ANN).to_dict()))
     memory.commit(plan, namespace=ANN)
     assert memory.get(first.id, namespace=ANN).contexts[1].cause == raw.id
-
-
-def test_a_link_is_decided_by_yes_or_no(open_memory):
-    memory = open_memory()
-    memory.add(SAID[0], namespace=ANN)
-    raw = memory.add(SAID[1], namespace=ANN, evolve=False)
-    memory.construct([raw.id], namespace=ANN)
-    plan = memory.propose([raw.id], namespace=ANN)
-    for answers in ({models.item_of(plan, "link"): {"context": "x"}}, {"nobody": True}):
-        with pytest.raises(InvalidInputError):
-            memory.commit(plan, namespace=ANN, answers=answers)
 
 
 @pytest.mark.parametrize("gone", [0, 1])
@@ -292,13 +272,6 @@ def test_what_rules_propose_waits_too_and_gives_way_to_a_model(tmp_path):
     ) as memory:
         memory.evolve(upgrade=True)
         assert memory.proposals(namespace=ANN) == []
-
-
-def test_another_namespace_has_proposals_of_its_own(waiting):
-    memory, _, _ = waiting
-    assert memory.proposals(namespace=BOB) == []
-    with pytest.raises(KeyError):
-        memory.approve(proposed(memory, "link")[0].id, namespace=BOB)
 
 
 def test_without_a_review_only_what_the_gate_stopped_waits(open_memory):
