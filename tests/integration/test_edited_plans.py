@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 from support import models
 
-from amem_integrations import InvalidInputError
+from amem_integrations import InvalidInputError, NamespaceError
 
 ANN, BOB = ("ann",), ("bob",)
 
@@ -126,6 +126,8 @@ def test_a_text_whose_sources_were_taken_out_goes_with_them_all_the_same(planned
 def test_nothing_of_another_namespace_is_touched(planned):
     memory, note_id, plan = planned
     other, before = memory.get_all(namespace=BOB)[0].id, state(memory, BOB)
+    with pytest.raises(NamespaceError):
+        memory.commit(plan, namespace=BOB)
     edits = [lambda p: p["notes"][0].update(id=other), lambda p: p["shown"].append([other, 1])]
     edits += [lambda p, k=kind: of_kind(p, k)[1].update(to=other) for kind in ("link", "sentence")]
     edits.append(lambda p: of_kind(p, "sentence")[1].update(sources=[[other, 1]]))

@@ -57,12 +57,6 @@ def test_a_form_is_filled_from_what_was_said_and_names_it(open_memory):
     assert [made.state for made in fillings(memory)] == ["void"]
 
 
-async def test_the_asynchronous_twin_does_the_same(open_memory):
-    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
-    say(memory, "I am a vegan")
-    assert await memory.afill(Preferences, namespace=ANN) == Preferences(diet="vegan")
-
-
 @pytest.mark.on_a_server
 def test_it_is_kept_current_with_history_and_undo(open_memory):
     now_meat = {"value": {"diet": None, "cups": 2}, "of": ["n1"]}

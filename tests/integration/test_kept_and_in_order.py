@@ -9,19 +9,16 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 from support import models
-from support.ports import WatchedEmbedder, WatchedStore
+from support.ports import WatchedEmbedder
 
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     InvalidInputError,
     MemoryConfig,
-    NamespaceError,
     NoteInput,
     NoteNotFoundError,
-    RuleModel,
 )
-from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
@@ -213,19 +210,6 @@ def test_no_field_of_a_note_can_forge_a_line_of_a_prompt():
 # One door, one wall
 
 
-def test_a_plan_for_one_namespace_writes_nothing_in_another():
-    memory = opened(models.model())
-    mine = memory.add("ann's", namespace=ANN, evolve=False)
-    memory.construct([mine.id], namespace=ANN)
-    yours = memory.add("bob's", namespace=BOB)
-    plan = memory.propose([mine.id], namespace=ANN).to_dict()
-    with pytest.raises(NamespaceError):
-        memory.commit(plan, namespace=BOB)
-    edited = {**plan, "failed": {yours.id: "ann was here"}}
-    memory.commit(edited, namespace=ANN)
-    assert memory.get(yours.id, namespace=BOB).failure is None
-
-
 def test_a_file_cannot_take_the_id_that_a_note_of_another_namespace_will_have(tmp_path):
     with opened() as source:
         target = source.add("hello", namespace=BOB, key="k")
@@ -283,15 +267,7 @@ def test_a_key_that_is_added_again_after_it_expired_holds_again():
     assert memory.get(first.id, namespace=ANN).content == "the code is 4711"
 
 
-def test_an_update_can_set_when_a_note_expires():
-    memory = opened()
-    note = memory.add("the code is 4711", namespace=ANN)
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    memory.update(note.id, namespace=ANN, expires_at=past)
-    assert memory.get_all(namespace=ANN) == []
-
-
-def test_an_update_to_none_lets_a_note_expire_no_more_and_can_be_undone(tmp_path):
+def test_an_update_says_when_a_note_expires_and_can_be_undone():
     memory = opened()
     soon = datetime.now(UTC) + timedelta(hours=1)
     note = memory.add("The code is 4711. " * 20, namespace=ANN, expires_at=soon)
@@ -304,6 +280,9 @@ def test_an_update_to_none_lets_a_note_expire_no_more_and_can_be_undone(tmp_path
     assert {one.expires_at for one in memory.get_all(namespace=ANN)} == {soon}
     with pytest.raises(InvalidInputError, match="nothing to change"):
         memory.update(note.id, namespace=ANN)
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    memory.update(note.id, namespace=ANN, expires_at=past)
+    assert memory.get_all(namespace=ANN) == []
 
 
 # Options are checked
@@ -317,11 +296,11 @@ def test_an_object_of_a_framework_is_refused_with_the_class_that_wraps_it():
         )
 
 
-@pytest.mark.parametrize("value", ["x", float("nan"), 2, True])
-def test_a_threshold_that_is_no_cosine_is_refused(value):
+def test_a_threshold_that_is_no_cosine_is_refused():
     memory = opened()
-    with pytest.raises(InvalidInputError, match="min_similarity"):
-        memory.search("x", namespace=ANN, min_similarity=value)
+    for value in ("x", float("nan"), 2, True):
+        with pytest.raises(InvalidInputError, match="min_similarity"):
+            memory.search("x", namespace=ANN, min_similarity=value)
 
 
 def test_notes_are_read_page_by_page():
@@ -367,31 +346,3 @@ def test_as_many_hits_are_found_as_are_asked_for():
 
 
 # What an add costs
-
-
-def test_an_add_with_evolution_reads_the_store_seven_times_at_most(tmp_path):
-    store = WatchedStore(FolderStore(tmp_path, dimensions=64))
-    with AgenticMemory._over(store, HashEmbedder(), RuleModel()) as memory:
-        for number in range(4):
-            memory.add(f"part {number} of the trip", namespace=ANN, thread="t")
-        store.calls.clear()
-        note = memory.add("part 5 of the trip", namespace=ANN, thread="t")
-        assert note.state == "done"
-        assert len([call for call in store.calls if call in READS]) <= 7
-
-
-def test_evolution_calls_the_embedder_twice_at_most(tmp_path):
-    embedder = WatchedEmbedder()
-    model = models.model(models.update_first("It was moved to May."))
-    memory = opened(model, embedder, min_gate_similarity=-1.0)
-    memory.add("the trip is in April", namespace=ANN, thread="t")
-    notes = memory.add_many(
-        [NoteInput(content=text, thread="t") for text in ("in May", "or in June")],
-        namespace=ANN,
-        evolve=False,
-    )
-    embedder.calls.clear()
-    report = memory.evolve(namespace=ANN)
-    assert report.evolved
-    assert len(notes) == 2
-    assert len(embedder.calls) <= 2

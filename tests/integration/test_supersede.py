@@ -247,8 +247,10 @@ def test_a_models_verdict_is_written_recorded_and_can_be_undone(open_memory, rel
     assert stored.content == "The stand-up is at ten"
     (made,) = [c for c in memory.history(old.id, namespace=ANN) if c.kind == "supersede"]
     assert (made.after["by"], made.by) == (new.id, given.model)
-    memory.undo(made.id, namespace=ANN)
+    undone = memory.undo(made.id, namespace=ANN)
     assert memory.get(old.id, namespace=ANN).supersessions == {}
+    memory.undo(undone.id, namespace=ANN)
+    assert memory.get(old.id, namespace=ANN) == stored
 
 
 STILL = "The stand-up is no longer at ten, but still on Mondays."
@@ -366,14 +368,6 @@ def test_bad_input_is_refused_and_nothing_is_stored(memory):
         memory.supersede(old.id, new.id, namespace=ANN)
 
 
-async def test_the_asynchronous_twin_does_the_same(memory):
-    old = await memory.aadd("It is at ten", namespace=ANN, at=day(0), evolve=False)
-    new = await memory.aadd("It is at nine", namespace=ANN, at=day(1), evolve=False)
-    await memory.asupersede(old.id, new.id, namespace=ANN)
-    hits = await memory.asearch("It is at ten", namespace=ANN)
-    assert [hit.note.id for hit in hits] == [new.id, old.id]
-
-
 def test_supersessions_travel_with_an_export(memory, tmp_path):
     old = add(memory, "It is at ten", 0, until=day(30))
     add(memory, "It is at nine", 1, supersedes=[old.id])
@@ -381,23 +375,6 @@ def test_supersessions_travel_with_an_export(memory, tmp_path):
     memory.import_(tmp_path / "ann.jsonl", namespace=BOB)
     first, second = memory.get_all(namespace=BOB, as_of=day(3))
     assert (first.superseded_by, first.until) == (second.id, day(30))
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_a_verdict_that_is_undone_and_redone_is_shown_so(memory, several):
-    old = add(memory, "The boiler is heated by gas", 0)
-    new = add(memory, "The boiler was replaced by a heat pump", 1)
-    made = memory.supersede(old.id, new.id, namespace=ANN)
-
-    def undo(changes):
-        if several:
-            return memory.undo(changes, namespace=ANN).changes
-        return [memory.undo(change, namespace=ANN).id for change in changes]
-
-    undone = undo([made.id])
-    assert memory.get(old.id, namespace=ANN).superseded_by is None
-    undo(undone)
-    assert memory.get(old.id, namespace=ANN).superseded_by == new.id
 
 
 @pytest.mark.on_a_server

@@ -24,11 +24,6 @@ WEEK = timedelta(days=7)
 NOON = datetime(2031, 5, 8, 12, tzinfo=UTC)
 
 
-@pytest.fixture(params=["edge", "memory"])
-def location(request, tmp_path):
-    return str(tmp_path / "memory") if request.param == "edge" else ":memory:"
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """A function that sets the clock; it starts at noon."""
@@ -41,63 +36,44 @@ def clock(monkeypatch):
     return set_to
 
 
-def opened(location, ttl=WEEK, **settings):
+def opened(ttl=WEEK, **settings):
     config = MemoryConfig(ttl=ttl, **settings)
-    return AgenticMemory.open(location, embedder=HashEmbedder(), config=config)
+    return AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config)
 
 
 def kept(note):
     return None if note.expires_at is None else note.expires_at - note.recorded_at
 
 
-def test_a_new_note_is_kept_for_the_ttl_however_it_is_added(location):
-    with opened(location) as memory:
+def test_a_new_note_is_kept_for_the_ttl_however_it_is_added():
+    end = datetime.now(UTC) + timedelta(hours=1)
+    with opened() as memory:
         messages = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
         notes = [
             memory.add("The key is under the mat", namespace=ANN),
+            asyncio.run(memory.aadd("The mat is red", namespace=ANN)),
             *memory.add_many(["a", NoteInput(content="b", key="k")], namespace=ANN),
             *memory.add_messages(messages, namespace=ANN, thread="t"),
         ]
-        assert [kept(note) for note in notes] == [WEEK] * 5
-        assert [kept(note) for note in memory.get_all(namespace=ANN)] == [WEEK] * 5
-
-
-async def _add(location):
-    with opened(location) as memory:
-        note = await memory.aadd("The key is under the mat", namespace=ANN)
-        others = await memory.aadd_many(["a", "b"], namespace=ANN)
-        return [kept(each) for each in (note, *others)]
-
-
-def test_the_asynchronous_twins_keep_the_ttl(location):
-    assert asyncio.run(_add(location)) == [WEEK] * 3
+        assert [kept(note) for note in notes] == [WEEK] * 6
+        assert [kept(note) for note in memory.get_all(namespace=ANN)] == [WEEK] * 6
+        assert memory.add("the code is 4711", namespace=ANN, expires_at=end).expires_at == end
 
 
 def test_the_longest_prefix_of_the_namespace_counts():
     day, year = timedelta(days=1), timedelta(days=365)
     ttl = {("user",): day, ("user", "ann"): year, ("user", "bob"): None}
-    with opened(":memory:", ttl) as memory:
+    with opened(ttl) as memory:
         spaces = [("user", "eve"), ANN, (*ANN, "work"), BOB, TEAM, ("users",)]
         found = [kept(memory.add("hello", namespace=space)) for space in spaces]
         assert found == [day, year, year, None, None, None]
-    with opened(":memory:", {(): day, ("user",): year}) as memory:
+    with opened({(): day, ("user",): year}) as memory:
         found = [kept(memory.add("hello", namespace=space)) for space in (TEAM, ANN)]
         assert found == [day, year]
 
 
-def test_a_time_of_its_own_comes_before_the_ttl():
-    end = datetime.now(UTC) + timedelta(hours=1)
-    with opened(":memory:") as memory:
-        assert memory.add("the code is 4711", namespace=ANN, expires_at=end).expires_at == end
-
-
-def test_without_a_ttl_a_note_is_kept_for_good():
-    with opened(":memory:", None) as memory:
-        assert memory.add("hello", namespace=ANN).expires_at is None
-
-
 def test_saying_or_correcting_it_again_does_not_prolong_it(clock):
-    with opened(":memory:") as memory:
+    with opened() as memory:
         first = memory.add("Meet at 5", namespace=ANN, key="meeting")
         plain = memory.add("The door is red", namespace=ANN)
         clock(NOON + timedelta(days=3))
@@ -108,7 +84,7 @@ def test_saying_or_correcting_it_again_does_not_prolong_it(clock):
 
 
 def test_what_is_said_again_after_it_expired_is_kept_for_the_ttl_from_then_on(clock):
-    with opened(":memory:") as memory:
+    with opened() as memory:
         keyed = memory.add("Meet at 5", namespace=ANN, key="meeting")
         plain = memory.add("The door is red", namespace=ANN)
         later = NOON + 2 * WEEK
@@ -122,8 +98,8 @@ def test_what_is_said_again_after_it_expired_is_kept_for_the_ttl_from_then_on(cl
         assert (anew.id != plain.id, kept(anew)) == (True, WEEK)
 
 
-def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(location, clock):
-    with opened(location, {("user",): WEEK}) as memory:
+def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(clock):
+    with opened({("user",): WEEK}) as memory:
         gone = memory.add("the code is 4711", namespace=ANN)
         memory.add("the code is 4712", namespace=BOB)
         stays = memory.add("the code of the team is 4713", namespace=TEAM)
@@ -142,37 +118,23 @@ def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(location, clock):
 
 def test_an_import_keeps_what_is_in_the_file(tmp_path):
     file = tmp_path / "export.jsonl"
-    with opened(":memory:", None) as memory:
+    with opened(None) as memory:
         memory.add("for good", namespace=ANN)
         memory.add("for a day", namespace=ANN, expires_at=datetime.now(UTC) + timedelta(days=1))
         memory.export(file, namespace=ANN)
         before = {note.content: note.expires_at for note in memory.get_all(namespace=ANN)}
-    with opened(":memory:") as memory:
+    with opened() as memory:
         memory.import_(file, namespace=ANN)
         after = {note.content: note.expires_at for note in memory.get_all(namespace=ANN)}
         assert after == before
 
 
-@pytest.mark.parametrize(
-    "ttl",
-    [
-        7,
-        timedelta(0),
-        timedelta(days=-1),
-        timedelta.max,
-        {("user",): 7},
-        {"user": WEEK},
-        {("user", ""): WEEK},
-        {("user", 1): WEEK},
-        {("user",): timedelta(0)},
-    ],
-)
-def test_a_ttl_that_cannot_be_used_is_refused_at_once(ttl):
-    with pytest.raises(ConfigurationError, match="ttl"):
-        MemoryConfig(ttl=ttl)
-
-
-def test_a_mapping_that_is_changed_later_changes_nothing():
+def test_a_ttl_that_cannot_be_used_is_refused_and_a_mapping_that_changes_later_changes_nothing():
+    refused = [7, timedelta(0), timedelta(days=-1), timedelta.max, {("user",): 7}, {"user": WEEK}]
+    refused += [{("user", ""): WEEK}, {("user", 1): WEEK}, {("user",): timedelta(0)}]
+    for ttl in refused:
+        with pytest.raises(ConfigurationError, match="ttl"):
+            MemoryConfig(ttl=ttl)
     ttl = {("user",): WEEK}
     config = MemoryConfig(ttl=ttl)
     ttl["user",] = timedelta(days=-1)
@@ -183,38 +145,20 @@ def test_an_item_of_a_store_of_langgraph_has_its_own_ttl_or_that_of_its_namespac
     pytest.importorskip("langgraph")
     from langchain_amem import AMemStore  # noqa: PLC0415 - needs LangGraph
 
-    with opened(":memory:", {("memories",): WEEK}) as memory:
+    mine, theirs = ("memories",), ("others",)
+    with opened({mine: WEEK}) as memory:
         store = AMemStore(memory)
-        store.put(("memories",), "own", {"text": "a"}, ttl=10)
-        store.put(("memories",), "default", {"text": "b"})
-        store.put(("memories",), "apart", {"text": "c"}, index=False)
-        store.put(("others",), "none", {"text": "d"})
-        named = {
-            (space[0], key): store.note(space, key)
-            for space, key in [
-                (("memories",), "own"),
-                (("memories",), "default"),
-                (("memories",), "apart"),
-                (("others",), "none"),
-            ]
-        }
-        near = timedelta(seconds=5)
-        assert abs(kept(named["memories", "own"]) - timedelta(minutes=10)) < near
-        assert abs(kept(named["memories", "default"]) - WEEK) < near
-        assert abs(kept(named["memories", "apart"]) - WEEK) < near
-        assert named["others", "none"].expires_at is None
-
-
-def test_an_item_that_is_put_again_without_a_ttl_gets_that_of_its_namespace():
-    pytest.importorskip("langgraph")
-    from langchain_amem import AMemStore  # noqa: PLC0415 - needs LangGraph
-
-    with opened(":memory:") as memory:
-        store = AMemStore(memory)
+        store.put(mine, "own", {"text": "a"}, ttl=10)
+        store.put(mine, "default", {"text": "b"})
+        store.put(mine, "apart", {"text": "c"}, index=False)
+        store.put(theirs, "none", {"text": "d"})
         for ttl in (10, None, 10_000_000, None):
-            store.put(("memories",), "k", {"text": "a"}, ttl=ttl)
-        left = store.note(("memories",), "k").expires_at - datetime.now(UTC)
-        assert abs(left - WEEK) < timedelta(seconds=5)
+            store.put(mine, "again", {"text": "a"}, ttl=ttl)
+        wanted = {"own": timedelta(minutes=10), "default": WEEK, "apart": WEEK, "again": WEEK}
+        for key, time in wanted.items():
+            left = store.note(mine, key).expires_at - datetime.now(UTC)
+            assert abs(left - time) < timedelta(seconds=5), key
+        assert store.note(theirs, "none").expires_at is None
 
 
 # No door shows what has expired
@@ -244,7 +188,7 @@ def test_what_has_expired_is_shown_to_no_model(clock):
 
 
 def test_a_question_that_has_expired_is_not_shown_before_its_reply(clock):
-    memory = opened(":memory:", ttl=None)
+    memory = opened(ttl=None)
     question = memory.add("Where do you keep the spare key?", namespace=ANN, thread="t")
     memory.add("under the pot", namespace=ANN, thread="t", speaker="Bob")
     assert "spare key" in memory.context("what is under the pot?", namespace=ANN)

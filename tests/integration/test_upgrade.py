@@ -138,28 +138,6 @@ def test_a_limit_on_an_upgrade_is_kept(folder):
         assert sources == ["scripted", "rules", "rules"]
 
 
-async def test_the_asynchronous_twin_upgrades_too(folder):
-    with reopened(folder, models.model()) as memory:
-        report = await memory.aevolve(upgrade=True)
-        assert len(report.done) == 3
-
-
-def test_an_upgrade_can_be_undone_and_had_again(folder):
-    with reopened(folder, models.model()) as memory:
-        before = memory.get_all(namespace=ANN)
-        memory.evolve(namespace=ANN, upgrade=True)
-        upgraded = memory.get_all(namespace=ANN)
-        report = memory.undo(namespace=ANN, model="scripted")
-        again = memory.get_all(namespace=ANN)
-        assert [(n.contexts, n.links, n.state) for n in again] == [
-            (n.contexts, n.links, n.state) for n in before
-        ]
-        memory.undo(report.changes, namespace=ANN)
-        assert [(n.contexts, n.links) for n in memory.get_all(namespace=ANN)] == [
-            (n.contexts, n.links) for n in upgraded
-        ]
-
-
 @pytest.mark.parametrize("write", [1, 2, 3, 4, 5, 9, 11, 13])
 def test_a_kill_at_any_write_of_an_upgrade_leaves_one_set_of_links(
     folder, tmp_path_factory, monkeypatch, write

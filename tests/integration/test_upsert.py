@@ -15,13 +15,12 @@ MAY, JUNE = datetime(2024, 5, 8, 12, tzinfo=UTC), datetime(2024, 6, 8, 12, tzinf
 STORY = "\n\n".join(f"Chapter {n}. " + "The hero walks on. " * 30 for n in range(4))
 
 
-@pytest.fixture(params=["edge", "memory"])
-def told(request, tmp_path):
+@pytest.fixture
+def told():
     """A memory with one note, everything given, and what it cost."""
-    location = ":memory:" if request.param == "memory" else tmp_path
     model, embedder = models.model(models.update_first("It is in May.")), WatchedEmbedder()
     config = MemoryConfig(min_gate_similarity=-1.0)
-    with AgenticMemory.open(location, model=model, embedder=embedder, config=config) as memory:
+    with AgenticMemory.open(":memory:", model=model, embedder=embedder, config=config) as memory:
         add(memory, speaker="Ann", at=MAY, metadata={"city": "Rome", "days": [1, 2]})
         yield memory, model, embedder
 
@@ -35,23 +34,19 @@ def cost(told):
     return len(model.requests), len(embedder.calls)
 
 
-@pytest.mark.parametrize(
-    "again",
-    [
+def test_what_is_equal_or_left_out_changes_nothing_and_costs_nothing(told):
+    memory, *_ = told
+    before, spent = memory.get_all(namespace=ANN), cost(told)
+    changes = memory.history(None, namespace=ANN)
+    for again in (
         {},
         {"speaker": "Ann", "at": MAY, "metadata": {"city": "Rome", "days": [1, 2]}},
         {"metadata": {"days": (1, 2), "city": "Rome"}},
         {"at": MAY.astimezone(timezone(timedelta(hours=9)))},
-    ],
-    ids=["left out", "the same", "a tuple", "another zone"],
-)
-def test_what_is_equal_or_left_out_changes_nothing_and_costs_nothing(told, again):
-    memory, *_ = told
-    before, spent = memory.get_all(namespace=ANN), cost(told)
-    changes = memory.history(None, namespace=ANN)
-    assert [add(memory, **again)] == before == memory.get_all(namespace=ANN)
-    assert memory.history(None, namespace=ANN) == changes
-    assert cost(told) == spent
+    ):
+        assert [add(memory, **again)] == before == memory.get_all(namespace=ANN)
+        assert memory.history(None, namespace=ANN) == changes
+        assert cost(told) == spent
 
 
 def test_other_metadata_is_taken_without_asking_a_model(told):
@@ -131,9 +126,3 @@ def test_without_a_key_the_words_are_all_that_counts(told):
     notes = memory.get_all(namespace=ANN)
     assert memory.add(STORY, namespace=ANN, metadata={"n": 2}) == first
     assert memory.get_all(namespace=ANN) == notes
-
-
-async def test_the_asynchronous_twin_takes_it_over_too(told):
-    memory, *_ = told
-    note = await memory.aadd("We meet yesterday", namespace=ANN, key="k", metadata={"n": 1})
-    assert note.metadata == {"n": 1}

@@ -35,7 +35,7 @@ from amem_integrations import (
 from amem_integrations.decisions import Lease
 from amem_integrations.evolution.leases import take_lease
 from amem_integrations.plans import FOLLOWS
-from amem_integrations.runtime import RULES, run
+from amem_integrations.runtime import run
 from amem_integrations.stores.payloads import decode_record
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -289,9 +289,6 @@ def update_last(text: str) -> Callable[[Any], dict[str, Any]]:
     return answer
 
 
-link_to_last = update_last("It was moved to May.")
-
-
 def proposed(memory: AgenticMemory, note: Note) -> list[Link]:
     """The links of a note that a model made, without the one to the turn before."""
     links = memory.get(note.id, namespace=ANN).links.values()
@@ -321,42 +318,6 @@ def test_a_commit_that_arrives_too_late_writes_neither_the_note_nor_its_neighbou
     assert "cancelled" not in repr(notes)
     assert "cancelled" not in repr(late.history(None, namespace=ANN))
     assert repr(notes).count("It was moved to May.") == 1
-
-
-def test_two_that_race_for_one_note_one_wins(opened: Open) -> None:
-    memories = [opened(models.model(e)) for e in (link_to_last, models.link_to_first)]
-    for n in range(3):
-        memories[0].add(f"the trip, part {n}", namespace=ANN, thread="t")
-    for n in range(3, 9):
-        note = memories[0].add(f"the trip, part {n}", namespace=ANN, thread="t", evolve=False)
-        together(*(memory.evolve for memory in memories))
-        check_sound(memories[0])
-        assert len(proposed(memories[0], note)) == 1
-
-
-@pytest.mark.parametrize("write", range(2, 7))
-def test_an_add_by_rules_that_another_overtakes_leaves_both_ends_of_every_link(
-    fake: FakeQdrant, opened: Open, write: int
-) -> None:
-    """It writes a note together with its neighbours, so what it wrote in vain has to be completed."""
-    rules = models.model(models.link_to_first)
-    rules.name = RULES
-    late, other = opened(rules), opened()
-    for part in ("is old", "was repaired", "stands in the barn"):
-        late.add(f"The pottery kiln {part}", namespace=ANN)
-    left = [write]
-
-    def overtaken() -> None:
-        left[0] -= 1
-        if left[0]:
-            fake.before_write = overtaken
-        else:
-            other.evolve()
-
-    fake.before_write = overtaken
-    note = late.add("The pottery kiln broke today", namespace=ANN)
-    assert note.state == "done"
-    check_sound(late)
 
 
 def refusing(word: str, reply: Any) -> Any:
