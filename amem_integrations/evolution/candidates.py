@@ -1,7 +1,8 @@
 """Candidates: the earlier notes that a new one may be linked to (Eq. 4-5 of the paper).
 
 They are the last notes of the same thread, then the hybrid nearest on the enriched text, as far as they are near.
-Only notes that came before (by seq) are candidates, so a batch can be linked in one go. Filler and forms are none.
+Only notes that came before (by seq) are candidates, so a batch can be linked in one go. Filler is none, and a question only
+if it is one of the last notes of the thread.
 """
 
 from __future__ import annotations
@@ -89,7 +90,14 @@ async def find_candidates(
     if missing := [target for target in wanted if target not in notes]:
         notes |= {note.id: note for note in await get(runtime.store, namespace, missing)}
     time = now()
-    shown = {i: notes[i] for i in wanted if i in notes and not notes[i].is_expired(time)}
+    lately = {note_id for turns in recent.values() for note_id in turns}
+    shown = {
+        i: notes[i]
+        for i in wanted
+        if i in notes and not notes[i].is_expired(time)
+        # A question of long ago brings nothing that its answer does not.
+        if i in lately or notes[i].kind != "question"
+    }
     candidates = {
         note.id: [
             Candidate(

@@ -24,12 +24,16 @@ REMARKS_TOKENS = (
 )
 MAX_LINKS_SHOWN = 8
 SURE = (FOLLOWS, ANSWERS)
-MORE = 0.25  # share of the telling words of a context that the note has not, from which on both are shown
+MORE = (
+    1 / 3
+)  # share of the telling words of a context that the note has not, from which on both are shown
 REPLY_TOKENS = 120  # for a note
 
 NONE = "(none)"
 APART = "(notes of their own, no conversation)"
 STEPS = ((0.65, "strong"), (0.4, "medium"), (0.0, "weak"))  # least strength, in words
+
+SAID = ("key", "content", "speaker", "source", "kind", "thread")  # what is shown as it is
 
 Shown = dict[str, Any]
 
@@ -41,16 +45,8 @@ def aliases(notes: Iterable[Note], letter: str) -> dict[str, str]:
 
 def raw(note: Note, alias: str | None = None) -> Shown:
     """Return what is known of a note before any model has read it."""
-    shown: Shown = {
-        "key": note.key,
-        "content": note.content,
-        "speaker": note.speaker,
-        "source": note.source,
-        "kind": note.kind,
-        "at": note.at.isoformat() if note.at else None,
-        "when": note.when.isoformat(),
-        "thread": note.thread,
-    }
+    shown: Shown = {name: getattr(note, name) for name in SAID}
+    shown |= {"at": note.at.isoformat() if note.at else None, "when": note.when.isoformat()}
     return {"alias": alias, **shown} if alias else shown
 
 

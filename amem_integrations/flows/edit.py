@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -100,7 +101,9 @@ async def update(
     """
     space = check_namespace(namespace)
     given = {"at": at, "speaker": speaker, "until": until, "expires_at": expires_at}
-    values: dict[str, Any] = {name: value for name, value in given.items() if not isinstance(value, Unchanged)}
+    values: dict[str, Any] = {
+        name: value for name, value in given.items() if not isinstance(value, Unchanged)
+    }
     values |= {} if content is None else {"content": content}
     values |= {} if metadata is None else {"metadata": metadata}
     if not values:
@@ -379,26 +382,23 @@ def _check_later(older: Note, newer: Note) -> None:
 
 def _forgotten(note_id: str, redacted: Redacted) -> Forgotten:
     """Return what went, of decisions as they were and what is left of them."""
-    entries, sentences, reasons, forms = set[str](), set[str](), set[str](), set[str]()
-    again = set[str]()
+    gone: defaultdict[str, set[str]] = defaultdict(set)
     for before, after in redacted.values():
         left = {item.number: item for item in after.items}
         for item in before.items:
             if item == left.get(item.number):
                 continue
-            if item.kind == "entry":
-                entries.add(before.note)
-                again |= {before.note} if item.is_on else set()
-            elif item.kind == "sentence":
-                sentences.add(item.to)
-            elif item.kind == "form":
-                forms.add(before.note)
-            elif item.kind in ENDS:
-                reasons |= {end for end in (before.note, item.to, item.other) if end}
+            if item.kind in ENDS:
+                gone["reasons"] |= {before.note, item.to, item.other} - {""}
+            else:
+                gone[item.kind].add(item.to)
+            if item.kind == "entry" and item.is_on:
+                gone["again"].add(before.note)
+    ids = {name: tuple(sorted(some - {note_id})) for name, some in gone.items()}
     return Forgotten(
-        entries=tuple(sorted(entries - {note_id})),
-        sentences=tuple(sorted(sentences - {note_id})),
-        reasons=tuple(sorted(reasons - {note_id})),
-        forms=tuple(sorted(forms)),
-        pending=len(again - {note_id}),
+        entries=ids.get("entry", ()),
+        sentences=ids.get("sentence", ()),
+        reasons=ids.get("reasons", ()),
+        forms=ids.get("form", ()),
+        pending=len(ids.get("again", ())),
     )
