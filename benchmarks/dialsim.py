@@ -34,13 +34,12 @@ from amem_integrations.errors import InvalidInputError
 from amem_integrations.filters import check_count
 from amem_integrations.ports import Embedder
 
-from . import plots, report
+from . import report
 from .command import numbers, run
 from .data import AS_IT_STANDS, MONTHS, Conversation, Question, Result, checked
-from .experiment import measure, parser_on, prices
-from .report import Report, Table
+from .experiment import measure, parser_on, prices, publish_types, settings_of
+from .report import Report
 from .statistics import estimate, mean
-from .systems import Settings
 
 CAUTION = (
     "This has not been run on the published DialSim files yet, but on a small show in their format."
@@ -367,26 +366,17 @@ def _dialsim(given: Namespace) -> None:
         check_count("sessions", given.sessions)
     show = load(given.dataset, given.agent, given.sessions)
     asked, left_out = choose(show, given.seed)
-    settings = Settings(
-        ks=ks,
-        answer_k=ks[-1],
-        prompt="dialsim",
-        concurrency=given.concurrency,
-        build_concurrency=given.build_concurrency,
-    )
+    settings = settings_of(given, ks, answer_k=ks[-1], prompt="dialsim")
     about = {"agent": show.agent, "sessions": given.sessions, "seed": given.seed}
     about |= {"sessions_left_out": left_out, "questions_left_out": show.left_out}
     (result,), described, embedder = measure(given, settings, [conversation(show, asked)], about)
     by_type = figures(asked, result, embedder)
     made = report.of_types(CAUTION, by_type, [result], described, prices_of)
-    caption = (
-        f"{CAUTION} {show.agent} is asked {len(asked)} questions on the way, each from what has been said by then; to say "
-        "that unanswerable ones have no answer is right. Answers by a judge and by F1; 95 % bootstrap intervals"
+    heard = (
+        f"{show.agent} is asked {len(asked)} questions on the way, each from what has been said by then; to say "
+        "that unanswerable ones have no answer is right. Answers by a judge and by F1"
     )
-    shown = [Table(caption, report.type_rows(made)), *report.cost_tables(made)]
-    judged = {name: one["judge"] for name, one in by_type.items()}
-    plot = {"judge": plots.bars({"answers": judged}, "share of right answers")}
-    report.write(given.out, "dialsim", made, shown, plot, as_json=given.json)
+    publish_types(given, "dialsim", made, heard, "judge")
 
 
 def _parser() -> ArgumentParser:

@@ -14,11 +14,12 @@ from amem_integrations.errors import InvalidInputError
 from amem_integrations.opening import embedder_named
 from amem_integrations.ports import Embedder
 
+from . import plots
 from .answering import ADDRESSES, Models, Served, prompt_text
 from .command import EMBEDDER_HELP, parser_of
 from .data import Conversation, Result
 from .provenance import code_digest, file_digest, versions
-from .report import Prices
+from .report import Prices, Report, Table, cost_tables, write
 from .runner import evaluate
 from .scoring import describe as describe_scoring
 from .statistics import RESAMPLES, SEED
@@ -72,6 +73,12 @@ def prices(given: Namespace) -> Prices:
     stages = ["build", "answer", *(["judge"] if found.get("model") == found.get("judge") else [])]
     price = (given.price_input, given.price_output)
     return {} if given.price_input is None else dict.fromkeys(stages, price)
+
+
+def settings_of(given: Namespace, ks: Sequence[int], **more: Any) -> Settings:  # noqa: ANN401
+    """Return the settings of a run on conversations."""
+    at_once = {"concurrency": given.concurrency, "build_concurrency": given.build_concurrency}
+    return Settings(ks=tuple(ks), **at_once, **more)
 
 
 def measure(
@@ -131,3 +138,13 @@ def _answering(given: Namespace, settings: Settings, embedder: Embedder) -> dict
         "prompts": {task: prompt_text(task) for task in (settings.prompt, "judge")},
         "scoring": describe_scoring(embedder),
     }
+
+
+def publish_types(given: Namespace, name: str, made: Report, about: str, drawn: str) -> None:
+    """Write the report of `report.of_types`, with one of its figures drawn."""
+    by_type = made["by_type"]
+    rows = [{"type": kind, **one} for kind, one in by_type.items()]
+    caption = f"{made['caution']} {about}; 95 % bootstrap intervals"
+    plot = plots.bars({drawn: {kind: one[drawn] for kind, one in by_type.items()}}, "mean")
+    shown = [Table(caption, rows), *cost_tables(made)]
+    write(given.out, name, made, shown, {drawn: plot}, as_json=given.json)

@@ -17,12 +17,12 @@ from amem_integrations.filters import check_count
 from . import data, plots
 from .answering import PROMPTS
 from .command import names, numbers, run
-from .experiment import measure, parser_on, prices, served
+from .experiment import measure, parser_on, prices, served, settings_of
 from .provenance import file_digest
 from .report import build, tables, write
 from .rivals import RIVALS, Maker, table
 from .rivals.piped import Piped
-from .systems import ABLATIONS, BASELINES, KNOWN, Settings
+from .systems import ABLATIONS, BASELINES, KNOWN
 
 
 def _parser() -> ArgumentParser:
@@ -73,17 +73,15 @@ def _locomo(given: Namespace) -> None:
     rivals = _rivals(given)
     every = data.load_annotations(given.annotations, known)
     written = {name: one for name, one in every.items() if name in ids}
-    settings = Settings(
-        ks=ks,
+    systems = names(given.systems)
+    systems += ABLATIONS if given.ablations else ()
+    systems += BASELINES if given.baselines else ()
+    settings = settings_of(
+        given,
+        ks,
         answer_k=given.answer_k if given.answer else None,
         budgets=numbers(given.budget, "budget") if given.budget else (),
-        systems=(
-            *names(given.systems),
-            *(ABLATIONS if given.ablations else ()),
-            *(BASELINES if given.baselines else ()),
-        ),
-        concurrency=given.concurrency,
-        build_concurrency=given.build_concurrency,
+        systems=tuple(systems),
     )
     about = {
         "budgets": list(settings.budgets),

@@ -28,13 +28,13 @@ from amem_integrations.errors import InvalidInputError
 from amem_integrations.filters import check_count
 from amem_integrations.ports import Embedder
 
-from . import plots, report
+from . import report
 from .command import numbers, run
 from .data import AS_IT_STANDS, Conversation, Question, Result, checked
-from .experiment import measure, parser_on, prices
-from .report import Report, Table
+from .experiment import measure, parser_on, prices, publish_types, settings_of
+from .report import Report
 from .statistics import estimate
-from .systems import MAIN, Settings
+from .systems import MAIN
 
 CAUTION = "This has not been run on the published files yet, but on a small sample in their form."
 ABSTENTION = "abstention"
@@ -169,12 +169,7 @@ def _longmemeval(given: Namespace) -> None:
     if given.questions is not None:
         check_count("questions", given.questions)
     known = {kind: some[: given.questions] for kind, some in load(given.dataset).items()}
-    settings = Settings(
-        ks=ks,
-        answer_k=ks[-1] if given.answer else None,
-        concurrency=given.concurrency,
-        build_concurrency=given.build_concurrency,
-    )
+    settings = settings_of(given, ks, answer_k=ks[-1] if given.answer else None)
     asked = [one for some in known.values() for one in some]
     about = {"questions": given.questions}
     histories = [one.history for one in asked]
@@ -183,15 +178,12 @@ def _longmemeval(given: Namespace) -> None:
     by_type = {
         kind: figures(by_id, some, ks, embedder) for kind, some in {"all": asked, **known}.items()
     }
-    made = report.of_types(CAUTION, by_type, results, described, prices_of)
-    caption = (
-        f"{CAUTION} Share of the turns with the answer among the first k turns, and of its sessions among the first k "
-        "sessions of the hits; answers by a judge, who is told what counts for the type, and by F1; 95 % bootstrap intervals"
+    about = (
+        "Share of the turns with the answer among the first k turns, and of its sessions among the first k "
+        "sessions of the hits; answers by a judge, who is told what counts for the type, and by F1"
     )
-    shown = [Table(caption, report.type_rows(made)), *report.cost_tables(made)]
-    found = {f"turns@{ks[-1]}": {kind: one[f"turns@{ks[-1]}"] for kind, one in by_type.items()}}
-    plot = {"recall": plots.bars(found, "share, over questions")}
-    report.write(given.out, "longmemeval", made, shown, plot, as_json=given.json)
+    made = report.of_types(CAUTION, by_type, results, described, prices_of)
+    publish_types(given, "longmemeval", made, about, f"turns@{ks[-1]}")
 
 
 main = partial(run, _parser, _longmemeval)

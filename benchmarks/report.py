@@ -466,11 +466,6 @@ def of_types(
     return {**found, "settings": dict(settings)}
 
 
-def type_rows(made: Values) -> list[Row]:
-    """Return the rows of the table by type of question."""
-    return [{"type": kind, **one} for kind, one in made["by_type"].items()]
-
-
 def write(
     out: Path,
     name: str,

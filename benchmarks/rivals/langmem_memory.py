@@ -4,7 +4,6 @@ Needs `pip install langmem langchain-openai`. Its store manager with its own ins
 its speaker and date, and keeps memories in LangGraph's store in the process; a question finds ten of them.
 """
 
-import itertools
 import os
 
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
@@ -26,13 +25,9 @@ class LangMem:
         )
 
     def add(self, turns: list[dict]) -> None:
-        """Remember turns, session by session."""
-        for _, session in itertools.groupby(turns, key=lambda turn: turn["thread"]):
-            said = [
-                f"[{(turn['at'] or '')[:10]}] {turn['speaker']}: {turn['content']}"
-                for turn in session
-            ]
-            self.manager.invoke({"messages": [{"role": "user", "content": text} for text in said]})
+        """Remember the turns of a session."""
+        said = [{"role": "user", "content": turn["text"]} for turn in turns]
+        self.manager.invoke({"messages": said})
 
     def recall(self, question: str) -> str:
         """Return the memories that are found."""

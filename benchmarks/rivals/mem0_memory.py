@@ -4,7 +4,6 @@ Its defaults but for a vector store in the process, and the encoder and model of
 turn starts with its speaker and date, as the texts have no other place for them. A question finds ten memories.
 """
 
-import itertools
 import os
 
 os.environ["MEM0_TELEMETRY"] = "False"  # before the import, which would send events
@@ -31,13 +30,9 @@ class Mem0:
         })  # fmt: skip
 
     def add(self, turns: list[dict]) -> None:
-        """Remember turns, session by session."""
-        for _, session in itertools.groupby(turns, key=lambda turn: turn["thread"]):
-            said = [
-                f"[{(turn['at'] or '')[:10]}] {turn['speaker']}: {turn['content']}"
-                for turn in session
-            ]
-            self.memory.add([{"role": "user", "content": text} for text in said], user_id=WHO)
+        """Remember the turns of a session."""
+        said = [{"role": "user", "content": turn["text"]} for turn in turns]
+        self.memory.add(said, user_id=WHO)
 
     def recall(self, question: str) -> str:
         """Return the memories that are found."""

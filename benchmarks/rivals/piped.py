@@ -13,6 +13,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,9 +27,9 @@ from amem_integrations.runtime import resolve, run
 from ..answering import Served
 from ..cache import key_of
 from ..data import Spent
-from .base import Workshop
+from .base import Workshop, said
 
-TOLD = ("key", "thread", "speaker", "content", "at")
+TOLD = ("key", "thread", "speaker", "content")
 OPENAI, TIMEOUT_S = "https://api.openai.com/v1", 600.0
 
 
@@ -59,9 +60,16 @@ class Piped:
         )  # fmt: skip
 
     def add(self, turns: Sequence[NoteInput]) -> None:
-        """Tell the memory turns."""
-        said = ({name: getattr(turn, name) for name in TOLD} for turn in turns)
-        self._tell("add", [{**one, "at": one["at"] and one["at"].isoformat()} for one in said])
+        """Tell the memory turns, session by session."""
+        for _, session in groupby(turns, key=lambda turn: turn.thread):
+            told = []
+            for turn in session:
+                at = turn.at.isoformat() if turn.at else None
+                text = f"[{(at or '')[:10]}] {said(turn)}"
+                told.append(
+                    {**{name: getattr(turn, name) for name in TOLD}, "at": at, "text": text}
+                )
+            self._tell("add", told)
 
     def recall(self, question: str) -> str:
         """Return what the memory says to a question."""
