@@ -241,16 +241,17 @@ def embedder_named(name: str | None, base_url: str | None) -> Embedder:
 
 
 def _python_embedder(path: str) -> Embedder:
-    """Return what `module:name` stands for: an embedder, or a function that makes one."""
+    """Return the embedder that `module:name` is, or that the class or function of this name makes."""
     module, _, attribute = path.partition(":")
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"--embedder python:{path}: {error}; name an embedder, or a function that makes one, as "
+            f"--embedder python:{path}: {error}; name an embedder, or a class or function that makes one, as "
             "python:package.module:name"
         ) from error
-    return open_embedder(found if hasattr(found, "embed_documents") else found())
+    is_made = hasattr(found, "embed_documents") and not isinstance(found, type)
+    return open_embedder(found if is_made or not callable(found) else found())
 
 
 def open_model(model: ChatModel | None) -> ChatModel:

@@ -101,6 +101,8 @@ def test_a_damaged_description_is_named(talk):
     for content, said in DAMAGED:
         (talk.folder / "amem" / "amem.json").write_text(content, encoding="utf-8")
         assert said in findings(talk, status=1)[0]["memory"]["text"]
+        assert said in talk.fails("add", "A word more.")
+    assert talk.names == []  # no embedder was loaded for that
 
 
 def test_a_missing_shard_is_named(talk):

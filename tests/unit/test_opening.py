@@ -15,7 +15,8 @@ from amem_integrations.testing import HashEmbedder
 ready = HashEmbedder(8, name="own")
 def make():
     return HashEmbedder(16, name="made")
-nothing = 7
+class Own(HashEmbedder):
+    pass
 """
 
 
@@ -51,7 +52,7 @@ def test_an_endpoint_and_words_only_have_names():
     assert isinstance(embedder_named("hash", None), HashEmbedder)
 
 
-NAMED = [("ready", 8), ("make", 16)]
+NAMED = [("ready", 8), ("make", 16), ("Own", 64)]
 
 
 def test_an_embedder_of_the_users_own_code_is_named_by_module_and_name(tmp_path, monkeypatch):
@@ -63,6 +64,14 @@ def test_an_embedder_of_the_users_own_code_is_named_by_module_and_name(tmp_path,
 
 
 MISSING = ["no_such_module:x", "math:no_such_name", "math"]
+
+
+def test_what_is_no_embedder_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "my_numbers.py").write_text("seven = 7\ndef make():\n    return seven\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("seven", "make"):
+        with pytest.raises(ConfigurationError, match="embedder=7 has no method 'embed_documents'"):
+            embedder_named(f"python:my_numbers:{name}", None)
 
 
 def test_what_is_not_there_is_named():
