@@ -7,7 +7,7 @@ cosine, against a floor that was measured for the embedder, or by the words.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from .kinds import (
@@ -35,12 +35,14 @@ def relevant(query: str, hits: Sequence[ScoredNote], floor: float | None) -> lis
     """
     if floor is None or all(hit.similarity is None for hit in hits):
         return list(hits)
-    words, by_words = _Words.of(query), floor >= 1
+    names, stems, by_words = _names(query), telling_words(query), floor >= 1
     passing = {
         hit.note.id
         for hit in hits
         if (hit.similarity is not None and hit.similarity >= floor and not by_words)
-        or words.are_in(hit, least=1 if by_words or hit.similarity is None else LEAST_WORDS)
+        or _shares_words(
+            hit, names, stems, 1 if by_words or hit.similarity is None else LEAST_WORDS
+        )
     }
     return [
         hit
@@ -159,32 +161,17 @@ def _led_to(hit: ScoredNote, passing: set[str]) -> bool:
     return hit.via != "match" and any(step.note_id in passing for step in hit.via)
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The telling words of a question, and the names in it."""
+def _names(query: str) -> list[str]:
+    """Return the words of a question that have a capital; the first word has one anyway."""
+    capitals = [one for one in query.split()[1:] if one.strip("\"'(«“")[:1].isupper()]
+    words = [word for word in map(words_of, capitals) if len(word) >= LEAST_LETTERS - 1]
+    return [word for word in words if word not in function_words()]
 
-    stems: frozenset[str]
-    names: tuple[str, ...]
 
-    @classmethod
-    def of(cls, query: str) -> _Words:
-        tokens = query.split()[1:]  # the first word has a capital anyway
-        small = function_words()
-        names = [
-            word
-            for word in map(words_of, (t for t in tokens if t.strip("\"'(«“")[:1].isupper()))
-            if len(word) >= LEAST_LETTERS - 1 and word not in small
-        ]
-        return cls(telling_words(query), tuple(names))
-
-    def are_in(self, hit: ScoredNote, least: int) -> bool:
-        """Return whether a note has a name of the question, or enough of its telling words; of a long text its passages."""
-        text = " ".join(one.text for one in hit.passages) or hit.note.content
-        if any(says(text, name) for name in self.names):
-            return True
-        shared = len(self.stems & telling_words(text))
-        return (
-            bool(shared)
-            and shared >= min(least, len(self.stems))
-            and shared >= SHARE * len(self.stems)
-        )
+def _shares_words(hit: ScoredNote, names: Iterable[str], stems: frozenset[str], least: int) -> bool:
+    """Return whether a note has a name of the question, or enough of its telling words; of a long text its passages."""
+    text = " ".join(one.text for one in hit.passages) or hit.note.content
+    if any(says(text, name) for name in names):
+        return True
+    shared = len(stems & telling_words(text))
+    return shared >= max(1, min(least, len(stems)), SHARE * len(stems))

@@ -62,9 +62,9 @@ async def recall(
         known_at=known_at,
         links=links,
     )
-    lists = await hits_by_namespace(runtime, spaces, asked)
     if kind_of(query) == "filler":  # nothing is asked
         return []
+    lists = await hits_by_namespace(runtime, spaces, asked)
     floor = await relevance_floor(runtime) if min_similarity is None else None
     shown = []
     for space, found in zip(spaces, lists, strict=True):

@@ -105,12 +105,6 @@ def test_filler_is_found_but_not_shown_unless_it_answers(memory):
     assert contents(memory, "What did Ann say?", where=where, min_similarity=-1) == ["Goodbye!"]
 
 
-async def test_the_asynchronous_form_has_the_same_floor(memory):
-    memory.add_many(["I earn 50,000 a year.", "I take aspirin."], namespace=ANN)
-    assert await memory.acontext("What is 2 + 2?", namespace=ANN) == ""
-    assert "50,000" in await memory.acontext("How much do I earn?", namespace=ANN)
-
-
 def test_filler_is_linked_to_nothing(memory):
     notes = memory.add_many(talk("I moved to Oslo.", "Thanks!", "It rains a lot."), namespace=ANN)
     assert all(notes[1].id not in memory.get(n.id, namespace=ANN).links for n in notes)
