@@ -408,8 +408,8 @@ def test_a_chain_of_any_length_is_led_to_its_end(memory):
 
 def test_notes_that_each_replace_all_before_them_are_judged_once(memory):
     earlier = []
-    for number in range(40):
+    for number in range(20):
         earlier.append(add(memory, f"I weigh {number} kilos", number, supersedes=earlier).id)
-    hits = memory.search("I weigh 0 kilos", namespace=ANN, k=40)
+    hits = memory.search("I weigh 0 kilos", namespace=ANN, k=20)
     assert hits[0].note.id == earlier[-1]
     assert {hit.superseded_by for hit in hits[1:]} == {earlier[-1]}

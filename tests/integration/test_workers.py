@@ -140,11 +140,11 @@ def work_until_done(memory: AgenticMemory) -> None:
 def test_three_workers_send_each_note_to_the_model_once(opened: Open) -> None:
     model = Counting()
     memories = [opened(model) for _ in range(3)]
-    talk(memories[0], threads=5)
-    talk(memories[0], notes=16, threads=2, namespace=BOB)
+    talk(memories[0], notes=40, threads=5)
+    talk(memories[0], notes=8, threads=2, namespace=BOB)
     together(*(lambda m=memory: work_until_done(m) for memory in memories))
-    assert len(check_sound(memories[0])) + len(check_sound(memories[0], BOB)) == 96
-    assert model.sent.total() == 192
+    assert len(check_sound(memories[0])) + len(check_sound(memories[0], BOB)) == 48
+    assert model.sent.total() == 96
 
 
 def test_one_thread_is_worked_on_by_one_at_a_time_oldest_first(opened: Open) -> None:
