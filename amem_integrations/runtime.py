@@ -29,7 +29,7 @@ from .config import Cosines, MemoryConfig
 from .errors import AmemError, ConfigurationError
 from .ids import Clock
 from .notes import Namespace, Note, NoteInput
-from .ports import ChatModel, Completion, Embedder, MaybeAwaitable, Store
+from .ports import ChatModel, Embedder, MaybeAwaitable, Store
 from .stored_note import Vector
 
 P = ParamSpec("P")
@@ -226,17 +226,8 @@ class Usage:
         self._lock = threading.Lock()
         self._tasks: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-    def completed(self, task: str, completion: Completion) -> None:
-        """Count a call that was answered."""
-        self.count(
-            task,
-            calls=1,
-            input_tokens=completion.input_tokens,
-            output_tokens=completion.output_tokens,
-        )
-
     def count(self, task: str, **amounts: int) -> None:
-        """Add to the counters of a task, such as `rejected_replies`, `refused`, `unavailable`."""
+        """Add to the counters of a task, such as `calls`, `rejected_replies`, `refused`, `unavailable`."""
         with self._lock:
             self._tasks[task].update(amounts)
 

@@ -9,7 +9,6 @@ from support import models
 
 from amem_integrations import (
     AgenticMemory,
-    Completion,
     ConfigurationError,
     ModelReplyError,
     ModelUnavailableError,
@@ -86,7 +85,7 @@ def test_counting_is_safe_in_threads_and_a_snapshot_stays_as_it_is():
     with ThreadPoolExecutor(8) as pool:
         for number in range(800):
             task = ("construct", "evolve")[number % 2]
-            pool.submit(usage.completed, task, Completion(text="x", input_tokens=2))
+            pool.submit(usage.count, task, calls=1, input_tokens=2, output_tokens=0)
     after = usage.snapshot()
     assert before == {"total": {}, "models": {}}
     assert after["models"]["small"] == {"calls": 800, "input_tokens": 1600, "output_tokens": 0}
