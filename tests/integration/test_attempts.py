@@ -39,46 +39,31 @@ def open_memory(open_memory):
 
 
 @pytest.mark.parametrize("step", ["construct", "evolve"])
-def test_a_note_that_fails_again_and_again_is_left_alone(open_memory, step):
+def test_a_note_that_fails_again_and_again_is_left_alone_until_that_is_asked_for(open_memory, step):
     poisoned = Poisoned()
     model = models.model(**{step: getattr(poisoned, step)})
     memory = open_memory(model)
     memory.add("before", namespace=ANN)
     notes = memory.add_many([POISON, "harmless"], namespace=ANN)
+    where = {"state": "failed", "attempts": {"$lt": memory.config.max_attempts}}
+    waiting = [note.content for note in memory.get_all(namespace=ANN, where=where)]
+    assert waiting == [POISON, "harmless"]
     for _ in range(5):
         memory.evolve()
     calls = len(model.requests)
     assert memory.evolve() == memory.evolve(namespace=ANN)
     assert memory.evolve().failed == {}
+    assert memory.get_all(namespace=ANN, where=where) == []
     assert len(model.requests) == calls
     note, other = (memory.get(note.id, namespace=ANN) for note in notes)
     assert (note.state, note.attempts, other.state) == ("failed", 2, "done")
     assert step in note.failure
     assert memory.search("quartz", namespace=ANN, k=1)[0].note.id == note.id
-
-
-@pytest.mark.parametrize("step", ["construct", "evolve"])
-def test_it_is_tried_again_on_request(open_memory, step):
-    poisoned = Poisoned()
-    memory = open_memory(models.model(**{step: getattr(poisoned, step)}))
-    memory.add("before", namespace=ANN)
-    note = memory.add(POISON, namespace=ANN)
-    for _ in range(3):
-        memory.evolve()
     assert note.id in memory.evolve(retry=True).failed
     assert memory.get(note.id, namespace=ANN).attempts == 3
     poisoned.cured = True
     assert memory.evolve().done == ()
     assert memory.evolve(retry=True).done == (note.id,)
-
-
-async def test_the_asynchronous_twin_tries_again_too(open_memory):
-    poisoned = Poisoned()
-    memory = open_memory(models.model(construct=poisoned.construct), max_attempts=1)
-    note = memory.add(POISON, namespace=ANN)
-    poisoned.cured = True
-    assert (await memory.aevolve()).done == ()
-    assert (await memory.aevolve(retry=True)).done == (note.id,)
 
 
 def test_other_words_are_tried_afresh(open_memory):
@@ -111,22 +96,10 @@ def test_a_step_that_went_well_gives_the_next_one_all_its_tries(open_memory):
     assert note.id not in memory.evolve().failed
 
 
-def test_what_failed_can_be_listed_by_how_often(open_memory):
-    memory = open_memory(models.model(construct=Poisoned().construct))
-    memory.add_many([POISON, "harmless"], namespace=ANN)
-    where = {"state": "failed", "attempts": {"$lt": memory.config.max_attempts}}
-    assert [note.content for note in memory.get_all(namespace=ANN, where=where)] == [
-        POISON,
-        "harmless",
-    ]
-    memory.evolve()
-    assert memory.get_all(namespace=ANN, where=where) == []
-
-
-@pytest.mark.parametrize("number", [0, -1, True, 2.5])
-def test_a_number_of_attempts_that_makes_no_sense_is_a_clear_error(number):
-    with pytest.raises(ConfigurationError, match="max_attempts"):
-        MemoryConfig(max_attempts=number)
+def test_a_number_of_attempts_that_makes_no_sense_is_a_clear_error():
+    for number in (0, -1, True, 2.5):
+        with pytest.raises(ConfigurationError, match="max_attempts"):
+            MemoryConfig(max_attempts=number)
 
 
 # What is idle costs nothing

@@ -12,14 +12,13 @@ from amem_integrations.testing import HashEmbedder
 ANN = ("ann",)
 
 
-@pytest.fixture(params=["edge", "memory"])
-def planned(request, tmp_path):
+@pytest.fixture
+def planned():
     """A memory, an earlier note, and the plan by which a later one links and updates it."""
-    location = ":memory:" if request.param == "memory" else tmp_path
     model = models.model(models.update_first("It goes on."))
     config = MemoryConfig(min_gate_similarity=-1.0)
     with AgenticMemory.open(
-        location, model=model, embedder=HashEmbedder(), config=config
+        ":memory:", model=model, embedder=HashEmbedder(), config=config
     ) as memory:
         one = memory.add("one", namespace=ANN)
         two = memory.add("two", namespace=ANN, evolve=False)
@@ -39,7 +38,10 @@ def state(memory):
 
 def test_what_was_taken_back_since_does_not_come_back(planned):
     memory, one, plan = planned
-    memory.commit(plan, namespace=ANN)
+    busy(memory, one)
+    report = memory.commit(plan, namespace=ANN)
+    assert (report.links, report.evolved) == (1, (one,))
+    assert memory.get(one, namespace=ANN).contexts[-1].text == "It goes on."
     for kind in ("evolve", "link"):
         (made,) = [c for c in memory.history(one, namespace=ANN) if c.kind == kind]
         memory.undo(made.id, namespace=ANN)
@@ -63,11 +65,3 @@ def test_a_plan_whose_updates_were_all_rejected_is_recorded_once(planned):
         assert state(memory) == before
         busy(memory, one)
         before = state(memory)
-
-
-def test_a_busy_note_takes_part_in_a_plan_all_the_same(planned):
-    memory, one, plan = planned
-    busy(memory, one)
-    report = memory.commit(plan, namespace=ANN)
-    assert (report.links, report.evolved) == (1, (one,))
-    assert [entry.text for entry in memory.get(one, namespace=ANN).contexts][1:] == ["It goes on."]
