@@ -435,13 +435,14 @@ class Shards:
         try:
             notes.create(dimensions=dimensions)
             journal.create(dimensions=None)
-            for page in filter(None, self.notes.pages(vectors=True)):
-                notes.insert(change(page))
-            for page in filter(None, self.journal.pages(vectors=True)):
-                journal.insert(page)
-            for name, shard in (("notes", notes), ("journal", journal)):
-                counts[name] = shard.count()
-                shard.close()
+            for name, old, new, made in (
+                ("notes", self.notes, notes, change),
+                ("journal", self.journal, journal, list),
+            ):
+                for page in filter(None, old.pages(vectors=True)):
+                    new.insert(made(page))
+                counts[name] = new.count()
+                new.close()
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise

@@ -33,22 +33,6 @@ _OURS = {
     "self", "kwargs", "collection_name", "vectors_config", "sparse_vectors_config", "metadata", "sharding_method",
 }  # fmt: skip
 
-_SCHEMAS: Mapping[IndexKind, Any] = {
-    # Only the namespace takes part in the graph, which is quicker to build for it.
-    "tenant": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
-    "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False),
-    "integer": models.IntegerIndexParams(
-        type=models.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False
-    ),
-    "float": models.FloatIndexParams(type=models.FloatIndexType.FLOAT, enable_hnsw=False),
-    "datetime": models.DatetimeIndexParams(
-        type=models.DatetimeIndexType.DATETIME, enable_hnsw=False
-    ),
-    "number": models.IntegerIndexParams(
-        type=models.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False
-    ),
-}
-
 
 class ServerStore(PointStore):
     """Notes and records in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
@@ -255,7 +239,7 @@ class _Setup:
 
     def _make_indexes(self, name: str, indexes: Mapping[str, IndexKind]) -> None:
         def make(field: str) -> None:
-            kind = _SCHEMAS[indexes[field]]
+            kind = self._dialect.index(indexes[field])
             self._call(lambda c: c.create_payload_index(name, field, kind, wait=True))
 
         with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -34,7 +34,10 @@ def client_dialect(ordered: Mapping[str, IndexKind] | None) -> Dialect:
     def has_vector(name: str) -> Filter:
         return models.HasVectorCondition(has_vector=name)
 
-    return Dialect(models, models.Range, models.DatetimeRange, has_id, has_vector, ordered)
+    def typed(index: str) -> Mapping[str, str]:
+        return {"type": index.lower()}
+
+    return Dialect(models, typed, models.Range, models.DatetimeRange, has_id, has_vector, ordered)
 
 
 class ServerCollection:
