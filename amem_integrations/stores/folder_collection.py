@@ -249,9 +249,14 @@ class FolderCollection:
             results: Any = self._shard.query_batch(edge.QueryBatchRequest(requests))
         return [point for result in results for point in points_of(result)]
 
-    def scroll(self, which: Filter | None) -> list[Point]:
-        """Return all matching points, in any order."""
-        return [point for page in self.pages(which) for point in page]
+    def scroll(self, which: Filter | None, least: int | None = None) -> list[Point]:
+        """Return all matching points, or at least so many of them, in any order."""
+        points: list[Point] = []
+        for page in self.pages(which):
+            points += page
+            if least is not None and len(points) >= least:
+                break
+        return points
 
     def ordered(
         self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False

@@ -12,7 +12,7 @@ in its metadata, and one for all that records are found by. What is stored for f
 - `last` is the newest seq that a note knows.
 
 The first line of `text` has the ids, times and numbers that occur in the JSON more than once; there each is told by its
-place, such as `~0~`.
+place, such as `~0~`, and the point's own id by `~own~`.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def decode_note(point: Point) -> StoredNote:
         namespace=namespace,
         token=payload["token"],
         rev=rev,
-        note=_read(Note, known, payload, OF_NOTE) if is_alive else None,
+        note=_read(Note, known, point, OF_NOTE) if is_alive else None,
         deleted_at=0 if is_alive else payload["seq"],
         purge=Purge(*purge) if (purge := get("purge")) else None,
         thorough=get("thorough") or 0,
@@ -233,7 +233,7 @@ def decode_record(point: Point) -> Record:
     payload = _checked(point.payload)
     kind: type[Record] = Decision if "phase" in payload else Call if "seq" in payload else Lease
     known = f'"id":"{point.id}","namespace":{payload["namespace"]}'
-    found: Record = _read(kind, known, payload, OF_RECORD)
+    found: Record = _read(kind, known, point, OF_RECORD)
     return found
 
 
@@ -264,17 +264,18 @@ def _text_of(value: Note | Record, beside: Iterable[str]) -> str:
         raise InvalidInputError(f"a {kind} cannot be stored: {error}") from error
     if not is_plain:
         plain(adapter.dump_python(value, mode="json", **how), kind)
-    text = made.decode().replace("~", "\\u007e")
+    text = made.decode().replace("~", "\\u007e").replace(value.id, "~own~")
     repeated = [one for one, times in Counter(_LONG.findall(text)).items() if times > 1]
     for place, one in enumerate(repeated):
         text = text.replace(one, f"~{place}~")
     return f"{' '.join(repeated)}\n{text}"
 
 
-def _read(kind: type, known: str, payload: Payload, beside: Iterable[str]) -> Any:  # noqa: ANN401
-    """Return the value of a payload: of some fields that are known, of those beside its text, and of its text."""
+def _read(kind: type, known: str, point: Point, beside: Iterable[str]) -> Any:  # noqa: ANN401
+    """Return the value of a point: of some fields that are known, of those beside its text, and of its text."""
+    payload = point.payload
     repeated, _, text = payload[TEXT].partition("\n")
-    for place, one in enumerate(repeated.split()):
+    for place, one in (("own", point.id), *enumerate(repeated.split())):
         text = text.replace(f"~{place}~", one)
     fields = _as_json({name: v for name in beside if (v := payload.get(name)) is not None})
     try:

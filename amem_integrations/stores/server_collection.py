@@ -118,10 +118,10 @@ class ServerCollection:
         ]
         return [point for answer in self._answers(requests) for point in points_of(answer.points)]
 
-    def scroll(self, which: Filter | None) -> list[Point]:
-        """Return all matching points, in any order."""
+    def scroll(self, which: Filter | None, least: int | None = None) -> list[Point]:
+        """Return all matching points, or at least so many of them, in any order."""
         points, offset = self._page(which, PAGE)
-        while offset is not None:
+        while offset is not None and (least is None or len(points) < least):
             page, offset = self._page(which, PAGE, offset=offset)
             points += page
         return points

@@ -139,8 +139,8 @@ class Collection(Protocol):
     def newest(self, queries: Iterable[tuple[Filter, int]]) -> Iterable[Point]:
         """Return for each query that many matching points with the greatest `seq`."""
 
-    def scroll(self, which: Filter | None) -> list[Point]:
-        """Return all matching points, in any order."""
+    def scroll(self, which: Filter | None, least: int | None = None) -> list[Point]:
+        """Return all matching points, or at least so many of them, in any order."""
 
     def ordered(
         self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False
@@ -460,11 +460,14 @@ class PointStore:
             if name == "calls":
                 naming = self._dialect.some([self._dialect.ids(some), naming])
             all_of_them = every([*which, naming])
-            most = 0 if self.remote or newest is None else newest * len(some)
-            if newest is None or (most and self._records.count(all_of_them) <= most):
+            if newest is None:
                 yield from self._records.scroll(all_of_them)
-            else:
-                yield from self._records.newest(self._bounded(which, some, newest))
+                continue
+            most = newest * len(some)
+            few = [] if self.remote else self._records.scroll(all_of_them, most + 1)
+            if self.remote or len(few) > most:
+                few = list(self._records.newest(self._bounded(which, some, newest)))
+            yield from few
 
     def _clauses(self, key: str, query: RecordQuery) -> list[Filter]:
         """Return conditions that the wanted records meet, whichever notes and calls they name."""
