@@ -284,6 +284,7 @@ class PointStore:
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
         """Return for each query its dense and its BM25 list, each sorted by (-score, id)."""
         self._check_open()
+        namespace_key(namespace)  # refuses a malformed one, also where nothing is asked
         plans: list[dict[str, Nearest]] = []
         fused: list[Fused | None] = []
         for query in queries:
