@@ -48,7 +48,7 @@ def to_message(message: ChatMessage, *, stored: bool = True) -> Message:
     """
     extra = message.additional_kwargs
     known, name = extra.get("id"), extra.get("name")
-    times = (_as_time(extra.get(field)) for field in TIMES)
+    times = (_as_time(extra[field]) for field in TIMES if field in extra)
     return Message(
         role=message.role.value,
         text=spoken(message),

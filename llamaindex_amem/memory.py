@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeVar, cast
 from uuid import UUID
 
@@ -47,6 +48,7 @@ V = TypeVar("V")
 
 RECALL = ("also", *adapting.RecallOptions.__annotations__)
 KEPT = 32  # texts that were recalled, and may be shortened: more than there are sessions that share a block at one time
+COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
 # The arguments of `Memory.from_defaults` that say where the history is kept.
@@ -395,8 +397,9 @@ class AMemMemory(Uncopied, Memory):
         adapting.check_flags(ingest_history=ingest_history)
         given: dict[str, Any] = {"memory_blocks_template": TextTemplate(), **options}
         mine = {name: given.pop(name) for name in AMemMemoryBlock.model_fields if name in given}
-        if "tokenizer_fn" in given:
-            mine["tokenizer_fn"] = given["tokenizer_fn"]
+        # The framework counts the tokens of all messages of a session three times a turn.
+        tokenizer = lru_cache(COUNTED)(given.get("tokenizer_fn") or get_tokenizer())
+        mine["tokenizer_fn"] = given["tokenizer_fn"] = tokenizer
         # Each message is written through; overflow would only deliver it once more.
         mine["accept_short_term_memory"] = False
         mine |= {"memory": memory, "namespace": _whose(user_id, namespace)}
