@@ -86,9 +86,8 @@ def other_store() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["edge", "memory"])
-def memory(request, tmp_path):
-    """A memory without a language model, over each of the engines."""
-    location = str(tmp_path / "memory") if request.param == "edge" else ":memory:"
-    with AgenticMemory.open(location, embedder=HashEmbedder()) as opened:
+@pytest.fixture
+def memory():
+    """A memory without a language model; `":memory:"` is a folder of the same engine, which goes when it is closed."""
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as opened:
         yield opened

@@ -8,15 +8,14 @@ from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.testing import HashEmbedder
 
 
-@pytest.fixture(params=["edge", "memory"])
-def open_memory(request, tmp_path):
-    """Opens memories over each of the engines; the gate lets HashEmbedder's rough cosines pass."""
+@pytest.fixture
+def open_memory():
+    """Opens memories; the gate lets HashEmbedder's rough cosines pass."""
     opened = []
 
     def open_(model=None, embedder=None, **settings):
-        location = ":memory:" if request.param == "memory" else tmp_path / str(len(opened))
         memory = AgenticMemory.open(
-            location,
+            ":memory:",
             model=model,
             embedder=embedder or HashEmbedder(),
             config=MemoryConfig(**{"min_gate_similarity": -1.0, **settings}),

@@ -14,10 +14,9 @@ from amem_integrations.testing import HashEmbedder
 ANN = ("ann",)
 
 
-@pytest.fixture(params=["edge", "memory"])
-def told(request, tmp_path):
-    location = ":memory:" if request.param == "memory" else tmp_path
-    with open_memory(location) as memory:
+@pytest.fixture
+def told():
+    with open_memory(":memory:") as memory:
         first = memory.add("The trip is in April", namespace=ANN, thread="t")
         second = memory.add("The trip is in May now", namespace=ANN, thread="t")
         yield memory, first.id, second.id
