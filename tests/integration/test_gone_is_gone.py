@@ -425,6 +425,14 @@ def test_the_same_key_said_again_after_a_delete_is_a_new_note(memory, tmp_path):
     assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
+def test_the_same_words_said_again_after_a_delete_are_a_new_note(memory):
+    one = memory.add("The safe is empty", namespace=ANN)
+    memory.delete(one.id, namespace=ANN)
+    again = memory.add("The safe is empty", namespace=ANN)
+    assert (again.id, again.content, again.state) == (one.id, one.content, "done")
+    assert again.seq > one.seq
+
+
 def test_a_late_answer_for_the_deleted_note_says_nothing_of_the_new_one(tmp_path):
     said = []
 
@@ -524,14 +532,15 @@ def test_a_correction_is_undone_by_a_correction_back(memory):
     assert memory.get(note.id, namespace=ANN).content == "I live in Munich"
 
 
-def test_the_history_tells_of_a_deleted_note_for_a_day(memory, monkeypatch):
+@pytest.mark.parametrize("namespace", [None, ANN])
+def test_the_history_tells_of_a_deleted_note_for_a_day(memory, monkeypatch, namespace):
     note = memory.add("I live in Berlin", namespace=ANN)
     memory.delete(note.id, namespace=ANN)
-    assert memory.sweep() == 0
+    assert memory.sweep(namespace=namespace) == 0
     assert [made.kind for made in memory.history(note.id, namespace=ANN)] == ["delete"]
     later = time.time_ns() + 25 * 3600 * 10**9
     monkeypatch.setattr("amem_integrations.ids.time.time_ns", lambda: later)
-    assert memory.sweep() == 0
+    assert memory.sweep(namespace=namespace) == 0
     with pytest.raises(NoteNotFoundError):
         memory.history(note.id, namespace=ANN)
     again = memory.add("I live in Berlin", namespace=ANN)
