@@ -50,9 +50,8 @@ def test_the_agent_corrects_its_memory(capsys: pytest.CaptureFixture[str]) -> No
 def test_agents_of_a_workflow_share_what_a_user_said(capsys: pytest.CaptureFixture[str]) -> None:
     out = output_of("llamaindex_workflow.py", capsys)
 
-    assert "] user: I am allergic to peanuts." in out
     assert "cook: No peanuts for you: rice with mango." in out
-    assert "bob's memory: 0 notes; ann's: 4" in out
+    assert out in (ROOT / "docs/llamaindex.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
