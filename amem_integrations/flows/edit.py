@@ -150,8 +150,9 @@ async def change_note(
     if wording:
         gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_other)
     if gone is None:
-        await edit(writer, note_id, changed)
-    stands = (await writer.notes([note_id])).get(note_id)
+        stands = await edit(writer, note_id, changed)
+    else:
+        stands = (await writer.notes([note_id])).get(note_id)
     if stands is None or stands.note is None:
         raise not_found(writer.namespace, note_id)
     return stands.note, gone is not None
