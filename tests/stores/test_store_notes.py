@@ -18,7 +18,6 @@ from support.stored import (
     full_stored,
     lease,
     link,
-    note,
     note_id,
     stored,
     tombstone,
@@ -431,8 +430,3 @@ def test_what_a_server_brings_are_the_notes_that_are_best_in_both_lists(store: S
     assert found.cosines == {hit: pytest.approx(rows.max()) for hit, rows in cosines.items()}
     (bare,) = store.search(ANN, [replace(query, text=None)])
     assert len(bare.brought) == 3
-
-
-def test_the_note_and_its_times_are_plain(store: Store) -> None:
-    store.insert_notes(ANN, [stored("a")])
-    assert store.scan(ANN) == [note("a", rev=SEQ)]
