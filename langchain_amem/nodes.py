@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from langchain_core.messages import BaseMessage, convert_to_messages
@@ -61,7 +61,7 @@ class MemoryState(TypedDict, total=False):
     """The keys that the nodes write by default; inherit from it beside your own state.
 
     `memories` is text for a prompt ("" if nothing is known); `remembered` the ids of the notes of this
-    turn; `evolution` what the last evolution did (`EvolutionReport.to_dict()`); `memory_turn` which messages
+    turn (of nodes that remember at the same time, those of one); `evolution` what the last evolution did (`EvolutionReport.to_dict()`); `memory_turn` which messages
     belong to the run, by the namespace whose it is. Nodes of two memories, such as a user's and
     a team's, may remember in one graph, in any order; two that recall need an `output_key` each.
     """
@@ -230,25 +230,16 @@ def evolve_node(
     return node("evolve", step)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """The work of a node, called under `invoke` and `ainvoke` alike."""
-
-    flow: Callable[[adapting.Call, State, RunnableConfig], Awaitable[Update]]
-
-    async def _run(self, call: adapting.Call, state: State, config: RunnableConfig) -> Update:
-        """Return what the node writes into the state."""
-        return await self.flow(call, state, config)
-
-    run, arun = adapting.both(_run)
-
-
 def node(
     name: str, flow: Callable[[adapting.Call, State, RunnableConfig], Awaitable[Update]]
 ) -> Node:
     """Return a node that works under `invoke` and `ainvoke` alike."""
-    step = _Step(flow)
-    return RunnableLambda(step.run, step.arun, name=name)
+
+    async def step(_: None, call: adapting.Call, /, state: State, config: RunnableConfig) -> Update:
+        return await flow(call, state, config)
+
+    run, arun = adapting.both(step)
+    return RunnableLambda(partial(run, None), partial(arun, None), name=name)
 
 
 def _begun(
