@@ -120,6 +120,8 @@ class _Page:
             if before is not None or (self.lines and room < for_a_part):
                 return
             line = _beginning(line, room)
+            if not line:
+                return  # a heading without a note tells nothing
             self.cut.add(note_id)
         self.left = room - texts.count_tokens(f"{line}\n")
         self.lines[note_id], self.passages[note_id] = line, passages
