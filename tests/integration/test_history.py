@@ -148,6 +148,8 @@ def test_undo_takes_back_what_a_change_did_and_undoing_that_brings_it_back(evolv
     assert state(memory, first, second) == before
     memory.undo(again.id, namespace=ANN)
     assert state(memory, first, second) == [note, other]
+    flips = [made for made in memory.history(first, namespace=ANN) if made.kind == "undo"]
+    assert [made.state for made in flips] == ["off", "off", "on"]
 
 
 def test_what_was_undone_is_not_searched_by_any_more(evolved):

@@ -51,6 +51,9 @@ def test_every_field_comes_back_as_it_was(store: Store) -> None:
     (found,) = store.notes(ANN, [given.id], vectors=True).values()
     assert same(found, given)
     assert repr(found.note.metadata) == repr(given.note.metadata)
+    (brief,) = store.notes(ANN, (), briefly=[given.id]).values()
+    assert (brief.token, brief.rev, brief.thorough) == (given.token, given.rev, given.thorough)
+    assert brief.note.expires_at == given.note.expires_at is not None
     gone = tombstone("b", purge=Purge(SEQ, deleted=False), thorough=SEQ)
     store.insert_notes(ANN, [gone])
     assert store.notes(ANN, [gone.id]) == {gone.id: gone}
@@ -64,6 +67,9 @@ def test_an_insertion_leaves_alone_what_is_there(store: Store) -> None:
     ]
     store.insert_notes(ANN, others)
     assert [each.content for each in store.scan(ANN)] == ["first", "new"]
+    twice = [stored("c", content=text, number=2) for text in ("said first", "said again")]
+    store.insert_notes(ANN, twice)
+    assert [each.content for each in store.scan(ANN)] == ["first", "new", "said first"]
     store.insert_notes(ANN, [])
     gone = tombstone("a", token="gone")
     store.swap_notes(ANN, [("token a", gone)])
