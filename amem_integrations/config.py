@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import cache
@@ -179,30 +179,26 @@ def _check_prompts(prompts: object) -> None:
         if task not in PLACEHOLDERS:
             known = ", ".join(PLACEHOLDERS)
             raise ConfigurationError(f"prompts has the unknown task {task!r}; give {known}")
-        if not isinstance(text, str) or PARTED not in text:
-            raise ConfigurationError(
-                f"the prompt {task!r} must be a text: the system message, a line '---', and the rest"
-            )
-        parts = [Template(part) for part in text.split(PARTED, 1)]
-        _check_template(task, *parts)
+        if problem := _problem_with(text, PLACEHOLDERS[task]):
+            raise ConfigurationError(f"the prompt {task!r} {problem}")
 
 
-def _check_template(task: str, system: Template, rest: Template) -> None:
+def _problem_with(text: object, wanted: frozenset[str]) -> str | None:
+    """Return why a prompt cannot take the place of the built-in one; None: it can."""
+    if not isinstance(text, str) or PARTED not in text:
+        return "must be a text: the system message, a line '---', and the rest"
+    system, rest = (Template(part) for part in text.split(PARTED, 1))
     if not (system.is_valid() and rest.is_valid()):
-        raise ConfigurationError(f"the prompt {task!r} has a lone '$'; write '$$' for the sign")
-    if early := sorted(system.get_identifiers()):
-        raise ConfigurationError(
-            f"the prompt {task!r} has {_named(early)} before the line '---', where nothing may change"
-        )
-    found = set(rest.get_identifiers())
-    if missing := sorted(PLACEHOLDERS[task] - found):
-        raise ConfigurationError(f"the prompt {task!r} lacks {_named(missing)}")
-    if unknown := sorted(found - PLACEHOLDERS[task]):
-        known = _named(sorted(PLACEHOLDERS[task]))
-        raise ConfigurationError(
-            f"the prompt {task!r} has {_named(unknown)}, for which there is no value; it can have {known}"
-        )
+        return "has a lone '$'; write '$$' for the sign"
+    early, found = system.get_identifiers(), set(rest.get_identifiers())
+    if early:
+        return f"has {_named(early)} before the line '---', where nothing may change"
+    if missing := wanted - found:
+        return f"lacks {_named(missing)}"
+    if unknown := found - wanted:
+        return f"has {_named(unknown)}, for which there is no value; it can have {_named(wanted)}"
+    return None
 
 
-def _named(placeholders: Sequence[str]) -> str:
-    return ", ".join(f"${name}" for name in placeholders)
+def _named(placeholders: Iterable[str]) -> str:
+    return ", ".join(f"${name}" for name in sorted(placeholders))
