@@ -19,20 +19,23 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from struct import iter_unpack, pack
 from typing import Any
+from uuid import UUID
 
 import mmh3
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from ..decisions import Call, Decision, Lease, Record
+from ..decisions import Call, Decision, Lease, Record, Source
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..notes import Namespace, Note
 from ..stored_note import Earlier, Purge, StoredNote, Vector
@@ -204,12 +207,14 @@ def encode_record(record: Record) -> Payload:
         if time := getattr(record, name, None):
             stamp(time, name)  # refuses one without a zone
     made = {name: getattr(record, name) for name in OF_RECORD if hasattr(record, name)}
+    if isinstance(record, Call) and record.shown:
+        made["shown"] = _packed(record.shown)
     return {
         "schema": SCHEMA,
         "namespace": namespace_key(record.namespace),
         **made,
         TERMS: list(dict.fromkeys(map(number_of, _names_of(record)))),
-        TEXT: _text_of(record, OF_RECORD),
+        TEXT: _text_of(record, (*OF_RECORD, "shown")),
     }
 
 
@@ -233,8 +238,21 @@ def decode_record(point: Point) -> Record:
     payload = _checked(point.payload)
     kind: type[Record] = Decision if "phase" in payload else Call if "seq" in payload else Lease
     known = f'"id":"{point.id}","namespace":{payload["namespace"]}'
+    if shown := payload.get("shown"):
+        known += f',"shown":{_as_json(_unpacked(shown))}'
     found: Record = _read(kind, known, point, OF_RECORD)
     return found
+
+
+def _packed(sources: Iterable[Source]) -> str:
+    """Return wordings as a text: a call may have been shown some hundred."""
+    rows = (pack(">16sq", UUID(source.id).bytes, source.rev) for source in sources)
+    return b64encode(b"".join(rows)).decode()
+
+
+def _unpacked(text: str) -> list[tuple[str, int]]:
+    rows = iter_unpack(">16sq", b64decode(text))
+    return [(str(UUID(bytes=identity)), rev) for identity, rev in rows]
 
 
 @cache
