@@ -552,8 +552,8 @@ def test_a_lease_is_kept_alive_while_the_model_is_asked(opened: Open) -> None:
 
 
 def test_of_many_that_ask_for_a_lease_at_once_one_gets_it(opened: Open) -> None:
-    runtimes = [opened(lease_seconds=0.2)._runtime for _ in range(4)]
-    for _ in range(4):  # at first there is none, then one that was left
+    runtimes = [opened(lease_seconds=2.0)._runtime for _ in range(4)]
+    for _ in range(2):  # at first there is none, then one that was left
         got: list[Any] = []
         together(
             *(
@@ -562,7 +562,7 @@ def test_of_many_that_ask_for_a_lease_at_once_one_gets_it(opened: Open) -> None:
             )
         )
         assert sum(lease is not None for lease in got) == 1
-        time.sleep(0.25)
+        time.sleep(2.1)
 
 
 def test_only_a_worker_on_a_server_takes_a_lease(opened: Open, tmp_path: Path) -> None:
