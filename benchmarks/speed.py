@@ -166,11 +166,15 @@ def at_once(questions: list[str], rounds: int) -> None:
             rounds,
         )
         print_ratio(f"{AT_ONCE} recalls: one by one, at once", *both.values(), aim=AIM_AT_ONCE)
-        alone, worker = [slow() for _ in range(rounds)], Thread(target=evolve)
-        worker.start()
-        beside = [slow() for _ in range(rounds)]
-        stop.set()
-        worker.join()
+        alone, beside = list[float](), list[float]()
+        for _ in range(rounds):
+            alone.append(slow())
+            stop.clear()
+            worker = Thread(target=evolve)
+            worker.start()
+            beside.append(slow())
+            stop.set()
+            worker.join()
         print_ratio("95th: alone, beside evolution", alone, beside, aim=AIM_BESIDE)
 
 
