@@ -139,7 +139,7 @@ class CachedEmbedder:
         return np.stack([run(resolve(self._embedder.embed_query(text))) for text in texts])
 
     def _vectors(self, role: str, texts: Sequence[str]) -> Vector:
-        keys = {text: key_of(self.identity, role, text) for text in texts}
+        keys = {text: key_of("vector", self.identity, role, text) for text in texts}
         with self._encoding:  # two threads never encode the same text
             known = self._cache.get(list(keys.values()))
             if missing := [text for text, key in keys.items() if key not in known]:
