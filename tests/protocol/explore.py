@@ -22,7 +22,7 @@ from protocol.scenarios import NEEDS_FRESH_READS, SCENARIOS, Scenario
 from benchmarks import kills
 
 FEW_STATES = 50_000  # scenarios of more are explored after all others
-MOST_STATES = 2_000_000
+MOST_STATES = 2_500_000  # with so many every scenario is known up to two switches or more
 KILLS, ROUNDS, ACTS = 200, 20, 40
 
 
