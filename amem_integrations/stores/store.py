@@ -452,7 +452,7 @@ class PointStore:
             yield from self._records.scroll(every(which))
             return
         given = getattr(query, name)
-        ids = sorted(filter(is_id, [given] if isinstance(given, str) else given))
+        ids = sorted(filter(is_id, [given] if name == "note" else given))
         newest = query.newest if name == "about" else None
         size = IDS_AT_ONCE if newest is None else NOTES_AT_ONCE
         for start in range(0, len(ids), size):

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from support import models
 
-from amem_integrations import InvalidInputError
+from amem_integrations import InvalidInputError, NoteInput
 from amem_integrations.cli.changes import diff
 from amem_integrations.ids import now
 
@@ -299,9 +299,10 @@ def test_of_too_many_links_the_weakest_goes(open_memory):
 def found_over_a_link(memory):
     """Add two linked notes among others; return their ids and the hit that a link led to."""
     ids = linked(memory)
-    for number in range(20):
-        memory.add(f"Decoy {number}", namespace=ANN, evolve=False)
-    match, hit = memory.search("boat trip", namespace=ANN, k=2)
+    memory.add_many(
+        [NoteInput(content=f"Decoy {number}") for number in range(80)], namespace=ANN, evolve=False
+    )
+    match, _, hit = memory.search("boat trip", namespace=ANN, k=3)
     assert (match.note.id, match.via) == (ids[0], "match")
     assert (hit.note.id, [step.note_id for step in hit.via]) == (ids[1], [ids[0]])
     return ids, hit

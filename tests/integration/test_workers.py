@@ -252,7 +252,7 @@ def test_a_worker_killed_after_it_wrote_its_decisions_costs_nothing_twice(
     opened: Open, monkeypatch: pytest.MonkeyPatch, settled: bool
 ) -> None:
     model = Counting()
-    dying, other = opened(model, lease_seconds=0.5), opened(model, lease_seconds=0.5)
+    dying, other = opened(model, lease_seconds=2), opened(model, lease_seconds=2)
     talk(dying, notes=6, threads=1)
     killed = StoreError("the worker is killed here")
 

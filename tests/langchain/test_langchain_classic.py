@@ -219,12 +219,12 @@ async def test_without_a_store_the_chain_runs_and_the_failure_is_counted() -> No
         memory.down = True
         mine = AMemMemory(memory=memory, namespace=ANN)
         chain = conversation(mine, TEXT)
-        assert chain.invoke({"input": "Hello."})["response"] == "I do not know."
-        await chain.ainvoke({"input": "Hello."})
+        assert chain.invoke({"input": "Where do I live?"})["response"] == "I do not know."
+        await chain.ainvoke({"input": "Where do I live?"})
         assert mine.failures["recall"] == 2
         strict = AMemMemory(memory=memory, namespace=ANN, on_error="raise")
         with pytest.raises(StoreUnavailableError):
-            conversation(strict, TEXT).invoke({"input": "Hello."})
+            conversation(strict, TEXT).invoke({"input": "Where do I live?"})
 
 
 def test_a_chain_that_fails_stores_nothing(memory: AgenticMemory, contents: Contents) -> None:
