@@ -70,6 +70,10 @@ def patched(mutant: Mutant) -> Iterator[ModuleType]:
         for name in [name for name in sys.modules if name.startswith(MODULES)]:
             del sys.modules[name]
         sys.modules.update(held)
+        for name, module in held.items():  # an import of a module also sets it at its package
+            package, _, own = name.rpartition(".")
+            if package:
+                setattr(sys.modules[package], own, module)
 
 
 MUTANTS: Mapping[str, Mutant] = {
