@@ -65,6 +65,7 @@ CALL, DECIDED, LEASE = "is call", "is decision", "is lease"
 VOID, OUTDATES, WAITS = "is void", "outdates", "waits"
 
 _LONG = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{16,}")
+_PLACE = re.compile(r"~(own|\d+)~")
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -293,8 +294,9 @@ def _read(kind: type, known: str, point: Point, beside: Iterable[str]) -> Any:  
     """Return the value of a point: of some fields that are known, of those beside its text, and of its text."""
     payload = point.payload
     repeated, _, text = payload[TEXT].partition("\n")
-    for place, one in (("own", point.id), *enumerate(repeated.split())):
-        text = text.replace(f"~{place}~", one)
+    told = {"own": point.id, **{str(place): one for place, one in enumerate(repeated.split())}}
+    # One pass from left to right: what stands between two places may look like a place itself.
+    text = _PLACE.sub(lambda place: told.get(place[1], place[0]), text)
     fields = _as_json({name: v for name in beside if (v := payload.get(name)) is not None})
     try:
         return _adapter(kind).validate_json(f"{{{known},{fields[1:-1]},{text[1:]}")

@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Source
@@ -150,6 +150,20 @@ def test_a_note_comes_back_as_it_was(stored: StoredNote) -> None:
     assert found == stored
     if found.note is not None and stored.note is not None:
         assert repr(found.note.metadata) == repr(stored.note.metadata)
+
+
+pieces = st.sampled_from(
+    ["1234567890123456", "00000000-1111-4222-8333-444444444444", "own", "0", "1", "~", "\\", " "]
+)
+
+
+@example(["1234567890123456", "own", "1234567890123456"])
+@given(st.lists(pieces | st.just(NOTE.id), max_size=12))
+def test_a_text_that_looks_like_what_stands_for_a_repetition_comes_back(text: list[str]) -> None:
+    note = NOTE.revised(content="".join(text))
+    found = decode_note(Point(note.id, through_json(payload_of(note)))).note
+    assert found is not None
+    assert found.content == note.content
 
 
 @given(decisions | calls | leases)
