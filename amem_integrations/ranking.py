@@ -30,7 +30,7 @@ SPREAD = 0.4
 TURNS = 0.25
 SPREAD_FROM = (20, 40)
 
-# So many notes stand first because they match best, whatever links say: what stands between two hits is seldom the answer.
+# The best matches, as many as this, stand first, whatever links say: what stands between two hits is seldom the answer.
 LEADING = 2
 
 # A note by the one speaker whom the query names has this more.
@@ -110,7 +110,7 @@ def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activatio
 
 
 def _share(ranked: Sequence[tuple[str, float]], least: float) -> float:
-    """Return what a score of 1 gives to a match, if the best score or `least` gives 1 / (k + 1)."""
+    """Return the share of a match that a score of 1 gives, if the best score or `least` gives 1 / (k + 1)."""
     best = max((score for _, score in ranked), default=0.0)
     return 1 / (max(best, least) * (RRF_K + 1)) if best > 0 else 0.0
 

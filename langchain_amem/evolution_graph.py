@@ -268,7 +268,7 @@ def _interrupted(state: State, step: str, reasons: Sequence[str]) -> Update:
 
 
 def _planned(plan: Plan | None) -> list[tuple[str, str, str, Any]]:
-    """Return what a plan would change: its id, the note that gives rise to it, its kind, and the item."""
+    """Return each change that a plan would make: its id, the note that gives rise to it, its kind, and the item."""
     return [
         (key, note.id, kind, item)
         for wanted, kind in KINDS.items()

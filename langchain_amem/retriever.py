@@ -195,7 +195,7 @@ async def traced(
     asked: Any,  # noqa: ANN401 - what the method looks for
     **options: Any,  # noqa: ANN401 - of the method
 ) -> adapting.Recalled:
-    """Return what a method of the memory finds, as a retriever run."""
+    """Return the hits of a method of the memory, as a retriever run."""
     run = AMemRecall(memory=memory, find=lambda call: call(method, asked, **options))
     await call(run.invoke, question)
     return run._found  # noqa: SLF001 - of this module

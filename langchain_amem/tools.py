@@ -138,7 +138,7 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
 
 
 def _schema(act: Any, filters: Mapping[str, str] | None, *, asks_run: bool) -> Any:  # noqa: ANN401 - a pydantic class
-    """Return what the model gives to a tool; if it asks the run, with a `runtime` that LangGraph alone fills in."""
+    """Return the arguments that the model gives to a tool; if the tool asks the run, with a `runtime` that LangGraph alone fills in."""
     hints = get_type_hints(act, include_extras=True)
     fields: dict[str, Any] = {
         name: (hints[name], ... if one.default is one.empty else one.default)

@@ -99,7 +99,7 @@ def parts_of(
 
 
 def marks_of(messages: Sequence[BaseMessage]) -> list[str]:
-    """Return what messages are known by in a state: their ids; without one a digest of the text, and its occurrence."""
+    """Return the marks by which a state knows messages: their ids; without one a digest of the text, and its occurrence."""
     marks, seen = [], Counter[str]()
     for message in messages:
         said = f"{message.type} {message.text}".encode(errors="replace")

@@ -90,7 +90,7 @@ class OpenCall:
     def decide(
         self, note: Note | Source, stage: Stage, items: Iterable[Item], attempt: int | None = None
     ) -> Decision:
-        """Return what the call decides about a wording of a note, or about a form, as one decision.
+        """Return one decision: the items that the call gives a wording of a note, or a form.
 
         `attempt` is that of a form; a note knows its own.
         """

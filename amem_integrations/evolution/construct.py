@@ -151,7 +151,7 @@ async def _ask_rest(
 
 
 def _said(reply: ConstructReply, name: str, note: Note) -> Said | None:
-    """Return what a reply says of the note with an alias; None: nothing."""
+    """Return the part of a reply about the note with an alias; None if the reply leaves the note out."""
     attributes = next((item for item in reply.notes if item.id == name), None)
     if attributes is not None:
         says = attributes.context or attributes.keywords or attributes.tags

@@ -86,7 +86,7 @@ def _parts(relink: Item) -> bool:
 
 
 def form_problem(text: str) -> str | None:
-    """Return what is wrong with the text of a sentence, whoever wrote it."""
+    """Return the fault of a sentence's text, whoever wrote the text."""
     words, characters = len(text.split()), len(text)
     if not words:
         return "the entry is empty"

@@ -76,7 +76,7 @@ REPETITIONS = {"repeat": REPEATS, "restate": REPEATS, "duplicate": REPEATS}
 async def propose(
     call: OpenCall, writer: Writer, batch: Batch, fresh: Mapping[str, Note]
 ) -> tuple[list[PlannedNote], dict[str, Note]]:
-    """Return what is to be linked and updated for a batch of constructed notes, and by id the notes that this is about.
+    """Return the planned links and updates of a batch of constructed notes, and by id the notes that these are about.
 
     Args:
         call: The work on the batch; it knows of which notes the model said nothing usable.
@@ -213,7 +213,7 @@ async def _ask_each(call: OpenCall, offers: Iterable[Offer]) -> dict[str, NoteEv
 
 
 def _smaller(offer: Offer) -> Sequence[Offer]:
-    """Return what to ask instead of a request that was refused: halves, or a note with half of its candidates."""
+    """Return the smaller requests in place of a refused one: halves, or a note with half of its candidates."""
     if len(offer.batch) > 1:
         return offer.halves()
     (note,) = offer.batch
@@ -354,7 +354,7 @@ def _to_the_turn_before(
 
 
 def _meant(said: str, known: Mapping[str, T]) -> T | None:
-    """Return what a word of a model means, by how it begins."""
+    """Return the meaning of a model's word, by how the word begins."""
     word = said.strip(" .").lower()
     return next((meant for stem, meant in known.items() if word.startswith(stem)), None)
 

@@ -33,7 +33,7 @@ class Outcome:
     error: ModelUnavailableError | ConfigurationError | None = None
 
     def __add__(self, other: Outcome) -> Outcome:
-        """Return what was done first and then."""
+        """Return the outcome of this work followed by the other's."""
         notes, report = {**self.notes, **other.notes}, self.report + other.report
         return Outcome(notes=notes, report=report, error=self.error or other.error)
 
@@ -148,7 +148,7 @@ async def commit(call: OpenCall, writer: Writer, decisions: Sequence[Decision]) 
 
 
 def _report(decisions: Sequence[Decision]) -> EvolutionReport:
-    """Return what decisions have changed."""
+    """Return the report of the changes that decisions made."""
     items = [(one, item) for one in decisions for item in one.items]
     on = [item for _, item in items if item.is_on]
     targets = {

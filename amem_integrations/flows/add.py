@@ -259,7 +259,7 @@ async def _take_over(
 ) -> tuple[Note, bool]:
     """Return the note that a repeated key has changed as it stands, and whether it is to be made anew.
 
-    What the item leaves out stays as it is.
+    Fields that the item leaves out stay as they are.
 
     Raises:
         NoteNotFoundError: The note was deleted meanwhile.

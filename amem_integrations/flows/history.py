@@ -399,9 +399,9 @@ def _is_by(who: str, model: str | None) -> bool:
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
-    """Return what the gate stopped, or (`MemoryConfig.review`) held back, and nobody has answered yet, oldest first.
+    """Return the proposals that the gate stopped, or `MemoryConfig.review` held back, and nobody has answered yet, oldest first.
 
-    Each says in `after` what would be written, and (`why`) why it was not: a sentence for an earlier note (`evolve`), a
+    Each proposal says in `after` what would be written, and in `why` why it was not: a sentence for an earlier note (`evolve`), a
     `link`, another strength of a link (`relink`), or that a note takes the place of another (`supersede`).
     """
     space, store = check_namespace(namespace), runtime.store

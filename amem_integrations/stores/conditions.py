@@ -41,7 +41,7 @@ _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 class Dialect:
     """Makes conditions and filters in the types of one interface to Qdrant.
 
-    Both have the same types; `types` is their module, the next five are what is not named alike there: `typed` returns what
+    Both interfaces have the same types; `types` is their module, the next five are what is not named alike there: `typed` returns what
     else an index of a type wants to be told.
     `ordered` are the metadata fields that have an index for ranges, by their path; None where a range needs
     no index.
@@ -56,7 +56,7 @@ class Dialect:
     ordered: Mapping[str, IndexKind] | None = None
 
     def index(self, kind: IndexKind) -> Any:  # noqa: ANN401 - in the types of the interface
-        """Return what an index of a kind is made of."""
+        """Return the parameters of an index of a kind."""
         name, how = _INDEXES[kind]
         return getattr(self.types, f"{name}IndexParams")(**how, **self.typed(name))
 

@@ -189,7 +189,7 @@ class PointStore:
         raise NotImplementedError
 
     def _writing(self, replaced: int = 0) -> AbstractContextManager[None]:  # noqa: ARG002 - for a folder
-        """Return what goes round a write, which may replace so many points."""
+        """Return the context in which a write happens that replaces so many points."""
         self._check_open()
         return nullcontext()
 
@@ -503,7 +503,7 @@ class PointStore:
         return self._dialect.any_of(TERMS, list(map(number_of, marks)))
 
     def _lists_of(self, query: Query, namespace: Namespace) -> dict[str, Nearest]:
-        """Return what finds the dense and the lexical list of a query."""
+        """Return the searches for the dense and the lexical list of a query."""
         key = namespace_key(namespace)
         corpus = note_filter(self._dialect, key)
         which = note_filter(self._dialect, key, query.where) if query.where else corpus
