@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ..errors import ConfigurationError, status_of
-from ..providers.embedders import Prefixes, Truncation
+from ..providers.embedders import Prefixes, Truncation, unit_rows
 from ..stored_note import Vector
 from .recall_options import check_counts
 
@@ -94,6 +94,4 @@ class WrappedEmbedder:
         return given
 
     def _unit(self, vectors: Any) -> Vector:  # noqa: ANN401 - lists of numbers
-        rows = np.asarray(vectors, dtype=np.float32)
-        lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-        return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+        return unit_rows(np.asarray(vectors, dtype=np.float32))

@@ -90,8 +90,8 @@ class Truncation:
 
 
 def unit_rows(rows: Vector) -> Vector:
-    """Return rows of unit length; a row of zeros stays."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    """Return rows, or a single one, of unit length; a row of zeros stays."""
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     unit: Vector = rows / np.maximum(lengths, np.finfo(np.float32).tiny)
     return unit
 
