@@ -21,11 +21,14 @@ class CurrentFacts:
         self._notes, self._time, self._now = notes, time, now
         self._successors: dict[str, list[str]] = {}
         # A note that may replace another is later, and is judged first: a chain of any length takes one look at each note.
-        for note in sorted(notes.values(), key=lambda note: (note.when, note.seq), reverse=True):
+        replaced = [note for note in notes.values() if note.supersessions]
+        for note in sorted(replaced, key=lambda note: (note.when, note.seq), reverse=True):
             self._successors[note.id] = self.successors(note)
 
     def successors(self, note: Note) -> list[str]:
         """Return the notes that replace a note, as ids, newest first."""
+        if not note.supersessions:
+            return []
         if note.id in self._successors:
             return self._successors[note.id]
         found = [(s.since, i) for i, s in note.supersessions.items() if self._is_in_force(note, i)]
@@ -47,7 +50,8 @@ class CurrentFacts:
 
     def is_over(self, note: Note) -> bool:
         """Return whether a note no longer holds, by its own `until`."""
-        return note.holds_until is not None and note.holds_until <= self._time
+        end = note.holds_until
+        return end is not None and end <= self._time
 
     def above(self, note: Note) -> list[str]:
         """Return the notes that a list must not show below a note, those that replace it first.

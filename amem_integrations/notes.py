@@ -185,7 +185,8 @@ class Note:
     @property
     def holds_until(self) -> datetime | None:
         """Until when it holds, as the user said or as its text says; None: no end is known."""
-        return self.until or (self.own_entry.until if self.own_entry else None)
+        own = self.own_entry
+        return self.until or (own.until if own else None)
 
     @property
     def _newest(self) -> tuple[str, Supersession] | None:

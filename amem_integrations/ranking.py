@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from math import sqrt
+from operator import itemgetter
 
 from . import kinds
 from .filters import Condition
@@ -91,44 +92,38 @@ def fuse(lists: Ranked, weights: Mapping[str, float] | None = None) -> Activatio
     less, and is passed over where the ranks of those of more weight are counted.
     """
     notes: Activations = {}
-    given, words = weights or {}, dict(lists.lexical)
     dense_share, word_share = _share(lists.dense, 0.0), _share(lists.lexical, TELLING)
-    for note_id, rank, counted, score in _counted(lists.dense, given):
-        weight = given.get(note_id, STATED)
-        notes[note_id] = Activation(
-            dense_rank=rank,
-            match=weight * (max(score, 0.0) * dense_share + words.get(note_id, 0.0) * word_share),
-            fusion=weight / (RRF_K + counted),
-        )
-    for note_id, rank, counted, score in _counted(lists.lexical, given):
-        weight, note = given.get(note_id, STATED), notes.get(note_id)
+    for note_id, rank, counted, score, weight in _counted(lists.dense, weights or {}):
+        match = weight * score * dense_share if score > 0 else 0.0
+        notes[note_id] = Activation(rank, None, match, weight / (RRF_K + counted))
+    for note_id, rank, counted, score, weight in _counted(lists.lexical, weights or {}):
+        note = notes.get(note_id)
         if note is None:
-            note = notes[note_id] = Activation(match=weight * score * word_share)
+            note = notes[note_id] = Activation()
         note.lexical_rank = rank
-        note.fusion += min(score / TELLING, 1.0) * weight / (RRF_K + counted)
+        note.match += weight * score * word_share
+        telling = score / TELLING if score < TELLING else 1.0
+        note.fusion += telling * weight / (RRF_K + counted)
     return notes
 
 
 def _share(ranked: Sequence[tuple[str, float]], least: float) -> float:
     """Return the share of a match that a score of 1 gives, if the best score or `least` gives 1 / (k + 1)."""
-    best = max((score for _, score in ranked), default=0.0)
+    best = max(map(itemgetter(1), ranked), default=0.0)
     return 1 / (max(best, least) * (RRF_K + 1)) if best > 0 else 0.0
 
 
 def _counted(
     ranked: Sequence[tuple[str, float]], weights: Mapping[str, float]
-) -> Iterator[tuple[str, int, int, float]]:
-    """Yield of each note its rank, its rank among those of no less weight, and its score."""
+) -> Iterator[tuple[str, int, int, float, float]]:
+    """Yield of each note its rank, its rank among those of no less weight, its score, and its weight."""
     light: dict[float, int] = {}
-    if not weights:
-        yield from ((i, rank, rank, score) for rank, (i, score) in enumerate(ranked, start=1))
-        return
     for rank, (note_id, score) in enumerate(ranked, start=1):
         weight = weights.get(note_id, STATED)
         lighter = sum(number for other, number in light.items() if other < weight) if light else 0
         if weight < STATED:
             light[weight] = light.get(weight, 0) + 1
-        yield note_id, rank, rank - lighter, score
+        yield note_id, rank, rank - lighter, score, weight
 
 
 def joined(first: Ranked, then: Ranked) -> Ranked:
@@ -149,15 +144,11 @@ def raised(
 def order(notes: Activations) -> list[str]:
     """Return the note ids, best first; equal scores are ordered by match, then by id, so that runs repeat."""
     # The number of `score`, which would be looked up some hundred times.
-    ranked = [
-        (
-            -max(note.fusion + note.spread + note.named, note.least),
-            -(note.match + note.named),
-            note_id,
-        )
+    ranked = sorted(
+        (-score if score > note.least else -note.least, -note.match - note.named, note_id)
         for note_id, note in notes.items()
-    ]
-    ranked.sort()
+        for score in [note.fusion + note.spread + note.named]
+    )
     return [note_id for _, _, note_id in ranked]
 
 

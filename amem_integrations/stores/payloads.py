@@ -33,7 +33,7 @@ from uuid import UUID
 import mmh3
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from ..decisions import Call, Decision, Lease, Record, Source
 from ..errors import InvalidInputError, NamespaceError, StoreError
@@ -65,8 +65,6 @@ CALL, DECIDED, LEASE = "is call", "is decision", "is lease"
 VOID, OUTDATES, WAITS = "is void", "outdates", "waits"
 
 _LONG = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{16,}")
-_PLACE = re.compile(r"~(own|\d+)~")
-_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +238,7 @@ def decode_record(point: Point) -> Record:
     kind: type[Record] = Decision if "phase" in payload else Call if "seq" in payload else Lease
     known = f'"id":"{point.id}","namespace":{payload["namespace"]}'
     if shown := payload.get("shown"):
-        known += f',"shown":{_as_json(_unpacked(shown))}'
+        known += f',"shown":{to_json(_unpacked(shown)).decode()}'
     found: Record = _read(kind, known, point, OF_RECORD)
     return found
 
@@ -295,12 +293,12 @@ def _read(kind: type, known: str, point: Point, beside: Iterable[str]) -> Any:  
     payload = point.payload
     repeated, _, text = payload[TEXT].partition("\n")
     told = {"own": point.id, **{str(place): one for place, one in enumerate(repeated.split())}}
-    # One pass from left to right: what stands between two places may look like a place itself.
-    text = _PLACE.sub(lambda place: told.get(place[1], place[0]), text)
-    fields = _as_json({name: v for name in beside if (v := payload.get(name)) is not None})
+    pieces = text.split("~")  # a tilde of the text itself is escaped: each second piece is a place
+    fields = to_json({name: v for name in beside if (v := payload.get(name)) is not None}).decode()
     try:
-        return _adapter(kind).validate_json(f"{{{known},{fields[1:-1]},{text[1:]}")
-    except ValidationError as error:
+        pieces[1::2] = [told[place] for place in pieces[1::2]]
+        return _adapter(kind).validate_json(f"{{{known},{fields[1:-1]},{''.join(pieces)[1:]}")
+    except (ValidationError, KeyError) as error:
         raise StoreError(
             f"a stored {kind.__name__} is damaged: {error}; restore the memory from a backup or an export"
         ) from error
