@@ -122,13 +122,6 @@ def test_a_note_cannot_steer_the_terminal(amem):
     assert amem.json("show", "k")["content"].count("\N{RIGHT-TO-LEFT OVERRIDE}") == 1
 
 
-def test_a_terminal_that_claims_no_columns_shows_all_the_same(amem, monkeypatch):
-    amem("add", "I moved to Oslo.", "--key", "k")
-    monkeypatch.setenv("COLUMNS", "0")
-    assert "Oslo" in amem("show").stdout
-    assert "Oslo" in amem("show", "k").stdout
-
-
 NAMESPACES = [
     ("ann", ("ann",)),
     ("team/ann", ("team", "ann")),
@@ -214,14 +207,3 @@ def test_a_memory_that_is_not_there_is_not_made_by_looking(amem):
 def test_a_folder_that_is_in_use_is_said_to_be(talk):
     with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)):
         assert "open already" in talk.fails("stats")
-
-
-@pytest.mark.enable_socket
-def test_a_server_that_does_not_answer_is_one_line(amem):
-    assert "did not answer" in amem.fails("stats", "--memory", "http://127.0.0.1:9")
-
-
-def test_the_api_key_is_not_sent_in_the_clear(amem):
-    done = amem.fails("stats", "--memory", "http://example.org:6333", "--api-key", "s3cret")
-    assert "unencrypted" in done
-    assert "s3cret" not in done

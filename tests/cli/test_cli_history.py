@@ -88,12 +88,6 @@ def test_all_that_a_model_did_is_taken_back(wedding):
     assert len(wedding.json("show", "first")["contexts"]) == 2
 
 
-def test_what_the_user_wrote_is_left(wedding):
-    wedding("update", "first", "It is on 22 June.")
-    assert "undone: " in wedding("undo", "--since", "2020-01-01").stdout
-    assert wedding.json("show", "first")["content"] == "It is on 22 June."
-
-
 @pytest.fixture
 def reviewed(amem):
     """A memory whose every link and context of a later note waits for a decision."""

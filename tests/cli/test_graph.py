@@ -13,7 +13,7 @@ import pytest
 from support.notes import make_note
 
 from amem_integrations.cli.graph_page import render
-from amem_integrations.notes import ContextEntry, Link, Supersession
+from amem_integrations.notes import ContextEntry, Supersession
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -33,15 +33,6 @@ def dom(path, address="", *, budget=6000):
     )  # fmt: skip
     note = done.stdout.partition("<main")[2].partition("</main>")[0]
     return done.stdout, unescape(re.sub(r"<[^>]+>", " ", note))
-
-
-def many(count):
-    notes = [make_note(f"Note {n} about topic {n % 7}", thread=f"t{n % 12}") for n in range(count)]
-    link = Link(relation="same_topic", reason="both", strength=0.5, direction="out", created=NOW)
-    return [
-        note.revised(links={notes[p].id: link for p in {n // 3, n * 7 % (n or 1)} if p < n})
-        for n, note in enumerate(notes)
-    ]
 
 
 def test_the_page_asks_for_nothing_outside_itself(talk, tmp_path):
@@ -226,36 +217,6 @@ def test_the_day_is_chosen_by_a_slider_and_by_date_and_kept_in_the_address(tmp_p
         "kind": "2026-05-03 2 2",
         "again": " 2 2",
     }
-
-
-@needs_browser
-def test_a_context_of_a_later_day_is_not_shown_before_it(tmp_path):
-    note = make_note("Berlin", at=NOW.replace(day=1))
-    later = ContextEntry(text="It was the old flat.", cause="x", model="m", change="c",
-                         at=NOW.replace(day=4), recorded_at=NOW)  # fmt: skip
-    out = tmp_path / "later.html"
-    page = render([note.revised(contexts=(later,)), make_note("Munich", at=NOW)], [], title="T")
-    out.write_text(page, encoding="utf-8")
-    assert "old flat" in dom(out, f"note={note.id}")[1]
-    assert "old flat" not in dom(out, f"note={note.id}&day=2026-05-03")[1]
-
-
-@needs_browser
-def test_many_notes_fit_the_page(tmp_path):
-    notes = many(400)
-    out = tmp_path / "many.html"
-    out.write_text(render(notes, [], title="Many"), encoding="utf-8")
-    whole, text = dom(out, f"note={notes[-1].id}")
-    assert "400 notes" in whole
-    assert "Show 100 more" in whole
-    assert "Note 399 about topic" in text
-
-
-@needs_browser
-def test_an_empty_memory_has_a_page(tmp_path):
-    out = tmp_path / "none.html"
-    out.write_text(render([], [], title="None"), encoding="utf-8")
-    assert "holds no notes yet" in dom(out)[0]
 
 
 def test_only_known_kinds_of_files_are_written(talk, tmp_path):

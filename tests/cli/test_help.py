@@ -6,11 +6,9 @@ import re
 import subprocess
 import sys
 
-import pytest
 import typer
 from cli_kit import ROOT
 
-from amem_integrations import cli
 from amem_integrations.cli import commands
 
 COMMANDS = typer.main.get_command(commands()).commands
@@ -45,28 +43,7 @@ def test_every_command_has_help_json_and_a_place_in_the_docs(amem):
         assert f"`{name}`" in PAGE
 
 
-def test_the_help_of_an_option_is_the_docstring_s(amem):
-    text = " ".join(amem("add", "--help").stdout.split())
-    assert "When it happened: 2026-05-08 or 2026-05-08T18:30Z." in text
-    assert "By default the one the memory was made with" in text
-
-
-def test_without_anything_the_help_is_shown(amem):
-    done = amem()
-    assert done.exit_code == 2
-    assert "Commands:" in done.stderr
-
-
 def test_the_docs_name_no_command_that_is_not_there():
     first = re.findall(r"^\| (`[^|]*) \|", PAGE.partition("## Which memory")[0], flags=re.MULTILINE)
     named = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
     assert named == set(COMMANDS)
-
-
-def test_without_typer_the_command_names_the_extra(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("amem_integrations.cli.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(cli, "app", raising=False)
-    monkeypatch.setitem(sys.modules, "typer", None)
-    with pytest.raises(SystemExit, match=r"amem-integrations\[cli\]"):
-        cli.main()

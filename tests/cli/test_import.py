@@ -9,7 +9,7 @@ import pytest
 from cli_kit import DIALOGUE
 
 from amem_integrations import AgenticMemory
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import HashEmbedder
 
 MEM0 = {
     "results": [
@@ -26,28 +26,6 @@ MEM0 = {
         {"id": "m-2", "memory": "Answers in French", "agent_id": "ann", "created_at": None},
     ]
 }
-SAID = [("user", "I am Ann."), ("assistant", "Hello Ann!")]
-HISTORIES = {
-    "openai": [{"role": role, "content": text} for role, text in SAID],
-    "blocks": [{"role": r, "content": [{"type": "text", "text": t}]} for r, t in SAID],
-    "langchain": [
-        {"type": {"user": "human", "assistant": "ai"}[r], "data": {"content": t, "type": r}}
-        for r, t in SAID
-    ],
-    "dumped": [
-        {
-            "lc": 1,
-            "type": "constructor",
-            "id": ["langchain", {"user": "HumanMessage", "assistant": "AIMessage"}[r]],
-            "kwargs": {"content": t},
-        }
-        for r, t in SAID
-    ],
-    "state": {"values": {"messages": [{"type": "human", "content": SAID[0][1], "id": "1"},
-                                      {"type": "ai", "content": SAID[1][1], "id": "2"}]}},
-    "llamaindex": {"store": {"chat_history": [
-        {"role": r, "blocks": [{"block_type": "text", "text": t}]} for r, t in SAID]}},
-}  # fmt: skip
 
 
 def write(folder, name, data):
@@ -114,18 +92,6 @@ def test_a_namespace_goes_above_those_of_the_file(amem, tmp_path):
     assert rows[0]["namespace"] == ["old", "mem0", "ann"]
 
 
-def test_a_chat_history_is_read_in_every_spelling(amem, tmp_path):
-    for spelling, history in HISTORIES.items():
-        amem("import", write(tmp_path, "chat-7.json", history), namespace=spelling)
-        notes = amem.json("show", namespace=spelling)
-        assert [(note["source"], note["content"]) for note in notes] == SAID, spelling
-        assert {note["thread"] for note in notes} == {"chat-7"}, spelling
-    path = write(tmp_path, "chat-7.json", HISTORIES["openai"])
-    assert imported(amem, path, namespace="x")["added"] == 2
-    amem("import", path, "--thread", "y", namespace="x")
-    assert {note["thread"] for note in amem.json("show", namespace="x")} == {"chat-7", "y"}
-
-
 CHAT = [
     {"role": "user", "content": "I am Ann.", "name": "Ann", "at": "2026-05-08T10:00:00+00:00"},
     {"role": "assistant", "content": "One moment.", "tool_calls": [{"id": "c"}]},
@@ -169,12 +135,6 @@ def test_what_an_import_left_unfinished_the_next_one_finishes(amem):
     assert amem.json("stats")["states"] == {"done": 30}
 
 
-def test_a_note_that_the_model_cannot_make_is_named(amem, tmp_path):
-    amem.model = ScriptedModel(lambda _: "no JSON at all")
-    row = imported(amem, write(tmp_path, "x.jsonl", '"One."'))
-    assert len(row["failed"]) == 1
-
-
 UNREADABLE = [
     ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
     ("x.jsonl", '"a"\n{"mood": 1}', "x.jsonl, line 2 has no text"),
@@ -208,8 +168,3 @@ def test_the_form_can_be_named(amem, tmp_path):
     assert "nothing to import as langgraph" in amem.fails("import", path, "--from", "langgraph")
     assert amem("import", path, "--from", "mem0", namespace=None).exit_code == 0
     assert "unknown format 'radio'" in amem.fails("import", path, "--from", "radio")
-
-
-def test_a_file_without_owners_needs_a_namespace(amem):
-    assert "--namespace" in amem.fails("import", DIALOGUE, namespace=None)
-    assert not amem.folder.exists()

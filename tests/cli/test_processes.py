@@ -33,15 +33,6 @@ class Own(Session):
 
 commands()(sys.argv[2:], obj=Own)
 """
-LIGHT = """
-import sys
-from amem_integrations.cli import commands
-try:
-    commands()(sys.argv[1:])
-finally:
-    slow = {'torch', 'qdrant_client', 'matplotlib', 'openai'} & set(sys.modules)
-    assert not slow, slow
-"""
 
 
 def run(*arguments, **options):
@@ -79,13 +70,6 @@ def test_ctrl_c_leaves_a_good_folder_and_the_import_goes_on(amem, tmp_path):
         assert amem("doctor").exit_code == 0
 
 
-def test_an_error_is_one_line_and_a_status(tmp_path):
-    done = amem_process("stats", "--memory", tmp_path / "none")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("amem: there is no memory in ")
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_terminal_that_lacks_a_character_shows_an_escape_and_json_stays_json(
     amem, tmp_path, monkeypatch
 ):
@@ -100,9 +84,3 @@ def test_a_terminal_that_lacks_a_character_shows_an_escape_and_json_stays_json(
     exported = amem_process("export", "-", *at, encoding="utf-8").stdout
     amem("export", tmp_path / "out.jsonl")
     assert exported == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
-
-
-def test_commands_that_read_import_neither_pytorch_nor_the_client_of_the_server(talk):
-    for arguments in (["history"], ["doctor"], ["graph", f"{talk.folder}.html"]):
-        done = run("-c", LIGHT, *arguments, "--memory", talk.folder)
-        assert done.returncode == 0, done.stderr

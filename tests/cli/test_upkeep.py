@@ -114,15 +114,6 @@ def test_after_compacting_no_byte_of_what_was_deleted_is_left(amem):
     assert amem("doctor").exit_code == 0
 
 
-def test_a_correction_can_be_taken_back(wedding):
-    updated = wedding.json("update", "first", "The wedding is in Lisbon.")
-    assert (updated["content"], updated["state"]) == ("The wedding is in Lisbon.", "done")
-    change = next(c for c in wedding.json("history", "first") if c["kind"] == "update")
-    assert "+content: The wedding is in Lisbon." in change["diff"]
-    wedding("undo", change["id"])
-    assert "Porto" in wedding.json("show", "first")["content"]
-
-
 def test_what_is_for_good_has_to_be_meant(wedding):
     for arguments in (("delete", "first"), ("clear",)):
         assert "--yes" in wedding.fails(*arguments)

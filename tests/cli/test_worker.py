@@ -77,14 +77,6 @@ def test_once_finishes_what_is_pending_in_all_namespaces_of_a_folder(amem, tmp_p
     assert "done: 0" in amem("worker", "--once", namespace=None).stdout
 
 
-def test_a_budget_ends_it(amem):
-    amem.model = models.model()
-    for n in range(3):
-        amem("add", f"note {n}", "--later", "--thread", n)
-    amem.json("worker", "--budget", 2, "--concurrency", 1, "--model", "x")
-    assert len(amem.model.requests) == 2
-
-
 def test_a_model_that_is_down_ends_a_single_run_with_an_error(amem):
     amem.model = ScriptedModel(lambda _request: ModelUnavailableError("out of reach"))
     amem("add", "the trip", "--later")

@@ -278,15 +278,6 @@ def test_somebody_else_in_a_conversation_is_told(tmp_path):
     assert report.skipped["sender 'system'"] == 1
 
 
-def test_a_text_with_half_a_character_is_taken_with_a_mark_in_its_place(tmp_path):
-    talks = claude()
-    talks[1]["chat_messages"][0]["text"] = "cut \ud83d"
-    report, notes = imported_twice(write(tmp_path, "conversations.json", talks), namespace=ANN)
-    assert len(notes) == 6
-    assert "cut ?" in [note.content for note in notes]
-    assert "cannot be stored" not in report.skipped
-
-
 def test_a_long_text_is_one_note_and_one_that_is_too_long_is_told(tmp_path):
     talks = claude()[1:]
     words = ("The quince is a fruit that is best cooked. " * 2000).strip()

@@ -120,18 +120,6 @@ def test_the_same_history_by_any_way_is_the_same_notes(tmp_path):
         assert import_from(memory, path, namespace=ANN).added == {ANN: 0}
 
 
-def test_lists_of_messages_by_name_are_threads_if_the_format_is_named(tmp_path):
-    said = core.messages_to_dict(MESSAGES[1:2])
-    path = write(tmp_path, "x.json", {"s-1": said, "s-2": said})
-    with open_memory() as memory, pytest.raises(InvalidInputError, match="none of the known"):
-        import_from(memory, path, namespace=ANN)
-    _, notes = imported_twice(path, "chat", namespace=ANN)
-    assert [(note.thread, note.content) for note in notes] == [
-        ("s-1", "I am Ann."),
-        ("s-2", "I am Ann."),
-    ]
-
-
 def test_a_call_of_a_tool_has_no_place_in_a_conversation():
     asked = {"role": "user", "content": "I am Ann."}
     call = {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "c"}]}
@@ -165,12 +153,6 @@ def test_a_row_without_a_message_stops_the_import_and_nothing_is_stored():
         with pytest.raises(InvalidInputError, match="item 1 is no message"):
             import_from(memory, rows, namespace=ANN)
         assert memory.namespaces() == []
-
-
-def test_something_else_among_messages_stops_the_import():
-    rows = [{"role": "user", "content": "Hi."}, {"colour": "red"}]
-    with open_memory() as memory, pytest.raises(InvalidInputError, match="item 2 is no message"):
-        import_from(memory, rows, namespace=ANN)
 
 
 def test_chat_stores_of_llamaindex_give_each_key_a_thread(tmp_path):

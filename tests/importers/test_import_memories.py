@@ -120,10 +120,3 @@ def test_an_item_that_cannot_be_read_is_told_and_the_others_are_taken():
     assert note.content == "Two."
     assert report.skipped == {"cannot be read": 1, "no text": 1}
     assert report.first_skipped["cannot be read"].startswith("rows, item 1: 'yesterday' is not")
-
-
-def test_an_owner_with_half_a_character_has_a_mark_in_its_place():
-    rows = [{"memory": "One.", "user_id": "a\ud800"}, {"memory": "Two.", "user_id": "ann"}]
-    report, _ = imported_twice(rows)
-    assert report.found == {("a\ufffd",): 1, ANN: 1}
-    assert report.skipped == {}

@@ -77,19 +77,6 @@ def test_links_are_ids_of_notes_that_exist_and_are_not_doubled(open_memory):
     assert memory.stats()["links"] == 1
 
 
-def test_what_evolved_is_found_at_once_and_after_opening_again(open_memory):
-    answer = update_of("I look for a flat", "The quest ended in Alfama.")
-    memory = open_memory(models.model(answer))
-    note = memory.add("I look for a flat", namespace=ANN)
-    memory.add("We signed, flat hunting is over", namespace=ANN)
-    for _ in range(2):
-        hits = memory.search("Alfama quest", namespace=ANN, k=1)
-        assert hits[0].note.id == note.id
-        assert hits[0].note.tags == ("topic", "flat")
-        memory.close()
-        memory = open_memory(models.model())
-
-
 def test_a_linked_note_comes_back_even_when_hits_alone_would_fill_the_answer(open_memory):
     def link_all(request):
         first = next((c for c in request.inputs["candidates"] if "zebra" in c["content"]), None)
@@ -115,24 +102,6 @@ def test_a_linked_note_comes_back_even_when_hits_alone_would_fill_the_answer(ope
 
 def bare(request):
     return {"notes": [{"id": n["alias"], "context": n["content"]} for n in request.inputs["notes"]]}
-
-
-def test_opening_a_second_memory_wipes_nothing(open_memory):
-    memory = open_memory(models.model())
-    note = memory.add("keep me", namespace=ANN)
-    other = open_memory(models.model(), location=":memory:")
-    other.add("elsewhere", namespace=ANN)
-    assert memory.get_all(namespace=ANN) == [note]
-    memory.close()
-    assert open_memory(models.model()).get_all(namespace=ANN) == [note]
-
-
-def test_what_looks_like_a_number_stays_text(open_memory):
-    memory = open_memory(models.model())
-    note = memory.add("202405081200", namespace=ANN, key="0042", thread="7", metadata={"n": "1"})
-    stored = memory.get(note.id, namespace=ANN)
-    assert (stored.content, stored.key, stored.thread) == ("202405081200", "0042", "7")
-    assert stored.metadata == {"n": "1"}
 
 
 def test_a_note_is_found_by_a_rare_word_and_by_what_was_understood_of_it(open_memory):
@@ -170,36 +139,10 @@ def test_a_reply_cut_off_by_a_token_limit_is_no_silent_no(open_memory):
     assert memory.stats()["usage"]["evolve"]["rejected_replies"] == 2
 
 
-def test_no_evolution_in_words_that_contain_strengthen_is_no_evolution(open_memory):
-    words = "No evolution is needed, although a link would strengthen n1 and update c1."
-    memory = open_memory(models.model(lambda _request: words))
-    first = memory.add("one", namespace=ANN, thread="t")
-    second = memory.add("two", namespace=ANN, thread="t")
-    assert second.links == {}
-    assert memory.get(first.id, namespace=ANN).contexts == first.contexts
-
-
-def test_a_link_out_of_range_does_not_break_the_next_search(open_memory):
-    def far_away(request):
-        link = {"to": "c99", "reason": "r"}
-        return {"notes": [{"id": n["alias"], "links": [link]} for n in request.inputs["notes"]]}
-
-    memory = open_memory(models.model(far_away))
-    memory.add("one", namespace=ANN, thread="t")
-    memory.add("two", namespace=ANN, thread="t")
-    assert len(memory.search("one", namespace=ANN)) == 2
-
-
 def test_a_search_for_two_returns_two(open_memory):
     memory = open_memory(models.model(models.link_to_first))
     memory.add_many([f"note {n}" for n in range(9)], namespace=ANN)
     assert len(memory.search("note", namespace=ANN, k=2)) == 2
-
-
-def test_the_first_note_of_an_empty_store_costs_one_call(open_memory):
-    memory = open_memory(models.model())
-    memory.add("hello", namespace=ANN)
-    assert memory.stats()["usage"]["total"]["calls"] == 1
 
 
 def test_a_note_beside_others_costs_two_calls(open_memory):

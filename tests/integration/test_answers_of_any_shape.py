@@ -63,12 +63,6 @@ def test_tokens_that_are_no_number_count_as_none(open_memory, tokens, limits):
     assert memory.stats()["usage"]["total"]["output_tokens"] == 5
 
 
-def test_half_a_character_in_an_answer_has_a_mark_in_its_place(open_memory):
-    model = Giving(lambda text: Completion(text=text.replace("About", "\ud83d About")))
-    note = open_memory(model).add(SAID[0], namespace=ANN)
-    assert (note.state, note.own_entry.text) == ("done", "\ufffd About I joined a choir")
-
-
 @pytest.mark.parametrize("until", ["9999-12-31", "9999-12-31T23:59:59-14:00", "99999-01-01"])
 def test_an_end_after_that_of_the_calendar_is_none(open_memory, until):
     def construct(request):

@@ -66,13 +66,6 @@ def test_a_note_that_fails_again_and_again_is_left_alone_until_that_is_asked_for
     assert memory.evolve(retry=True).done == (note.id,)
 
 
-def test_other_words_are_tried_afresh(open_memory):
-    memory = open_memory(models.model(construct=Poisoned().construct), max_attempts=1)
-    note = memory.add(POISON, namespace=ANN)
-    memory.update(note.id, namespace=ANN, content="zebra crossing")
-    assert memory.evolve().done == (note.id,)
-
-
 def test_a_step_that_went_well_gives_the_next_one_all_its_tries(open_memory):
     down = [False]
 
@@ -120,17 +113,3 @@ def test_an_idle_evolve_asks_the_store_once_however_many_namespaces_there_are(tm
         store.calls.clear()
         assert len(memory.evolve().done) == 1
         assert store.calls.count("scan") == 1
-
-
-def test_proposals_take_as_many_calls_for_many_notes_as_for_one(tmp_path):
-    store = WatchedStore(FolderStore(tmp_path, dimensions=64))
-    model = models.model(models.update_first("Something else entirely."))
-    config = MemoryConfig(min_gate_similarity=1.0, batch_size=1, max_concurrency=1)
-    with AgenticMemory._over(store, HashEmbedder(), model, config) as memory:
-        costs = []
-        for number in range(6):
-            memory.add(f"note {number}", namespace=ANN, thread="t")
-            store.calls.clear()
-            assert len(memory.proposals(namespace=ANN)) == number
-            costs.append(len(store.calls))
-    assert costs[1:] == [costs[1]] * 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 from support import models
@@ -136,14 +135,6 @@ def test_content_over_the_limit_is_refused_and_the_limit_is_named(memory):
     assert memory.get_all(namespace=ANN) == before
 
 
-def test_content_at_the_limit_is_stored_whole():
-    config = MemoryConfig(max_content_chars=10)
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
-        assert memory.add("x" * 10, namespace=ANN).content == "x" * 10
-        with pytest.raises(InvalidInputError, match="more than 10"):
-            memory.add("x" * 11, namespace=ANN)
-
-
 BY_ID = {
     "get": lambda m, name, space: m.get(name, namespace=space),
     "update": lambda m, name, space: m.update(name, namespace=space, content="x"),
@@ -258,11 +249,3 @@ def test_a_setting_of_another_kind_is_refused():
     for name, value in (("config", {"k": 1}), ("collection", 5)):
         with pytest.raises(ConfigurationError, match=name):
             AgenticMemory.open(":memory:", embedder=HashEmbedder(), **{name: value})
-
-
-def test_a_note_that_cannot_supersede_a_later_one_is_not_stored():
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-        later = memory.add("In 2099", namespace=ANN, at=datetime(2099, 1, 1, tzinfo=UTC))
-        with pytest.raises(InvalidInputError, match="supersede"):
-            memory.add("Now", namespace=ANN, supersedes=[later.id])
-        assert memory.get_all(namespace=ANN) == [later]

@@ -157,16 +157,6 @@ def test_answers_that_cannot_be_used_cost_as_much_and_none_costs_nothing(answers
         assert (calls_in(memory), states(memory)) == (calls, {state: 1})
 
 
-def test_what_was_spent_before_the_embedder_went_down_is_in_the_ledger():
-    embedder, model = WatchedEmbedder(), models.model()
-    with AgenticMemory.open(":memory:", model=model, embedder=embedder) as memory:
-        memory.add(OSLO[0], namespace=ANN, evolve=False)
-        embedder.down = True
-        report = memory.evolve(namespace=ANN)
-        assert (report.done, report.limited) == ((), False)
-        assert calls_in(memory) == len(model.requests) > 0
-
-
 def test_where_an_endpoint_tells_no_tokens_they_are_estimated():
     with opened(model=costing(0, 0)) as memory:
         memory.add(OSLO[0], namespace=ANN)
@@ -403,19 +393,6 @@ def test_rules_cost_nothing_and_are_never_limited():
         assert memory.stats()["cost"]["calls"] == 0
 
 
-def test_an_upgrade_stops_at_the_limit_and_goes_on_later(tmp_path):
-    with by_rules(tmp_path) as memory:
-        memory.add_many(FACTS, namespace=ANN)
-    settings = {"batch_size": 1, "max_concurrency": 1, "link": False}
-    with opened(tmp_path, daily_calls=2, **settings) as memory:
-        assert memory.evolve(upgrade=True).limited
-        made = [note.attributes_source for note in memory.get_all(namespace=ANN)]
-        assert sorted(made) == ["rules"] * 4 + ["scripted"] * 2
-    with opened(tmp_path, **settings) as memory:
-        assert not memory.evolve(upgrade=True).limited
-        assert calls_in(memory) == len(FACTS)
-
-
 def test_the_single_steps_raise_and_what_they_spent_is_kept():
     model = models.model(models.link_to_first)
     with opened(model=model, daily_calls=4, batch_size=1, max_concurrency=1) as memory:
@@ -428,14 +405,6 @@ def test_the_single_steps_raise_and_what_they_spent_is_kept():
         with pytest.raises(BudgetExceededError, match="4 of its 4 calls"):
             memory.construct([fourth.id], namespace=ANN)
         assert states(memory) == {"constructed": 3, "pending": 1}
-
-
-def test_what_was_answered_before_the_limit_is_not_lost():
-    with opened(daily_calls=5, batch_size=1) as memory:
-        memory.add_many(FACTS[:4], namespace=ANN, evolve=False)
-        report = memory.evolve(namespace=ANN)  # 4 calls to construct; the first note needs no other
-        assert (report.limited, len(report.constructed), len(report.done)) == (True, 4, 2)
-        assert states(memory) == {"done": 2, "constructed": 2}
 
 
 @pytest.mark.parametrize("name", ["daily_calls", "daily_tokens"])

@@ -50,18 +50,3 @@ def test_what_was_taken_back_since_does_not_come_back(planned):
     report = memory.commit(plan, namespace=ANN)
     assert (report.links, report.evolved) == (0, ())
     assert state(memory) == before
-
-
-def test_a_plan_whose_updates_were_all_rejected_is_recorded_once(planned):
-    memory, one, plan = planned
-    update = models.item_of(plan, "sentence")
-    assert memory.commit(plan, answers={update: False}, namespace=ANN).evolved == ()
-    states = {made.id: made.state for made in memory.history(one, namespace=ANN)}
-    assert states[update] == "rejected"
-    assert memory.proposals(namespace=ANN) == []
-    before = state(memory)
-    for _ in range(2):
-        assert memory.commit(plan, answers={update: False}, namespace=ANN).done == ()
-        assert state(memory) == before
-        busy(memory, one)
-        before = state(memory)

@@ -114,13 +114,6 @@ def test_no_memory_is_made_where_there_is_no_room(tmp_path):
     open_memory(tmp_path / "a" / "m").close()
 
 
-def test_a_memory_on_a_full_disk_is_left_as_it_is(folder):
-    with pytest.raises(StoreFullError, match="opening it"):
-        open_memory(folder, free_bytes=lambda _path: 10 * MIB)
-    with open_memory(folder) as memory:
-        assert memory.stats()["notes"] == 1
-
-
 def test_with_little_room_a_memory_can_be_read_and_is_not_written_to(folder):
     left = [128 * MIB]
     model = models.model()

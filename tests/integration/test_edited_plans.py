@@ -103,15 +103,6 @@ def test_the_id_of_another_change_takes_no_place_in_the_history(planned):
     assert {made.state for made in later[len(earlier) :]} == {"on"}
 
 
-@pytest.mark.parametrize(("field", "value"), [("attempt", 7), ("rev", 1)])
-def test_a_plan_for_another_try_or_wording_writes_nothing(planned, field, value):
-    memory, note_id, plan = planned
-    plan["notes"][0][field] = value
-    assert memory.commit(plan, namespace=ANN).done == ()
-    note = memory.get(note_id, namespace=ANN)
-    assert (note.links, note.state) == ({}, "constructed")
-
-
 def test_a_text_whose_sources_were_taken_out_goes_with_them_all_the_same(planned):
     memory, note_id, plan = planned
     _, update = of_kind(plan, "sentence")
@@ -137,14 +128,6 @@ def test_nothing_of_another_namespace_is_touched(planned):
         memory.commit({**edited, "failed": {other: "no"}}, namespace=ANN)
     assert state(memory, BOB) == before
     assert other not in memory.get(note_id, namespace=ANN).links
-
-
-def test_a_sentence_without_words_is_not_written(planned):
-    memory, _, plan = planned
-    _, update = of_kind(plan, "sentence")
-    update["text"] = " "
-    memory.commit(plan, namespace=ANN)
-    assert len(memory.get(update["to"], namespace=ANN).contexts) == 1
 
 
 def test_an_edited_sentence_is_cleaned_as_those_of_models_are_and_is_not_endless(planned):

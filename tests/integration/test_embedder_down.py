@@ -87,22 +87,6 @@ def test_a_correction_goes_through_with_all_that_follows_from_it(told):
     assert vector(memory, pin).shape == (1, 256)
 
 
-async def test_the_asynchronous_twin_deletes_too(told):
-    memory, embedder, (_, pin, _) = told
-    embedder.down = True
-    await memory.adelete(pin, namespace=ANN)
-    assert "sesame" not in repr(await memory.aget_all(namespace=ANN))
-
-
-def test_what_is_undone_is_gone_at_once(told):
-    memory, embedder, (bank, *_) = told
-    (made,) = [c for c in memory.history(bank, namespace=ANN) if c.kind == "evolve"]
-    embedder.down = True
-    memory.undo(made.id, namespace=ANN)
-    assert "sesame" not in repr(memory.get(bank, namespace=ANN))
-    assert bank not in found_by_words(memory, "sesame")
-
-
 def test_a_note_of_which_the_model_says_nothing_gets_its_vector_all_the_same(open_memory):
     def silent(request):
         return {"notes": [{"id": note["alias"], "context": ""} for note in request.inputs["notes"]]}

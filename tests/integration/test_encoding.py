@@ -99,29 +99,11 @@ def test_a_bulk_of_notes_encodes_no_note_twice(open_memory, make):
     assert most(embedder) == 1
 
 
-async def test_the_asynchronous_twin_encodes_no_note_twice(open_memory):
-    memory, embedder = open_memory(recorded())
-    await memory.aadd_many(items(), namespace=ANN)
-    assert most(embedder) == 1
-
-
 def test_the_raw_notes_take_one_call_and_each_wave_three(open_memory):
     memory, embedder = open_memory(recorded())
     memory.add_many(items(), namespace=ANN)
     construct, gate, commit = 1, 1, 1
     assert len(embedder.calls) <= 1 + WAVES * (construct + gate + commit)
-
-
-def test_an_upgrade_takes_one_call_for_a_batch(open_memory, tmp_path):
-    config = MemoryConfig(min_gate_similarity=-1.0, batch_size=BATCH)
-    with AgenticMemory.open(tmp_path, embedder=WatchedEmbedder(), config=config) as memory:
-        memory.add_many(items()[:BATCH], namespace=ANN)
-    embedder = WatchedEmbedder()
-    with AgenticMemory.open(
-        tmp_path, model=models.model(), embedder=embedder, config=config
-    ) as memory:
-        assert len(memory.evolve(upgrade=True).done) == BATCH
-    assert len(embedder.calls) == 1
 
 
 def test_a_question_that_is_asked_again_is_not_encoded_again(open_memory):
@@ -133,13 +115,6 @@ def test_a_question_that_is_asked_again_is_not_encoded_again(open_memory):
     memory.context("Which journey?", namespace=ANN)
     assert memory.search("Which journey?", namespace=ANN) == hits
     assert len(embedder.calls) == before + 1
-
-
-def test_a_question_and_a_note_of_the_same_words_are_encoded_apart(open_memory):
-    memory, embedder = open_memory(recorded())
-    memory.add("Which journey?", namespace=ANN, evolve=False)
-    memory.search("Which journey?", namespace=ANN)
-    assert embedder.calls == [["Which journey?"], ["Which journey?"]]
 
 
 @pytest.fixture
@@ -209,15 +184,3 @@ def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
     assert recent.get("query", "a") is None
     recent.clear()
     assert recent.get("document", "c") is None
-
-
-def test_notes_of_equal_words_are_encoded_once_by_an_import_and_a_reindex(open_memory, tmp_path):
-    memory, embedder = open_memory(None)
-    said = [NoteInput(content="ok", key=str(number)) for number in range(5)]
-    memory.add_many(said, namespace=ANN, evolve=False)
-    memory.export(tmp_path / "notes", namespace=ANN)
-    other, others = open_memory(None)
-    assert other.import_(tmp_path / "notes", namespace=ANN) == 5
-    memory.reindex()
-    assert others.texts == {"ok": 1}
-    assert embedder.texts == {"ok": 2}  # when they were added, and now

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,13 +17,6 @@ from amem_integrations.testing import CopyingModel, HashEmbedder
 
 ANN = ("ann",)
 pytestmark = pytest.mark.enable_socket
-
-
-class Down(HashEmbedder):
-    """An embedder that does not answer."""
-
-    def embed_documents(self, texts: Any) -> Any:
-        raise OSError("down")
 
 
 @pytest.fixture(params=["folder", ":memory:", "server"])
@@ -50,17 +41,3 @@ async def test_no_asynchronous_method_blocks_the_loop(location: str) -> None:
             await memory.aupdate(first.id, namespace=ANN, content="I live in Bergen. " * 99)
             await memory.adelete(first.id, namespace=ANN)
             assert len(await memory.aget_all(namespace=ANN, where={"source": "user"})) == 2
-
-
-async def test_closing_waits_off_the_loop_for_what_is_under_way(location: str) -> None:
-    memory = await asyncio.to_thread(AgenticMemory.open, location, embedder=HashEmbedder())
-    ended = threading.Event()
-
-    def wait() -> None:
-        time.sleep(0)
-        ended.set()
-
-    memory.on_close(wait)
-    with blockbuster_ctx():
-        await memory.aclose()
-    assert ended.is_set()

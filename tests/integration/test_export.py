@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from itertools import pairwise
 
 import pytest
 from support import models
@@ -33,24 +32,6 @@ def test_an_export_that_breaks_off_leaves_the_file_as_it_was(tmp_path):
     assert not writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert path.read_text(encoding="utf-8") == "before"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_notes_come_in_their_order_and_before_what_was_decided(tmp_path):
-    with opened() as memory:
-        memory.add_many([f"the trip, day {n}" for n in range(70)], namespace=ANN)
-        memory.export(tmp_path / "out.jsonl", namespace=ANN)
-    lines = [json.loads(one) for one in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
-    kinds = [next(iter(line)) for line in lines]
-    assert kinds[:71] == ["format", *["note"] * 70]
-    assert set(kinds[71:]) == {"call", "decision"}
-    seqs = [line["note"]["seq"] for line in lines[1:71]]
-    assert all(one < other for one, other in pairwise(seqs))
-    known = set()
-    for line in lines[71:]:
-        if "call" in line:
-            known.add(line["call"]["id"])
-        else:
-            assert line["decision"]["call"] in known
 
 
 def test_what_stood_before_the_damage_is_imported_and_the_line_is_named(tmp_path):

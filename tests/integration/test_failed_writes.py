@@ -7,8 +7,7 @@ from support import models
 from support.ports import fail_once
 from support.qdrant_server import FakeQdrant, Fault, serving
 
-from amem_integrations import AgenticMemory, MemoryConfig, NoteInput, NoteNotFoundError, StoreError
-from amem_integrations.ids import note_id
+from amem_integrations import AgenticMemory, MemoryConfig, StoreError
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -48,40 +47,6 @@ def test_a_correction_that_was_not_written_is_not_in_the_history(told):
     assert kinds(memory, first).count("update") == 1
 
 
-def test_a_correction_that_was_written_although_the_answer_was_lost_is_in_it(told):
-    memory, first, _ = told
-    fail_once(memory._runtime.store._notes, "swap", works=True)
-    with pytest.raises(StoreError):
-        memory.update(first, namespace=ANN, metadata={"sure": True})
-    assert memory.get(first, namespace=ANN).metadata == {"sure": True}
-    assert kinds(memory, first)[-1] == "update"
-
-
-def test_a_note_that_was_not_written_has_no_history(told):
-    memory, *_ = told
-    changes = memory.history(None, namespace=ANN)
-    fail_once(memory._runtime.store._notes, "insert")
-    with pytest.raises(StoreError):
-        memory.add("Lost on the way", namespace=ANN)
-    with pytest.raises(NoteNotFoundError):
-        memory.history(note_id(ANN, NoteInput(content="Lost on the way")), namespace=ANN)
-    assert memory.history(None, namespace=ANN) == changes
-    assert memory.add("Lost on the way", namespace=ANN).state == "done"
-
-
-def test_an_evolution_that_was_not_written_is_not_in_the_history_and_is_made_later(told):
-    memory, _, second = told
-    note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
-    memory.construct([note.id], namespace=ANN)
-    plan, changes = memory.propose([note.id], namespace=ANN), memory.history(None, namespace=ANN)
-    fail_once(memory._runtime.store._records, "insert")
-    with pytest.raises(StoreError):
-        memory.commit(plan, namespace=ANN)
-    assert memory.history(None, namespace=ANN) == changes
-    assert memory.commit(plan, namespace=ANN).evolved == (second,)
-    assert kinds(memory, second).count("evolve") == 1
-
-
 @pytest.mark.parametrize("collection", ["_records", "_notes"])
 def test_an_evolution_of_which_a_part_was_written_is_finished_by_the_next_write(told, collection):
     memory, _, second = told
@@ -109,22 +74,6 @@ def test_a_deletion_that_was_begun_is_finished(told, collection):
     assert kinds(memory, second) == ["delete"]
     assert [note.id for note in memory.get_all(namespace=ANN)] == [first]
     assert "in May now" not in repr(memory.history(None, namespace=ANN))
-
-
-def test_a_folder_that_is_closed_right_after_tells_the_truth(tmp_path):
-    with open_memory(tmp_path) as memory:
-        note = memory.add("The trip is in April", namespace=ANN)
-        other = memory.add("Something else", namespace=ANN)
-        fail_once(memory._runtime.store._notes, "swap")
-        with pytest.raises(StoreError):
-            memory.update(note.id, namespace=ANN, metadata={"x": 1})
-        fail_once(memory._runtime.store._records, "swap")
-        with pytest.raises(StoreError):
-            memory.delete(other.id, namespace=ANN)
-    with open_memory(tmp_path) as memory:
-        assert kinds(memory, note.id)[-1] != "update"
-        assert kinds(memory, other.id) == ["delete"]
-        assert [found.id for found in memory.get_all(namespace=ANN)] == [note.id]
 
 
 @pytest.mark.enable_socket

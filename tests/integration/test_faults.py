@@ -179,19 +179,6 @@ def test_a_bad_setting_is_a_clear_error(settings):
         MemoryConfig(**settings)
 
 
-def test_an_interrupt_during_a_model_call_leaves_a_good_folder(tmp_path):
-    def interrupted(_request):
-        raise KeyboardInterrupt
-
-    model = models.model(construct=interrupted)
-    with AgenticMemory.open(tmp_path, model=model, embedder=HashEmbedder()) as memory:
-        with pytest.raises(KeyboardInterrupt):
-            memory.add("half way", namespace=ANN)
-        assert memory.get_all(namespace=ANN)[0].state == "pending"
-    with AgenticMemory.open(tmp_path, model=models.model(), embedder=HashEmbedder()) as memory:
-        assert len(memory.evolve().done) == 1
-
-
 def test_a_model_that_goes_down_half_way_keeps_what_was_finished():
     calls = iter(range(100))
 
@@ -222,8 +209,3 @@ def test_an_evening_stays_on_its_day(memory):
     where = {"at": {"$gte": evening, "$lt": evening + timedelta(minutes=1)}}
     assert [n.id for n in memory.get_all(namespace=ANN, where=where)] == [note.id]
     assert memory.get_all(namespace=ANN, where={"at": {"$gt": evening}}) == []
-
-
-def test_what_is_no_plan_is_a_clear_error(memory):
-    with pytest.raises(InvalidInputError, match="no plan"):
-        memory.commit({"id": "x", "notes": "none"}, namespace=ANN)

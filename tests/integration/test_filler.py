@@ -91,14 +91,6 @@ def test_filler_made_by_rules_is_upgraded_to_what_a_model_makes_of_it(tmp_path):
         assert memory.get(note.id, namespace=ANN).kind == "statement"
 
 
-def test_filler_is_done_though_the_links_of_the_others_failed():
-    model = models.model(["no idea"] * 2, construct)
-    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        add(memory, "Boats of wood")
-        told, filler = add(memory, "I paint boats", "Splendid indeed!")
-        assert (told.state, filler.state) == ("failed", "done")
-
-
 @pytest.mark.parametrize("names", [["[n2]"], "n2", [" n2 "]])
 def test_the_id_of_filler_is_read_however_it_is_written(names):
     def answer(request):

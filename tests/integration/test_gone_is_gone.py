@@ -125,17 +125,6 @@ def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp
             assert holders(memory, tmp_path, "zanzibar4711") == allowed
 
 
-def test_a_number_within_a_script_without_spaces_is_told_from_others_by_its_digits(
-    memory, tmp_path
-):
-    one = memory.add("我的密码是74321113号东方红", namespace=ANN, thread="t")
-    for number in ("74321004", "55111213"):
-        memory.add(f"我的密码是{number}号东方红", namespace=ANN, thread="t")
-    assert len(holders(memory, tmp_path, "74321113")) >= 2
-    memory.delete(one.id, namespace=ANN)
-    assert holders(memory, tmp_path, "74321113") == set()
-
-
 def test_deleting_a_note_leaves_what_does_not_quote_it():
     memory = AgenticMemory.open(":memory:", model=models.model(), embedder=HashEmbedder())
     notes = memory.add_many(
@@ -144,15 +133,6 @@ def test_deleting_a_note_leaves_what_does_not_quote_it():
     )
     memory.delete(notes[0].id, namespace=ANN)
     assert memory.stats(namespace=ANN)["states"] == {"done": 3}
-
-
-def test_the_history_says_that_something_went(memory):
-    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
-    two = memory.add("Thanks a lot", namespace=ANN, thread="t")
-    memory.delete(one.id, namespace=ANN)
-    voids = [made for made in memory.history(two.id, namespace=ANN) if made.state == "void"]
-    assert voids
-    assert not any(made.after for made in voids)
 
 
 def blue(request):
@@ -206,16 +186,6 @@ def test_a_cleared_namespace_leaves_nothing(memory, tmp_path):
     assert "1 notes" in repr(memory)
     assert holders(memory, tmp_path, "zanzibar4711") == set()
     assert memory.namespaces() == [BOB]
-
-
-def test_a_plan_that_waited_writes_nothing_of_what_was_deleted_meanwhile(memory, tmp_path):
-    one = memory.add("zanzibar4711 opens it", namespace=ANN, thread="t")
-    two = memory.add("Thanks", namespace=ANN, thread="t", evolve=False)
-    memory.construct([two.id], namespace=ANN)
-    plan = memory.propose([two.id], namespace=ANN).to_dict()
-    memory.delete(one.id, namespace=ANN)
-    memory.commit(plan, namespace=ANN)
-    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 class Parrot:
@@ -423,14 +393,6 @@ def test_the_same_key_said_again_after_a_delete_is_a_new_note(memory, tmp_path):
     assert again.seq > one.seq
     assert memory.history(one.id, namespace=ANN)[0].kind == "add"
     assert holders(memory, tmp_path, "zanzibar4711") == set()
-
-
-def test_the_same_words_said_again_after_a_delete_are_a_new_note(memory):
-    one = memory.add("The safe is empty", namespace=ANN)
-    memory.delete(one.id, namespace=ANN)
-    again = memory.add("The safe is empty", namespace=ANN)
-    assert (again.id, again.content, again.state) == (one.id, one.content, "done")
-    assert again.seq > one.seq
 
 
 def test_a_late_answer_for_the_deleted_note_says_nothing_of_the_new_one(tmp_path):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from support import models
 
-from amem_integrations import InvalidInputError, NoteNotFoundError, RevisionConflictError
-from amem_integrations.flows import edit
+from amem_integrations import InvalidInputError, RevisionConflictError
 
 ANN, BOB = ("ann",), ("bob",)
 
@@ -90,31 +89,6 @@ def test_the_newest_twenty_edits_of_a_note_are_kept(open_memory):
     assert [change.kind for change in changes] == ["add", *["update"] * 20]
     assert [change.after["metadata"]["n"] for change in changes[1:]] == list(range(11, 31))
     assert changes[1].before["metadata"] == {"n": 10}
-
-
-@pytest.mark.on_a_server
-def test_the_history_of_an_unknown_note_is_an_error(evolved):
-    memory, first, _ = evolved
-    for note_id, namespace in (("no id", ANN), ("", ANN), (first, BOB)):
-        with pytest.raises(NoteNotFoundError, match="no note"):
-            memory.history(note_id, namespace=namespace)
-
-
-def test_a_deleted_note_says_so_until_its_tombstone_is_swept(evolved, monkeypatch):
-    memory, first, second = evolved
-    before = datetime.now(UTC)
-    memory.delete(second, namespace=ANN)
-    (gone,) = memory.history(second, namespace=ANN)
-    assert (gone.kind, gone.note_id, gone.before, gone.after) == ("delete", second, {}, {})
-    assert before <= gone.at <= datetime.now(UTC)
-    assert gone in memory.history(None, namespace=ANN)
-    memory.sweep(namespace=ANN)
-    assert memory.history(second, namespace=ANN) == [gone]
-    monkeypatch.setattr(edit, "TOMBSTONES_STAY", timedelta(0))
-    memory.sweep(namespace=ANN)
-    with pytest.raises(NoteNotFoundError, match="no note"):
-        memory.history(second, namespace=ANN)
-    assert {change.note_id for change in memory.history(None, namespace=ANN)} == {first}
 
 
 def test_what_is_void_shows_no_text(evolved):
@@ -205,23 +179,6 @@ def test_an_undone_construction_is_made_anew_or_had_again(evolved):
         assert memory.get(first, namespace=ANN).own_entry.change == shown
 
 
-def test_what_a_correction_or_delete_took_is_gone_for_good(evolved):
-    memory, first, second = evolved
-    made = last(memory, first, "evolve")
-    memory.update(second, namespace=ANN, content="Nothing to do with it")
-    assert len(memory.get(first, namespace=ANN).contexts) == 1
-    assert [c.kind for c in memory.history(first, namespace=ANN)] == ["add", "construct"]
-    with pytest.raises(InvalidInputError, match="quoted"):
-        memory.undo(made.id, namespace=ANN)
-    made = last(memory, first, "construct")
-    undone = memory.undo(made.id, namespace=ANN)
-    memory.delete(first, namespace=ANN)
-    for change_id in (made.id, undone.id):
-        with pytest.raises(InvalidInputError, match="quoted"):
-            memory.undo(change_id, namespace=ANN)
-    assert "April" not in repr(memory.history(None, namespace=ANN))
-
-
 def test_undo_names_the_later_change_of_the_same_field(evolved):
     memory, first, _ = evolved
     memory.update(first, namespace=ANN, content="B")
@@ -276,18 +233,6 @@ def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
     ):
         with pytest.raises(InvalidInputError, match=advice):
             memory.undo(made.id, namespace=ANN)
-
-
-def test_an_unknown_change_is_an_error(evolved):
-    memory, first, _ = evolved
-    for change_id in ("no id", "", "00000000-0000-4000-8000-000000000001"):
-        for call in (memory.undo, memory.approve, memory.reject):
-            with pytest.raises(NoteNotFoundError, match="no change"):
-                call(change_id, namespace=ANN)
-    made = last(memory, first, "evolve").id
-    for unknown, namespace in ((made, BOB), (f"{made}:none", ANN), (f"{first}:delete", ANN)):
-        with pytest.raises(NoteNotFoundError, match="no change"):
-            memory.undo(unknown, namespace=namespace)
 
 
 def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved):

@@ -22,7 +22,6 @@ from amem_integrations import (
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
-READS = {"notes", "find_notes", "records", "find_records", "search", "scan", "count"}
 
 
 def opened(model=None, embedder=None, **settings):
@@ -109,17 +108,6 @@ def test_while_the_embedder_is_down_notes_are_found_by_their_words():
 # In order and dated
 
 
-def test_what_was_added_first_is_shown_first_also_within_one_batch():
-    memory = opened()
-    texts = ["The wedding is on 14 June", "The wedding is on 21 June", "The wedding is on 28 June"]
-    memory.add_many(texts, namespace=ANN)
-    shown = memory.context("When is the wedding?", namespace=ANN)
-    assert sorted(texts, key=shown.index) == texts
-    notes = memory.get_all(namespace=ANN)
-    assert [note.content for note in notes] == texts
-    assert sorted(notes, key=lambda note: (note.recorded_at, note.seq)) == notes
-
-
 def test_every_note_shown_has_a_date():
     memory = opened()
     today = memory.add("dentist tomorrow at ten", namespace=ANN, speaker="Ann").recorded_at
@@ -174,13 +162,6 @@ def test_a_memory_whose_notes_are_ahead_of_the_clock_moves_no_other_memory(tmp_p
     assert other.undo(model="rules", since=late.recorded_at, namespace=ANN).undone
 
 
-def test_a_file_cannot_leave_no_instant_for_what_is_added_next(tmp_path):
-    file, memory = exported(tmp_path, 2**63 - 10), opened()
-    with pytest.raises(InvalidInputError, match="damaged"):
-        memory.import_(file, namespace=ANN)
-    assert memory.add("second", namespace=ANN) == memory.get_all(namespace=ANN)[0]
-
-
 def test_a_default_time_never_changes_a_note_that_is_stored():
     memory = opened()
     early, late = datetime(2024, 5, 8, tzinfo=UTC), datetime(2025, 5, 8, tzinfo=UTC)
@@ -223,20 +204,6 @@ def test_a_file_cannot_take_the_id_that_a_note_of_another_namespace_will_have(tm
     assert memory.import_(tmp_path / "eve.jsonl", namespace=("eve",)) == 1
     assert memory.stats(namespace=("eve",))["notes"] == 1
     assert memory.add("hello", namespace=BOB, key="k").id == target.id
-
-
-def test_what_is_imported_beside_stored_notes_is_linked_at_both_ends(tmp_path):
-    with opened() as source:
-        source.add("the trip is in April", namespace=ANN, thread="t")
-        source.add("the trip is in May", namespace=ANN, thread="t")
-        source.export(tmp_path / "ann.jsonl", namespace=ANN)
-    memory = opened()
-    memory.add("the trip is in April", namespace=ANN, thread="t")
-    memory.import_(tmp_path / "ann.jsonl", namespace=ANN)
-    notes = {note.id: note for note in memory.get_all(namespace=ANN)}
-    assert len(notes) == 2
-    assert any(note.links for note in notes.values())
-    assert all(i in notes[t].links for i, note in notes.items() for t in note.links)
 
 
 # Expired is expired
@@ -343,6 +310,3 @@ def test_as_many_hits_are_found_as_are_asked_for():
     memory = opened()
     memory.add_many([f"note {n} about tea" for n in range(260)], namespace=ANN, evolve=False)
     assert len(memory.search("tea", namespace=ANN, k=250)) == 250
-
-
-# What an add costs

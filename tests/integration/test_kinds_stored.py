@@ -43,12 +43,6 @@ def test_an_update_makes_the_kind_anew_and_an_undo_brings_it_back():
         assert memory.get(note.id, namespace=ANN).kind == "filler"
 
 
-def test_a_key_with_other_words_makes_the_kind_anew():
-    with opened() as memory:
-        memory.add("Thanks!", namespace=ANN, key="m-1")
-        assert memory.add("I moved to Oslo.", namespace=ANN, key="m-1").kind == "statement"
-
-
 def test_an_export_keeps_kinds(tmp_path):
     file = tmp_path / "notes.jsonl"
     with opened() as memory:

@@ -9,7 +9,6 @@ from support import models
 
 from amem_integrations import InvalidInputError, NoteInput
 from amem_integrations.cli.changes import diff
-from amem_integrations.ids import now
 
 ANN, BOB = ("ann",), ("bob",)
 NEW = "By the way, Zoe says that the boat trip was in Norway"
@@ -111,19 +110,6 @@ def test_a_changed_link_is_undone_and_redone_at_both_ends_from_either(open_memor
     assert link_of(memory, *ids) == after
 
 
-@pytest.mark.parametrize("change", ["strengthen", "remove"])
-def test_what_a_model_did_to_links_is_undone_in_bulk_and_redone(open_memory, change):
-    memory = open_memory(relinking(change))
-    ids = linked(memory)
-    before, time = link_of(memory, *ids), now()
-    memory.add(NEW, namespace=ANN, thread="t")
-    after = link_of(memory, *ids)
-    report = memory.undo(namespace=ANN, model="scripted", since=time)
-    assert (link_of(memory, *ids), report.skipped) == (before, {})
-    memory.undo(report.changes, namespace=ANN)
-    assert link_of(memory, *ids) == after
-
-
 def test_the_report_counts_a_changed_link_once(open_memory):
     memory = open_memory(relinking("weaken"))
     linked(memory)
@@ -170,28 +156,6 @@ def test_without_evolution_no_link_is_changed(open_memory):
     memory = open_memory(relinking("remove"), evolve=False)
     first, second = linked(memory)
     memory.add(NEW, namespace=ANN, thread="t")
-    assert link_of(memory, first, second).strength == 0.8
-
-
-def test_a_plan_changes_links_once_however_often_it_is_committed(open_memory):
-    memory = open_memory(relinking("weaken"))
-    first, second = linked(memory)
-    new = memory.add(NEW, namespace=ANN, thread="t", evolve=False)
-    memory.construct([new.id], namespace=ANN)
-    plan = memory.propose([new.id], namespace=ANN).to_dict()
-    assert link_of(memory, first, second).strength == 0.8
-    for _ in range(2):
-        memory.commit(plan, namespace=ANN)
-        assert link_of(memory, first, second).strength == 0.4
-
-
-def test_a_reviewer_decides_about_a_planned_change_of_a_link(open_memory):
-    memory = open_memory(relinking("remove"))
-    first, second = linked(memory)
-    new = memory.add(NEW, namespace=ANN, thread="t", evolve=False)
-    memory.construct([new.id], namespace=ANN)
-    plan = memory.propose([new.id], namespace=ANN)
-    memory.commit(plan, namespace=ANN, answers={models.item_of(plan, "relink"): False})
     assert link_of(memory, first, second).strength == 0.8
 
 
@@ -246,16 +210,6 @@ def test_with_a_deleted_note_its_changed_link_goes_too(open_memory, end):
     assert relinks(memory, left) == []
 
 
-def test_a_reason_that_quotes_a_deleted_note_is_blanked(open_memory):
-    memory = open_memory(relinking("weaken", reason="Zoe says so"))
-    first, second = linked(memory)
-    new = memory.add(NEW, namespace=ANN, thread="t")
-    for end in (first, second):
-        assert relinks(memory, end)[0].after["reason"] == "Zoe says so"
-    memory.delete(new.id, namespace=ANN)
-    assert "Zoe" not in str(memory.history(None, namespace=ANN))
-
-
 def test_the_diff_of_a_changed_link_shows_both_strengths_and_the_reason(open_memory):
     memory = open_memory(relinking("weaken"))
     first, _ = linked(memory)
@@ -266,34 +220,7 @@ def test_the_diff_of_a_changed_link_shows_both_strengths_and_the_reason(open_mem
         assert part in lines
 
 
-def test_known_at_shows_a_link_as_it_was(open_memory):
-    memory = open_memory(relinking("remove"))
-    ids = linked(memory)
-    before, time = link_of(memory, *ids), now()
-    memory.add(NEW, namespace=ANN, thread="t")
-    assert memory.get(ids[0], namespace=ANN, known_at=time).links[ids[1]].strength == 0.8
-    assert before.strength == 0.8
-    assert memory.get(ids[0], namespace=ANN).links == {}
-
-
 # Strength
-
-
-def to_hub(request):
-    """Link each new note to the hub, the later the less."""
-    hub = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "hub"]
-    strength = 0.9 - 0.1 * len(request.inputs["candidates"])
-    links = [{"to": alias, "strength": strength, "reason": "r"} for alias in hub]
-    return {"notes": [{"id": n["alias"], "links": links} for n in request.inputs["notes"]]}
-
-
-def test_of_too_many_links_the_weakest_goes(open_memory):
-    memory = open_memory(to_hub, max_links=2)
-    hub = memory.add("hub", namespace=ANN)
-    for text in ("first", "second", "third"):
-        memory.add(text, namespace=ANN)
-    left = {memory.get(i, namespace=ANN).content for i in memory.get(hub.id, namespace=ANN).links}
-    assert left == {"first", "second"}
 
 
 def found_over_a_link(memory):

@@ -59,20 +59,6 @@ def test_the_model_is_known_by_its_name_on_the_hub(minilm):
     assert "all-MiniLM-L6-v2" in repr(minilm)
 
 
-def test_vectors_are_unit_length_and_mean_something(minilm):
-    vectors = minilm.embed_documents(TEXTS)
-    query = minilm.embed_query("What crafts does Melanie do?")
-
-    assert vectors.dtype == query.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm([*vectors, query], axis=1), 1, rtol=1e-6)
-    bowl, train = (TEXTS.index(text) for text in TEXTS[7:9])
-    assert query @ vectors[bowl] > 0.4 > query @ vectors[train]
-
-
-def test_no_texts_give_an_empty_array(minilm):
-    assert minilm.embed_documents([]).shape == (0, 384)
-
-
 def test_a_text_is_cut_at_the_models_limit_and_says_so(minilm):
     assert minilm.max_tokens == 256
     assert minilm.count_tokens("word " * 254) == 256
@@ -88,11 +74,6 @@ def test_texts_that_are_cut_are_counted_and_told_once(caplog):
     minilm.embed_query("other " * 300)
     assert minilm.truncated == 2
     assert caplog.text.count("reads only the first 256 tokens of a text") == 1
-
-
-def test_a_lone_surrogate_is_refused(minilm):
-    with pytest.raises(TypeError):
-        minilm.embed_query("a\ud800b")
 
 
 def test_a_text_that_comes_again_is_not_encoded_again(embedder):
@@ -122,22 +103,6 @@ def test_only_the_latest_vectors_are_kept():
     assert embedder.encoded == 3
     embedder.embed_documents(["a"])
     assert embedder.encoded == 4
-
-
-def test_threads_get_the_same_vectors_and_encode_each_text_once(embedder):
-    texts = [f"note number {number}" for number in range(20)]
-    barrier = threading.Barrier(8)
-
-    def encode(_: int) -> np.ndarray:
-        barrier.wait()
-        return np.stack([embedder.embed_query(text) for text in texts])
-
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(encode, range(8)))
-
-    assert embedder.encoded == 20
-    for result in results[1:]:
-        np.testing.assert_array_equal(results[0], result)
 
 
 def blas_threads() -> int:
@@ -205,21 +170,6 @@ def test_a_query_waits_for_a_few_of_many_documents_at_most():
         assert len(many.result(60)) == 6
     assert len(order) == 7
     assert order[1] == min(order)  # the query
-
-
-def test_threads_come_in_in_the_order_in_which_they_came():
-    queue, order = provider.Queue(), []
-
-    def enter(number: int) -> None:
-        with queue:
-            order.append(number)
-
-    with ThreadPoolExecutor(5) as pool, queue:
-        for number in range(5):
-            pool.submit(enter, number)
-            while len(queue._tickets) < number + 2:
-                time.sleep(0.001)
-    assert order == list(range(5))
 
 
 FORKING = """
@@ -414,11 +364,4 @@ def test_weights_with_another_hash_than_the_default_models_are_refused(hub_cache
     monkeypatch.setattr("amem_integrations.providers.minilm.find_spec", lambda _name: None)
     cached(hub_cache, DEFAULT_MODEL)
     with pytest.raises(ConfigurationError, match="hash"):
-        MiniLmEmbedder()
-
-
-def test_without_the_hubs_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("amem_integrations.providers.minilm.find_spec", lambda _name: None)
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MissingExtraError, match=r"amem-integrations\[minilm\]"):
         MiniLmEmbedder()

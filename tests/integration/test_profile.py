@@ -45,14 +45,6 @@ def test_an_evolve_writes_who_the_user_is_from_what_is_new(open_memory):
     assert [entry.calls for entry in memory.usage() if entry.task == "profile"] == [2]
 
 
-async def test_the_steps_taken_one_by_one_and_the_twin_do_the_same(open_memory):
-    memory = open_memory(writing(OSLO), profile=True)
-    note = memory.add("I live in Oslo with Bo", namespace=ANN, evolve=False)
-    memory.construct([note.id], namespace=ANN)
-    memory.commit(memory.propose([note.id], namespace=ANN), namespace=ANN)
-    assert (await memory.aprofile(namespace=ANN)).facts == ["lives in Oslo"]
-
-
 def test_no_profile_is_written_unless_it_is_wanted(open_memory):
     memory = open_memory(writing())
     memory.add("I live in Oslo with Bo", namespace=ANN)

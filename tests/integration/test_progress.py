@@ -9,7 +9,7 @@ import pytest
 from support import models
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError
+from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder
 
@@ -63,31 +63,6 @@ def test_evolve_logs_on_request(waiting, caplog):
     assert "notes" not in caplog.text
 
 
-def test_what_a_model_that_is_down_leaves_is_not_told_as_done(waiting):
-    answers = iter([models.construct, models.construct])
-
-    def construct(request):
-        answer = next(answers, None)
-        if answer is None:
-            raise ModelUnavailableError("it is down")
-        return answer(request)
-
-    waiting._runtime.model._always["construct"] = construct
-    told = Told()
-    assert waiting.evolve(progress=told).interrupted
-    assert told == [(2, 7), (4, 7)]
-
-
-def test_an_upgrade_is_told_with_the_rest(tmp_path):
-    with opened(location=tmp_path) as memory:
-        memory.add_many(["one", "two", "three"], namespace=ANN)
-        memory.add("four", namespace=ANN, evolve=False)
-    told = Told()
-    with opened(models.model(), tmp_path) as memory:
-        memory.evolve(upgrade=True, progress=told)
-    assert told == [(2, 4), (3, 4), (4, 4)]
-
-
 def test_adding_tells_of_the_notes_that_are_new(waiting):
     told = Told()
     waiting.add_many([f"note {n}" for n in range(7)], namespace=ANN, progress=told)
@@ -131,9 +106,3 @@ def test_info_of_a_server_says_the_same(tmp_path):
     assert served.keys() == kept.keys()
     del served["created_at"], kept["created_at"]
     assert served == kept
-
-
-def test_the_ports_and_settings_can_be_read():
-    with opened() as memory:
-        assert memory.config is CONFIG
-        assert memory.embedder.name == "hash"

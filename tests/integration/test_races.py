@@ -54,16 +54,6 @@ def test_a_plan_leaves_out_what_is_gone_and_keeps_the_rest(open_memory):
     assert memory.get(two.id, namespace=ANN).links == {}
 
 
-def test_a_plan_that_another_evolution_has_overtaken_changes_nothing(open_memory):
-    memory = open_memory(models.model(models.update_first("It goes on.")))
-    one, _, plan = planned(memory)
-    memory.evolve()
-    before = memory.get_all(namespace=ANN)
-    memory.commit(plan, namespace=ANN)
-    assert memory.get_all(namespace=ANN) == before
-    assert [e.text for e in memory.get(one.id, namespace=ANN).contexts[1:]] == ["It goes on."]
-
-
 def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
     texts = iter(["It goes on.", "It goes on.", "It went on."])
 
@@ -78,37 +68,6 @@ def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
         memory.evolve()
         entries = memory.get(one.id, namespace=ANN).contexts
         assert [entry.text for entry in entries[1:]] == [text]
-
-
-@pytest.mark.parametrize("by_rules", [True, False])
-def test_what_was_deleted_is_not_quoted_by_the_turns_after_it(open_memory, by_rules):
-    memory = open_memory(None if by_rules else models.model(construct=quoting))
-    turns = ["My PIN is zq4x, keep it secret", "I will", "Thank you", "What about lunch?"]
-    notes = memory.add_many([NoteInput(content=t, thread="t") for t in turns], namespace=ANN)
-    assert "zq4x" in memory.get(notes[1].id, namespace=ANN).contexts[0].text
-    memory.delete(notes[0].id, namespace=ANN)
-    for _ in range(2):
-        assert "zq4x" not in repr(memory.get_all(namespace=ANN))
-        assert "zq4x" not in repr(memory.history(None, namespace=ANN))
-        memory.evolve()
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-def quoting(request):
-    """Attributes that quote everything shown before a note."""
-    shown = [*request.inputs["before"], *request.inputs["notes"]]
-    return {
-        "notes": [
-            {"id": n["alias"], "context": " ".join(m["content"] for m in shown[: shown.index(n)])}
-            for n in request.inputs["notes"]
-        ]
-    }
-
-
-def test_texts_without_a_thread_are_no_conversation(open_memory):
-    memory = open_memory(None)
-    notes = memory.add_many(["Buy milk on Friday", "My car is red"], namespace=ANN)
-    assert [note.contexts[0].text for note in notes] == ["", ""]
 
 
 def test_what_is_said_again_after_its_note_was_corrected_is_a_note_of_its_own(open_memory):
@@ -132,22 +91,6 @@ def test_an_answer_that_cannot_be_written_is_a_clear_error_and_writes_nothing(op
     with pytest.raises(InvalidInputError):
         memory.commit(plan, answers={models.item_of(plan, "sentence"): answer}, namespace=ANN)
     assert memory.get(two.id, namespace=ANN).state == "constructed"
-
-
-@pytest.mark.parametrize("items", ["hello", [5], [{"content": "x"}]])
-def test_what_is_no_list_of_texts_is_a_clear_error(open_memory, items):
-    memory = open_memory(models.model())
-    with pytest.raises(InvalidInputError):
-        memory.add_many(items, namespace=ANN)
-    assert memory.stats()["notes"] == 0
-
-
-def test_a_long_note_that_was_best_does_not_hide_the_next(open_memory):
-    memory = open_memory(models.model())
-    memory.add_many(
-        [NoteInput(content="cello " * 900), NoteInput(content="cello lesson")], namespace=ANN
-    )
-    assert "cello lesson" in memory.context("cello", namespace=ANN, max_tokens=200)
 
 
 def test_what_was_deleted_while_earlier_notes_were_worked_on_is_shown_to_no_model(open_memory):

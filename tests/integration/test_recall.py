@@ -105,11 +105,6 @@ def test_filler_is_found_but_not_shown_unless_it_answers(memory):
     assert contents(memory, "What did Ann say?", where=where, min_similarity=-1) == ["Goodbye!"]
 
 
-def test_filler_is_linked_to_nothing(memory):
-    notes = memory.add_many(talk("I moved to Oslo.", "Thanks!", "It rains a lot."), namespace=ANN)
-    assert all(notes[1].id not in memory.get(n.id, namespace=ANN).links for n in notes)
-
-
 def test_what_is_said_again_is_shown_once_with_its_last_date(memory):
     for day in range(4):
         memory.add_many(talk("I live in Oslo.", thread=str(day), day=day), namespace=ANN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import sys
 
 import pytest
@@ -18,7 +17,6 @@ from amem_integrations import (
     InvalidInputError,
     MemoryConfig,
     MissingExtraError,
-    ModelUnavailableError,
     NamespaceError,
     NoteInput,
     StoreError,
@@ -155,18 +153,6 @@ def test_what_was_made_of_a_text_that_is_not_in_the_file_is_not_imported(tmp_pat
         assert (len(note.contexts), note.links) == (1, {})
 
 
-def test_an_import_beside_a_newer_wording_keeps_that_and_what_was_made_of_it(tmp_path):
-    with opened(":memory:") as memory, opened(":memory:") as other:
-        for each in (memory, other):
-            each.add("Monday", namespace=ANN, key="k")
-        memory.export(tmp_path / "ann.jsonl", namespace=ANN)
-        other.add("Tuesday", namespace=ANN, key="k")
-        before = content(other)
-        assert other.import_(tmp_path / "ann.jsonl", namespace=ANN) == 1
-        assert content(other) == before
-        assert "Monday" not in repr(other.get_all(namespace=ANN))
-
-
 def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
     with opened(":memory:") as memory:
         fill(memory)
@@ -225,23 +211,6 @@ def test_a_file_that_is_no_export_is_a_clear_error(tmp_path, lines, message):
     path.write_text(text, errors="surrogateescape")
     with opened(":memory:") as memory, pytest.raises(InvalidInputError, match=message):
         memory.import_(path, namespace=ANN)
-
-
-def test_notes_of_a_file_that_share_a_place_in_the_order_are_all_kept(tmp_path):
-    notes = [
-        {**TIED, "id": f"x{n}", "key": f"k{n}", "content": f"Thing {n}", "seq": (n + 1) // 2 - 5}
-        for n in range(600)
-    ]
-    header = {"format": "amem-integrations", "version": 2, "namespace": ["ann"]}
-    lines = [header, *({"note": note} for note in notes)]
-    path = tmp_path / "tied.jsonl"
-    path.write_text("\ufeff" + "\n".join(map(json.dumps, lines)), encoding="utf-8")
-    with opened(":memory:") as memory:
-        memory.import_(path, namespace=ANN)
-        memory.export(path, namespace=ANN)
-        written = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        kept = [line["note"]["content"] for line in written if "note" in line]
-        assert kept == [note["content"] for note in notes]
 
 
 def test_export_and_import_want_a_namespace_or_none(tmp_path):
@@ -341,20 +310,6 @@ def test_an_interrupted_reindex_leaves_the_old_collection_and_nothing_else(tmp_p
         assert content(memory) == before
 
 
-def test_an_embedder_that_fails_leaves_the_old_collection(tmp_path):
-    class Down(HashEmbedder):
-        def embed_documents(self, texts):
-            raise OSError("no route")
-
-    with opened(tmp_path) as memory:
-        fill(memory)
-        before = content(memory)
-        with pytest.raises(ModelUnavailableError, match="no route"):
-            memory.reindex(Down(dimensions=32, name="other"))
-        assert content(memory) == before
-        assert memory.search("trip", namespace=ANN)[0].similarity is not None
-
-
 def test_a_reindex_takes_records_and_tombstones_along_and_leaves_what_was_deleted(tmp_path):
     with opened(tmp_path) as memory:
         gone = memory.add("SECRET-TEXT", namespace=ANN)
@@ -368,21 +323,6 @@ def test_a_reindex_takes_records_and_tombstones_along_and_leaves_what_was_delete
         assert memory.info()["deleted_bytes"] == 0
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(b"SECRET-TEXT" in path.read_bytes() for path in files)
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_kill_while_the_new_folder_takes_its_place_loses_nothing(tmp_path, moment):
-    with opened(tmp_path) as memory:
-        fill(memory)
-        before = content(memory)
-    old = tmp_path / ".amem-before"
-    if moment == "before":
-        (tmp_path / "amem").rename(old)
-    else:
-        shutil.copytree(tmp_path / "amem", old)
-    with opened(tmp_path) as memory:
-        assert content(memory) == before
-        assert not old.exists()
 
 
 def test_another_embedder_wants_a_folder():
@@ -433,17 +373,6 @@ def test_a_whole_memory_moves_from_a_folder_to_a_server_and_back(tmp_path):
         again = memory.search("trip", namespace=ANN)
         assert {h.note.id for h in again} == {h.note.id for h in hits}
         assert all(h.similarity is not None for h in again)
-
-
-def test_a_file_of_several_namespaces_is_for_none_of_them_alone(tmp_path):
-    with opened(":memory:") as memory:
-        for space in (ANN, BOB):
-            memory.add("I live in Oslo", namespace=space, evolve=False)
-        memory.export(tmp_path / "all.jsonl")
-    with opened(":memory:") as memory:
-        with pytest.raises(InvalidInputError, match="2 namespaces"):
-            memory.import_(tmp_path / "all.jsonl", namespace=ANN)
-        assert memory.namespaces() == []
 
 
 def test_costs_are_taken_along_to_where_they_were_paid_and_nowhere_else(tmp_path):

@@ -88,14 +88,6 @@ def test_taking_one_away_brings_the_others_back(memory):
     assert memory.get(short.id, namespace=ANN).links == {}
 
 
-@pytest.mark.parametrize("relation", ["Repeats.", "repeated", "restates"])
-def test_a_model_may_say_so_in_another_form(relation):
-    with by_model(relation) as memory:
-        first, second = say(memory, SHORT, LONG)
-        assert second.links[first.id].relation == "repeats"
-        assert shown(memory) == [told(LONG, 2, 11)]
-
-
 def test_a_search_returns_all_of_them_unless_it_is_told_otherwise(memory):
     notes = say(memory, SHORT, LONG, AGAIN, OTHER)
     hits = memory.search(ASKED, namespace=ANN)

@@ -7,7 +7,7 @@ import json
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations import AgenticMemory, InvalidInputError, NoteInput
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
@@ -146,23 +146,6 @@ def test_all_kinds_are_approved_at_once(outdated):
     assert memory.proposals(namespace=ANN) == []
 
 
-def test_all_rejected_leaves_the_notes_as_they_were(open_memory):
-    memory = open_memory()
-    memory.add_many(SAID, namespace=ANN)
-    before = state(memory)
-    records = memory.reject([m.id for m in memory.proposals(namespace=ANN)], namespace=ANN)
-    assert {record.state for record in records} == {"rejected"}
-    assert memory.proposals(namespace=ANN) == []
-    assert state(memory) == before
-
-
-def test_an_approved_link_keeps_to_the_most_that_a_note_holds(open_memory):
-    memory = open_memory(models.link_to_first, max_links=1, recent=1, candidates=1)
-    memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
-    memory.approve([made.id for made in memory.proposals(namespace=ANN)], namespace=ANN)
-    assert [len(note.links) for note in memory.get_all(namespace=ANN)] == [1, 1, 1]
-
-
 def test_a_reviewers_words_are_for_one_sentence_only_and_take_its_place(waiting):
     memory, first, _ = waiting
     (link,), (entry,) = proposed(memory, "link"), proposed(memory, "evolve")
@@ -179,21 +162,6 @@ def test_a_reviewers_words_are_for_one_sentence_only_and_take_its_place(waiting)
     assert (entry.text, entry.keywords, entry.tags) == ("It got a bell.", ("bell",), ())
     assert (made.by, made.after["context"]) == ("user", "It got a bell.")
     assert (entry.model, entry.change) == ("user", made.id)
-
-
-def test_the_gate_says_what_it_stopped_with_and_without_a_review(open_memory):
-    for review in (True, False):
-        memory = open_memory(
-            models.update_first("zebra quartz"), min_gate_similarity=0.5, review=review
-        )
-        memory.add_many(SAID[:2], namespace=ANN)
-        (entry,) = proposed(memory, "evolve")
-        assert "similarity" in entry.after["why"]
-        whys = [made.after["why"] for made in proposed(memory, "link")]
-        assert whys == (["it waits for a review"] if review else [])
-        memory.approve(entry.id, namespace=ANN)
-        hits = memory.search("zebra", namespace=ANN)
-        assert hits[0].note.contexts[-1].text == "zebra quartz"
 
 
 def test_only_a_proposal_is_approved_or_rejected_and_an_empty_one_needs_a_text(open_memory):
@@ -249,29 +217,6 @@ def test_a_proposal_goes_with_either_of_its_notes(waiting, gone):
     assert memory.proposals(namespace=ANN) == []
     if gone:
         assert "goes on with it" not in repr(memory.history(None, namespace=ANN))
-
-
-def test_what_came_of_a_text_that_was_corrected_is_not_proposed_any_more(waiting):
-    memory, _, second = waiting
-    old = {made.id for made in memory.proposals(namespace=ANN)}
-    memory.update(second, namespace=ANN, content="The trip is off")
-    assert not old & {made.id for made in memory.proposals(namespace=ANN)}
-    memory.evolve(namespace=ANN)
-    assert len(proposed(memory, "link")) == len(proposed(memory, "evolve")) == 1
-
-
-def test_what_rules_propose_waits_too_and_gives_way_to_a_model(tmp_path):
-    config = MemoryConfig(review=True)
-    with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), config=config) as memory:
-        memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
-        assert {made.by for made in memory.proposals(namespace=ANN)} == {"rules"}
-        assert all(note.links == {} for note in memory.get_all(namespace=ANN))
-    model = models.model()
-    with AgenticMemory.open(
-        tmp_path, model=model, embedder=HashEmbedder(), config=config
-    ) as memory:
-        memory.evolve(upgrade=True)
-        assert memory.proposals(namespace=ANN) == []
 
 
 def test_without_a_review_only_what_the_gate_stopped_waits(open_memory):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 import pytest
 from support import models
@@ -268,13 +267,6 @@ def test_a_note_of_which_a_part_is_outdated_stays_with_a_sentence_of_what_still_
     assert len(memory.get(old.id, namespace=ANN).contexts) == 1
 
 
-def test_an_earlier_note_makes_no_part_of_a_later_one_outdated(open_memory):
-    memory = open_memory(replacing(still=STILL))
-    later = memory.add("The stand-up is on Mondays at ten", namespace=ANN, at=day(9))
-    memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
-    assert len(memory.get(later.id, namespace=ANN).contexts) == 1
-
-
 def test_what_an_assistant_says_of_a_part_of_a_users_words_waits_for_a_person(open_memory):
     memory = open_memory(replacing(still=STILL))
     old = memory.add("The stand-up is on Mondays at ten", namespace=ANN, at=day(0))
@@ -395,15 +387,6 @@ def test_what_the_user_has_said_shows_whatever_models_decide_before_and_after(op
     memory.evolve()
     stored = memory.get(old.id, namespace=ANN)
     assert (stored.superseded_by, stored.supersessions[new.id].reason) == (new.id, "")
-
-
-def test_a_chain_of_any_length_is_led_to_its_end(memory):
-    notes = memory.add_many([f"I weigh {n} kilos" for n in range(400)], namespace=ANN, evolve=False)
-    for older, newer in pairwise(notes):
-        memory.supersede(older.id, newer.id, namespace=ANN)
-    first, last = memory.search("I weigh 0 kilos", namespace=ANN)[0], notes[-1]
-    assert first.note.id == last.id
-    assert memory.get(notes[0].id, namespace=ANN).superseded_by == notes[1].id
 
 
 def test_notes_that_each_replace_all_before_them_are_judged_once(memory):

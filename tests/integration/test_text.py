@@ -28,10 +28,6 @@ def opened(location=":memory:", model=None, embedder=None, **settings):
 # cutting
 
 
-def test_a_short_text_is_left_as_it_is():
-    assert split("  one\n\ntwo ", 20) == ["  one\n\ntwo "]
-
-
 def test_a_text_is_cut_between_paragraphs_if_these_are_short_enough():
     parts = split(STORY, 120)
     assert [part.strip() for part in parts] == STORY.split("\n\n")
@@ -42,18 +38,6 @@ def test_a_long_paragraph_is_cut_between_sentences():
     for part in split(STORY, 60):
         assert part.startswith(("Chapter", "In sentence"))
         assert part.rstrip().endswith(".")
-
-
-def test_a_text_without_spaces_is_cut_between_its_sentences():
-    text = "我昨天报名参加了陶艺课。老师教我们做杯子！" * 20
-    parts = split(text, 60)
-    assert "".join(parts) == text
-    assert all(part[-1] in "。！" for part in parts)
-
-
-def test_the_parts_are_of_about_equal_length():
-    sizes = [count_tokens(part) for part in split("word " * 1000, 200)]
-    assert max(sizes) - min(sizes) < 20
 
 
 @given(st.text(st.sampled_from("ab .\n。é🏺\t!"), min_size=1, max_size=600), st.integers(20, 60))
@@ -83,21 +67,6 @@ def test_a_hit_on_a_long_text_says_where_the_passage_stands(memory):
     assert hit.note.id == note.id
     assert hit.passage.text == STORY[hit.passage.start : hit.passage.end]
     assert "sentence 4.11" in hit.passage.text
-
-
-def test_adding_a_long_text_again_changes_nothing(memory):
-    note = memory.add(STORY, namespace=ANN)
-    assert memory.add(STORY, namespace=ANN) == note
-    assert memory.get_all(namespace=ANN) == [note]
-
-
-def test_a_key_with_another_long_text_is_the_users_update(memory):
-    note = memory.add(STORY, namespace=ANN, key="doc")
-    for other in (STORY[: len(STORY) // 2], "There was no hero.", STORY):
-        again = memory.add(other, namespace=ANN, key="doc")
-        assert memory.get_all(namespace=ANN) == [again]
-        assert (again.id, again.content) == (note.id, other)
-        assert bool(again.passages) == (len(other) > 600)
 
 
 def test_an_update_of_a_long_text_gives_the_note_other_passages(memory):

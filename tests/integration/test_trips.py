@@ -58,13 +58,6 @@ def test_links_that_lead_further_cost_a_search_at_most_two_more(
     assert counted.total() <= 3
 
 
-def test_a_search_with_a_filter_is_one_request(fake: FakeQdrant, memory: AgenticMemory) -> None:
-    with fake.counting() as counted:
-        hits = memory.search("pottery kiln", namespace=ANN, where={"speaker": "Ann"})
-    assert len(hits) == 3
-    assert counted == {"POST points/query/batch": 1}
-
-
 def test_all_namespaces_of_a_search_are_one_request(
     fake: FakeQdrant, memory: AgenticMemory
 ) -> None:
@@ -169,24 +162,3 @@ def test_connections_are_kept_and_answers_are_not_compressed(
         memory.search("kiln", namespace=ANN)
     assert fake.connections == before
     assert {headers["accept-encoding"] for _, _, headers in fake.requests} == {"identity"}
-
-
-def test_a_search_finds_the_same_with_the_notes_brought_along_as_in_this_process(
-    memory: AgenticMemory,
-) -> None:
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as other:
-        for place in (memory, other):
-            for n in range(60):
-                place.add(f"Thing {n % 7} is in room {n}", namespace=ANN, key=f"k{n}", evolve=False)
-        for part in ("is old", "was repaired", "stands in the barn"):
-            other.add(f"The pottery kiln {part}", namespace=ANN, thread="t", speaker="Ann")
-        for query in ("room 12", "the old kiln", "thing 3 in a barn"):
-            for least in (None, 0.05):
-                found, expected = (
-                    [
-                        (hit.note.content, round(hit.similarity or 0, 4))
-                        for hit in place.search(query, namespace=ANN, min_similarity=least)
-                    ]
-                    for place in (memory, other)
-                )
-                assert sorted(found) == sorted(expected)

@@ -187,16 +187,6 @@ def test_what_has_expired_is_shown_to_no_model(clock):
     assert not any("4711" in request.prompt for request in model.requests)
 
 
-def test_a_question_that_has_expired_is_not_shown_before_its_reply(clock):
-    memory = opened(ttl=None)
-    question = memory.add("Where do you keep the spare key?", namespace=ANN, thread="t")
-    memory.add("under the pot", namespace=ANN, thread="t", speaker="Bob")
-    assert "spare key" in memory.context("what is under the pot?", namespace=ANN)
-    memory.update(question.id, namespace=ANN, expires_at=NOON + WEEK)
-    clock(NOON + WEEK)
-    assert "spare key" not in memory.context("what is under the pot?", namespace=ANN)
-
-
 def test_a_graph_and_the_proposals_leave_out_what_has_expired(clock):
     model = models.model(models.update_first("It was moved to May."))
     config = MemoryConfig(review=True)

@@ -173,14 +173,6 @@ def test_metadata_and_roles_are_the_callers(memory):
         memory.remember_turn(said, namespace=ANN, roles="user")
 
 
-async def test_the_asynchronous_turn_is_the_same(memory):
-    done = await memory.aremember_turn([user("I moved to Oslo.", "m1")], namespace=ANN)
-    recalled = await memory.arecall_turn([user("Where is Oslo?")], namespace=ANN)
-    assert [hit.note.id for hit in recalled.hits] == [done.notes[0].id]
-    report = await memory.aevolve_turn(namespace=ANN, ids=[done.notes[0].id])
-    assert list(report.done) == [done.notes[0].id]
-
-
 async def test_a_cancelled_turn_is_stored_with_the_next_one(memory, monkeypatch):
     async def forever(*_, **__):
         await asyncio.sleep(60)
@@ -194,14 +186,6 @@ async def test_a_cancelled_turn_is_stored_with_the_next_one(memory, monkeypatch)
             await task
     await memory.aremember_turn([bot("Hi", "m2")], namespace=ANN)
     assert contents(memory) == ["Hello", "Hi"]
-
-
-def test_pending_notes_evolve_in_the_background(memory):
-    note = memory.remember_turn([user("I moved to Oslo.", "m1")], namespace=ANN).notes[0]
-    assert memory.get(note.id, namespace=ANN).state == "pending"
-    memory.evolve_later(ANN)
-    assert memory.flush(timeout=10)
-    assert memory.get(note.id, namespace=ANN).state == "done"
 
 
 def test_a_worker_takes_up_what_an_earlier_process_left(tmp_path):

@@ -71,14 +71,6 @@ def test_a_link_that_no_model_proposed_waits_for_no_review(opened):
     assert memory.proposals(namespace=ANN) == []
 
 
-def test_it_is_recorded_and_can_be_undone(opened):
-    memory = opened()
-    _, second = add(memory, "I paint boats", "In the shed")
-    (made,) = [c for c in memory.history(second.id, namespace=ANN) if c.kind == "link"]
-    memory.undo(made.id, namespace=ANN)
-    assert memory.get(second.id, namespace=ANN).links == {}
-
-
 def test_a_model_does_not_judge_it(opened):
     memory = opened()
     add(memory, "kayak trip", "the kayak trip")

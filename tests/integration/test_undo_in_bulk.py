@@ -98,15 +98,6 @@ def test_all_that_a_model_did_is_taken_back_last_first_and_can_be_had_again(memo
     assert memory.get_all(namespace=BOB) == bobs
 
 
-def test_what_was_undone_alone_or_deleted_before_is_passed_over(memory):
-    made = [c for c in memory.history(None, namespace=ANN) if c.kind == "link"]
-    memory.undo(made[0].id, namespace=ANN)
-    memory.delete(state(memory)[2].id, namespace=ANN)
-    report = memory.undo(model="good", namespace=ANN)
-    assert made[0].id not in {*report.undone, *report.skipped}
-    assert bare(state(memory)) == [BARE] * 2
-
-
 def test_several_changes_are_taken_back_texts_too_whatever_their_order(memory):
     first, second, third = before = state(memory)
     memory.update(first.id, namespace=ANN, content="The trip is in June", metadata={"n": 1})

@@ -72,17 +72,6 @@ def test_upgrade_links_and_evolves_by_the_model(folder):
         assert not any("Taken up again" in text for text in texts)
 
 
-def test_upgrade_answers_what_rules_proposed(tmp_path):
-    strict = MemoryConfig(min_gate_similarity=0.99)
-    with AgenticMemory.open(tmp_path, embedder=HashEmbedder(), config=strict) as memory:
-        memory.add_many([NoteInput(content=c, thread=t) for c, t in TURNS], namespace=ANN)
-        (proposal,) = memory.proposals(namespace=ANN)
-        assert proposal.by == "rules"
-    with reopened(tmp_path, models.model()) as memory:
-        memory.evolve(upgrade=True)
-        assert memory.proposals(namespace=ANN) == []
-
-
 def test_upgrade_is_done_once_and_costs_nothing_again(folder):
     model = models.model(models.link_to_first)
     with reopened(folder, model) as memory:
@@ -129,13 +118,6 @@ def test_an_interrupted_upgrade_is_resumed_by_evolve(folder):
         memory.evolve(namespace=ANN, upgrade=True)
         notes = memory.get_all(namespace=ANN)
         assert {(note.state, note.attributes_source) for note in notes} == {("done", "scripted")}
-
-
-def test_a_limit_on_an_upgrade_is_kept(folder):
-    with reopened(folder, models.model()) as memory:
-        assert len(memory.evolve(namespace=ANN, upgrade=True, limit=1).done) == 1
-        sources = [note.attributes_source for note in memory.get_all(namespace=ANN)]
-        assert sources == ["scripted", "rules", "rules"]
 
 
 @pytest.mark.parametrize("write", [1, 2, 3, 4, 5, 9, 11, 13])

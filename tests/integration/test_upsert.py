@@ -95,22 +95,6 @@ def test_what_the_old_time_had_brought_to_other_notes_is_taken_back(told):
     assert len(memory.get(first.id, namespace=ANN).contexts) == 1
 
 
-def test_attributes_of_the_old_time_never_describe_the_new_one(told):
-    memory, model, _ = told
-
-    def construct(request):
-        if not corrected:
-            corrected.append(memory.add("Late", namespace=ANN, key="k2", at=JUNE, evolve=False))
-        return models.construct(request)
-
-    corrected = []
-    model._always["construct"] = construct
-    note = memory.add("Late", namespace=ANN, key="k2", at=MAY)
-    assert (note.at, note.state) == (JUNE, "pending")
-    assert memory.evolve().done == (note.id,)
-    assert memory.get(note.id, namespace=ANN).own_entry.at == JUNE
-
-
 def test_within_one_call_the_last_one_counts(told):
     memory, *_ = told
     items = [NoteInput(content="One", key="n", metadata={"n": n}) for n in range(3)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
 import sys
 import threading
@@ -206,29 +205,6 @@ def child(fake: FakeQdrant, task: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
-
-
-@pytest.mark.parametrize("task", ["construct", "evolve"])
-def test_a_worker_that_slept_through_the_end_of_its_lease_changes_nothing(
-    fake: FakeQdrant, opened: Open, task: str
-) -> None:
-    memory = opened(models.model(models.link_to_first), lease_seconds=1.0)
-    memory.add("the trip, part 1", namespace=ANN, thread="t")
-    note = memory.add("the trip, part 2", namespace=ANN, thread="t", evolve=False)
-    with child(fake, task) as sleeper:
-        assert sleeper.stdout is not None
-        assert "asked" in sleeper.stdout.readline()
-        sleeper.send_signal(signal.SIGSTOP)
-        wait_for(lambda: memory.work(once=True, poll=0.1) and leases_held(memory) == 0)
-        assert memory.get(note.id, namespace=ANN).state == "done"
-        before = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
-        sleeper.send_signal(signal.SIGCONT)
-        assert "finished" in sleeper.stdout.read()
-        assert sleeper.wait(30) == 0
-    notes, changes = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
-    assert notes == before[0]
-    assert changes == before[1]
-    check_sound(memory)
 
 
 @pytest.mark.parametrize("task", ["construct", "evolve"])
@@ -451,16 +427,6 @@ def test_a_budget_is_kept_to_the_call(opened: Open) -> None:
         memory.work(concurrency=0)
 
 
-async def test_the_asynchronous_form_does_the_same(opened: Open) -> None:
-    model = Counting()
-    memories = [opened(model) for _ in range(2)]
-    talk(memories[0], notes=24, threads=6)
-    reports = await asyncio.gather(*(memory.awork(once=True, poll=0.1) for memory in memories))
-    assert sum(report.done for report in reports) == 24
-    assert set(model.sent.values()) == {1}
-    check_sound(memories[0])
-
-
 async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened: Open) -> None:
     asked = asyncio.Event()
 
@@ -549,20 +515,6 @@ def test_a_lease_is_kept_alive_while_the_model_is_asked(opened: Open) -> None:
     memory.work(once=True, poll=0.05)
     assert asked == [None]
     check_sound(memory)
-
-
-def test_of_many_that_ask_for_a_lease_at_once_one_gets_it(opened: Open) -> None:
-    runtimes = [opened(lease_seconds=2.0)._runtime for _ in range(4)]
-    for _ in range(2):  # at first there is none, then one that was left
-        got: list[Any] = []
-        together(
-            *(
-                lambda got=got, r=r, n=n: got.append(run(take_lease(r, ANN, "t", f"worker {n}")))
-                for n, r in enumerate(runtimes)
-            )
-        )
-        assert sum(lease is not None for lease in got) == 1
-        time.sleep(2.1)
 
 
 def test_only_a_worker_on_a_server_takes_a_lease(opened: Open, tmp_path: Path) -> None:

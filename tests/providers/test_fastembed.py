@@ -19,7 +19,6 @@ from amem_integrations import (
     ConfigurationError,
     FastEmbedEmbedder,
     MiniLmEmbedder,
-    MissingExtraError,
 )
 
 ENCODER = Path(__file__).parents[1] / "data" / "tiny_encoder.onnx"
@@ -133,9 +132,3 @@ def test_a_model_that_is_unknown_or_not_there_is_an_error_that_says_so(tmp_path)
         FastEmbedEmbedder("nobody/no-such-model")
     with pytest.raises(ConfigurationError, match="could not be loaded by FastEmbed"):
         embedder(tmp_path / "missing")
-
-
-def test_without_the_library_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "fastembed", None)
-    with pytest.raises(MissingExtraError, match=r"amem-integrations\[fastembed\]"):
-        FastEmbedEmbedder()

@@ -88,19 +88,6 @@ def test_notes_are_made_linked_and_evolved_in_every_format(memory, openai_server
     assert formats(openai_server)[refused:] == [FORMATS[openai_server.accepts]] * 3
 
 
-def test_one_memory_serves_several_event_loops_and_sync_calls_between_them(memory):
-    async def turns(number):
-        notes = await asyncio.gather(
-            *(memory.aadd(f"turn {number} {n}", namespace=ANN, thread="t") for n in range(3))
-        )
-        return [note.state for note in notes]
-
-    for number in range(2):
-        assert asyncio.run(turns(number)) == ["done"] * 3
-        assert memory.add(f"in between {number}", namespace=ANN).state == "done"
-    assert memory.stats()["states"] == {"done": 8}
-
-
 COLD = """
 import asyncio, sys
 from blockbuster import blockbuster_ctx

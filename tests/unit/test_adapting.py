@@ -161,25 +161,6 @@ def test_tasks_are_done_oldest_first_and_once_while_they_wait(gate):
     assert gate.done == ["a", "b", "c", "a", None]
 
 
-def test_waiting_has_a_limit(gate):
-    background = Worker(gate)
-    background.submit("a")
-    assert not background.flush(timeout=0.01)
-    gate.open.set()
-    assert background.flush(timeout=10)
-
-
-def test_a_new_thread_comes_when_there_is_something_to_do_again():
-    threads = []
-    background = Worker(lambda _: threads.append(threading.current_thread()))
-    for task in ("a", "b"):
-        background.submit(task)
-        assert background.flush(timeout=10)
-        threads[-1].join(10)
-        assert not threads[-1].is_alive()
-    assert threading.current_thread() not in threads
-
-
 def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate):
     def work(task: str) -> None:
         gate(task)
@@ -225,19 +206,6 @@ def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
     background.submit("c")
     assert background.flush(timeout=10)
     assert gate.done == ["a"]
-
-
-def test_what_a_step_raises_after_closing_is_nobodys_concern(gate):
-    def step(_task):
-        gate("x")
-        raise OSError("the store is closed")
-
-    background = Worker(step)
-    background.submit("a")
-    assert gate.entered.wait(10)
-    background.close(timeout=0)
-    gate.open.set()
-    assert background.flush(timeout=10)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -290,11 +258,6 @@ def test_a_process_ends_within_a_second_and_without_a_traceback(seconds, said):
 
 
 # Namespaces, and a hit as JSON
-
-
-def test_a_namespace_is_returned_as_a_tuple():
-    for namespace in [("ann",), ["ann", "work"]]:
-        assert check_namespace(namespace) == tuple(namespace)
 
 
 def test_what_is_nobodys_is_refused():

@@ -43,8 +43,3 @@ def test_the_lowest_version_allowed_is_the_lowest_one_tried():
         if pinned.release[: len(lowest)] != lowest:
             untried.append(f"{requirement}: tried with {pinned}")
     assert not untried
-
-
-def test_torch_is_the_one_of_every_day():
-    usual = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    assert f"torch=={PINNED['torch']}" in usual

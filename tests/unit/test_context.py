@@ -11,10 +11,6 @@ from amem_integrations import render_notes
 from amem_integrations.context import as_of, neutral
 
 
-def test_no_notes_are_no_text():
-    assert render_notes([]) == ""
-
-
 def test_of_a_note_too_long_for_the_budget_the_beginning_is_shown():
     lines = render_notes([make_note("endless " * 500)], max_tokens=100).splitlines()
     assert lines[2] == "8 May 2024:"
@@ -30,13 +26,6 @@ def test_a_note_that_does_not_fit_makes_room_for_the_next_unless_half_of_the_bud
         assert f"- {first.strip()}" in lines
         assert any("endless" in line for line in lines) is is_shown
         assert ("- short" in lines) is not is_shown
-
-
-def test_notes_are_taken_best_first_and_shown_oldest_first():
-    late = make_note("late", at=NOON + timedelta(days=3))
-    early = make_note("early", at=NOON)
-    lines = render_notes([late, early]).splitlines()
-    assert lines[2:-1] == ["8 May 2024:", "- early", "11 May 2024:", "- late"]
 
 
 def test_what_was_said_in_one_thread_on_a_day_stands_together_in_order():

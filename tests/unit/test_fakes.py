@@ -96,10 +96,6 @@ def test_texts_that_share_words_are_more_similar_than_texts_that_share_none() ->
     assert abs(query @ far) < 0.35
 
 
-def test_a_hash_embedder_returns_an_empty_array_for_no_texts() -> None:
-    assert HashEmbedder(8).embed_documents([]).shape == (0, 8)
-
-
 def test_a_script_repeats_one_answer_and_uses_up_a_list() -> None:
     model = ScriptedModel({"construct": {"notes": []}, "evolve": ["first", "second"]})
 
@@ -129,12 +125,6 @@ def test_a_script_raises_exceptions_and_calls_functions() -> None:
     assert len(model.requests) == 2
 
 
-def test_a_whole_script_can_be_one_function() -> None:
-    model = ScriptedModel(lambda asked: ConstructReply(notes=[NoteAttributes(id=asked.task)]))
-
-    assert reply(model, request("construct")).notes[0].id == "construct"
-
-
 def test_a_script_says_what_is_missing() -> None:
     model = ScriptedModel({"evolve": ["only one"]})
     model.generate(request("evolve"))
@@ -143,15 +133,6 @@ def test_a_script_says_what_is_missing() -> None:
         model.generate(request("evolve"))
     with pytest.raises(ScriptError, match="no answer to 'construct'; it answers evolve"):
         model.generate(request("construct"))
-
-
-def test_tokens_are_a_quarter_of_the_characters_unless_the_script_says() -> None:
-    model = ScriptedModel({"evolve": "r" * 40, "construct": Completion(text="", input_tokens=7)})
-
-    assert model.generate(request("evolve")) == Completion(
-        text="r" * 40, input_tokens=5, output_tokens=10
-    )
-    assert model.generate(request("construct")).input_tokens == 7
 
 
 def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out() -> None:
@@ -202,16 +183,6 @@ def test_asking_again_counts_nothing_twice() -> None:
     assert first.notes[0].updates[0].context == "Caroline greets with news."
     assert (model.annotated_links, model.offered_links) == (2, 2)
     assert (model.annotated_updates, model.offered_updates) == (1, 1)
-
-
-def test_a_note_without_recorded_links_or_updates_is_left_out() -> None:
-    model = RecordedModel(RECORDS)
-
-    answer = reply(
-        model, request("evolve", notes=[note("n1", "D1:1", "c1")], candidates=shown(c1="D1:2"))
-    )
-
-    assert answer.notes == []
 
 
 def test_the_two_calls_of_the_paper_are_answered_as_well() -> None:

@@ -100,8 +100,3 @@ def test_what_is_missing_is_said_with_the_extra_that_brings_it(use, missing, ext
     done = python(WITHOUT.format(missing=missing) + use)
     assert done.returncode != 0
     assert f"amem-integrations[{extra}]" in done.stderr
-
-
-def test_an_unknown_provider_is_an_import_error():
-    with pytest.raises(ImportError, match="NoSuchEmbedder"):
-        from amem_integrations.providers import NoSuchEmbedder  # noqa: F401, PLC0415

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,22 +13,6 @@ from amem_integrations import adapting, conversation, ports
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "amem_integrations"
 ADAPTERS = [ROOT / "langchain_amem", ROOT / "llamaindex_amem"]
-
-
-def names_used_twice() -> Iterator[str]:
-    named = defaultdict(list)
-    for path in CORE.rglob("*.py"):
-        # The journal's files, and those of the commands, are named by what they are about in their folder.
-        if path.stem not in ("__init__", "__main__") and path.parent.name not in ("journal", "cli"):
-            named[path.stem].append(str(path.relative_to(ROOT)))
-    for name, paths in sorted(named.items()):
-        if len(paths) > 1:
-            yield f"more than one {name}.py: {', '.join(sorted(paths))}"
-
-
-def test_no_two_files_of_the_core_have_one_name():
-    found = list(names_used_twice())
-    assert not found, "\n".join(found)
 
 
 def test_an_adapter_uses_only_the_public_names_of_the_core():

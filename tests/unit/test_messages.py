@@ -42,12 +42,6 @@ def test_a_conversation_delivered_again_adds_nothing_and_a_repeat_within_it_is_k
     assert memory.stats()["notes"] == 4
 
 
-def test_the_same_words_in_another_thread_are_another_note(memory):
-    for thread in ("t", "u"):
-        memory.add_messages(CHAT[1:2], namespace=ANN, thread=thread)
-    assert memory.stats()["notes"] == 2
-
-
 def test_a_message_is_known_by_thread_role_and_its_own_id(memory):
     memory.add_messages([{"id": "m1", "role": "user", "content": "Meet at 5"}], namespace=ANN)
     (note,) = memory.add_messages(

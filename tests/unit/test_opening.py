@@ -38,14 +38,6 @@ def test_a_folder_is_found_from_home_and_stays_where_it_was_when_the_process_mov
     assert not Location.of("here").is_served
 
 
-def test_an_option_that_nobody_takes_is_refused_by_name(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"unknown options 'durabilty'.*durability"):
-        AgenticMemory.open(tmp_path / "x", embedder=HashEmbedder(), durabilty="always")
-    with pytest.raises(ConfigurationError, match="unknown options 'conections'"):
-        AgenticMemory.open("http://localhost:6333", embedder=HashEmbedder(), conections=3)
-    assert not (tmp_path / "x").exists()
-
-
 def test_an_endpoint_and_words_only_have_names():
     made = embedder_named("openai:nomic-embed-text", "http://localhost:11434/v1")
     assert made.name == "nomic-embed-text"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 from support.notes import make_note
 
 from amem_integrations import ScoredNote, render_notes
@@ -49,11 +47,6 @@ def test_the_passage_with_the_best_cosine_is_the_best_where_no_word_tells():
     assert (best[0].start, best[0].end) == (SPANS[3][0], SPANS[3][0] + len(best[0].text))
 
 
-def test_where_nothing_tells_the_passages_are_those_at_the_beginning():
-    best = best_passages("Qui dort ici ?", {"a": (STORY, SPANS)}, {})["a"]
-    assert [one.start for one in best] == [start for start, _ in SPANS[: len(best)]]
-
-
 def test_passages_of_several_texts_are_ranked_together():
     other = "".join(PARAGRAPHS)
     texts = {"other": (other, spans(other, 60)), "story": (STORY, SPANS)}
@@ -65,13 +58,6 @@ def test_of_one_text_at_most_so_many_characters_are_taken():
     best = best_passages("chapter", {"a": (STORY, SPANS)}, {})["a"]
     assert len(best) > 2
     assert sum(len(one.text) for one in best) <= MOST_CHARS
-
-
-@given(st.text(min_size=1, max_size=300), st.text(max_size=30), st.integers(5, 40))
-def test_any_text_has_a_best_passage_for_any_query(text, query, size):
-    found = spans(text, size) or ((0, len(text)),)
-    (best, *_) = best_passages(query, {"a": (text, found)}, {})["a"]
-    assert text[best.start : best.end] == best.text
 
 
 def test_a_word_of_a_script_without_spaces_finds_its_passage():
@@ -126,12 +112,6 @@ def test_a_prompt_has_the_passages_of_all_long_texts_by_their_scores():
     assert any("chapter 12" in text and "chapter 39" not in text for text in shown)
     assert not any("chapter 39" in text and "chapter 12" not in text for text in shown)
     assert all(words in shown[-1] for words in ("Cardiff", "chapter 12", "chapter 39", "Short."))
-
-
-def test_a_note_that_is_only_a_note_shows_the_beginning_of_a_long_text():
-    text = render_notes([make_note(STORY)], max_tokens=4000)
-    assert "In chapter 0" in text
-    assert len(text) < MOST_CHARS + 300
 
 
 def test_a_long_text_is_about_a_question_if_one_of_its_passages_is():

@@ -55,18 +55,6 @@ def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves
     assert "did paddle" in evolved.contexts[1].text
 
 
-def test_what_is_said_again_in_one_conversation_follows_and_evolves_nothing(memory):
-    first = memory.add("I want to paddle around Lofoten by kayak", namespace=ANN, thread="1")
-    later = memory.add("I did paddle around Lofoten by kayak", namespace=ANN, thread="1")
-    assert later.links[first.id].relation == "follows"
-    assert len(memory.get(first.id, namespace=ANN).contexts) == 1
-
-
-def test_without_threads_and_likeness_nothing_is_linked(memory):
-    memory.add("Bananas are yellow", namespace=ANN)
-    assert memory.add("My car broke down", namespace=ANN).links == {}
-
-
 def test_it_answers_the_same_every_time():
     def build():
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
@@ -94,12 +82,6 @@ def test_the_papers_calls_are_answered_too():
         assert memory.stats()["usage"]["revise"]["calls"] > revised
         assert len(memory.get(first.id, namespace=ANN).contexts) == 2
         assert memory.proposals(namespace=ANN) == []
-
-
-def test_an_unknown_task_is_refused():
-    request = ModelRequest(task="poem", system="", prompt="", reply=ConstructReply, inputs={})
-    with pytest.raises(ValueError, match="poem"):
-        RuleModel().generate(request)
 
 
 def test_a_construct_answer_is_json_of_the_form_asked_for_and_its_quote_is_short():

@@ -48,12 +48,6 @@ def test_of_what_other_notes_added_the_newest_eight_sentences_count():
     assert "later-2 " in texts.lexical_text(hit.note)
 
 
-def test_tokens_are_counted_by_bytes_so_that_no_script_is_counted_too_low():
-    assert texts.count_tokens("") == 0
-    assert texts.count_tokens("word") == 1
-    assert texts.count_tokens("記憶記憶") == 3
-
-
 def test_keywords_and_tags_are_those_of_all_entries_without_repeats():
     note = make_note()
     entries = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from support import models
 
@@ -13,7 +11,6 @@ from amem_integrations import (
     ModelReplyError,
     ModelUnavailableError,
 )
-from amem_integrations.runtime import Usage
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
@@ -49,12 +46,6 @@ def test_a_model_is_counted_by_the_name_that_notes_and_history_have(model, name)
         assert usage["models"][name]["calls"] == 1
 
 
-def test_a_memory_that_asked_nothing_has_counted_nothing():
-    with opened(models.model()) as memory:
-        memory.add("I joined a choir", namespace=ANN, evolve=False)
-        assert memory.stats()["usage"] == {"total": {}, "models": {}}
-
-
 FAILURES = {
     "unreadable": ("no JSON here", {"calls": 2, "rejected_replies": 2}),
     "unavailable": (ModelUnavailableError("it is down"), {"unavailable": 1}),
@@ -77,16 +68,3 @@ def test_failures_are_counted_by_task_and_by_model(failure):
         for counts in (usage["construct"], usage["total"], usage["models"]["poor"]):
             tokens = {"input_tokens", "output_tokens"}
             assert {key: n for key, n in counts.items() if key not in tokens} == counted
-
-
-def test_counting_is_safe_in_threads_and_a_snapshot_stays_as_it_is():
-    usage = Usage("small")
-    before = usage.snapshot()
-    with ThreadPoolExecutor(8) as pool:
-        for number in range(800):
-            task = ("construct", "evolve")[number % 2]
-            pool.submit(usage.count, task, calls=1, input_tokens=2, output_tokens=0)
-    after = usage.snapshot()
-    assert before == {"total": {}, "models": {}}
-    assert after["models"]["small"] == {"calls": 800, "input_tokens": 1600, "output_tokens": 0}
-    assert after["construct"]["calls"] == after["evolve"]["calls"] == 400
