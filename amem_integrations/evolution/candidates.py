@@ -12,15 +12,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
-from .. import ranking, repetition, texts
-from ..config import MEASURED
-from ..embedding import embed, embed_if_possible
+from .. import ranking, texts
+from ..embedding import embed
 from ..fetch import get
 from ..filters import Condition
 from ..ids import now
 from ..kinds import telling_words
 from ..notes import Namespace, Note
 from ..ports import Bring, Query, Ranked
+from ..repetition import says_same
 from ..runtime import RULES, Runtime, resolve
 from ..stored_note import Vector
 from .construct import Batch
@@ -32,8 +32,6 @@ NEAR = 0.55
 SPARE = 2  # times as many notes as candidates come with a search: the fusion of a server is a little simpler
 CONVERSED = Condition("origin", "$eq", "conversation")
 SAID = (Condition("kind", "$in", ("statement", "question")), CONVERSED)
-# Notes that say the same differ in their contexts: by their vectors they are so much further apart than by their contents.
-SLACK = 0.3
 
 
 async def turns_before(
@@ -98,20 +96,22 @@ async def find_candidates(
         # A question of long ago brings nothing that its answer does not.
         if i in lately or notes[i].kind != "question"
     }
+    by_rules = runtime.model_name == RULES
     candidates = {
         note.id: [
             Candidate(
                 id=target,
                 similarity=_similarity(runtime, note, shown[target], ranked, vectors),
                 previous=target in recent[note.id][:1],
+                same=by_rules
+                and shown[target].superseded_by is None
+                and says_same(note, shown[target]),
             )
             for target in chosen[note.id]
             if target in shown
         ]
         for note, ranked in zip(batch.notes, found, strict=True)
     }
-    if runtime.model_name == RULES:
-        candidates = await _with_repeated(runtime, batch.notes, candidates, shown)
     return Offer.of(batch.notes, candidates, shown)
 
 
@@ -204,43 +204,6 @@ def _similarity(
     text = texts.embedding_texts(other)[0]
     known = vectors.get(other.id, runtime.vectors.get("document", text))
     return None if known is None else float(vectors[note.id] @ known)
-
-
-async def _with_repeated(
-    runtime: Runtime,
-    batch: Sequence[Note],
-    candidates: Mapping[str, Sequence[Candidate]],
-    notes: Mapping[str, Note],
-) -> dict[str, list[Candidate]]:
-    """Return the candidates, of which those are marked that say the same as the new note.
-
-    With an embedder for which nothing was measured none is.
-    """
-    measured = MEASURED.get(runtime.embedder.name)
-    least = measured.repeats if measured else 1.0
-    likely = {
-        (note.id, one.id): (note.content, notes[one.id].content)
-        for note in batch
-        for one in (candidates[note.id] if measured else ())
-        if one.similarity is not None
-        and one.similarity >= least - SLACK
-        and notes[one.id].superseded_by is None
-        and repetition.says_same(note, notes[one.id])
-    }
-    wanted = sorted({text for pair in likely.values() for text in pair})
-    rows = await embed_if_possible(runtime, wanted) if wanted else []
-    vectors = dict(zip(wanted, rows, strict=True))
-
-    def is_same(note_id: str, other: str) -> bool:
-        if (pair := likely.get((note_id, other))) is None:
-            return False
-        one, two = (vectors[text] for text in pair)
-        return one is not None and two is not None and float(one @ two) >= least
-
-    return {
-        note.id: [replace(one, same=is_same(note.id, one.id)) for one in candidates[note.id]]
-        for note in batch
-    }
 
 
 def _query(runtime: Runtime, note: Note, vector: Vector | None) -> Query:

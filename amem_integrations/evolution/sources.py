@@ -17,11 +17,11 @@ from ..decisions import Source
 from ..kinds import telling_words, words_of
 from ..notes import ContextEntry, Note
 from ..plans import ANSWERS, FOLLOWS, REPEATS
-from ..repetition import FUNCTION, WORDS
+from ..repetition import PERSONS, WORDS
 
 # Words that say little of what a text is about, whoever says them.
-_LISTS = (WORDS[name] for name in ("amounts", "dates", "hedges", "negations", "prepositions"))
-COMMON = telling_words(" ".join(FUNCTION.union(*_LISTS)))
+_LISTS = (WORDS[name] for name in ("common", "function", "prepositions"))
+COMMON = telling_words(" ".join(PERSONS.keys() | set().union(*_LISTS)))
 # A number, or a word with one: "zanzibar4711" is not "zanzibar12". In a script without spaces it is a part of a word.
 _CODE = re.compile(r"[^\W\u3040-\U0010ffff]*\d[^\W\u3040-\U0010ffff]*")
 LEAST_CODE = 3  # characters; "2 cups" are no secret

@@ -94,11 +94,10 @@ def test_calibrating_prints_the_settings_and_the_row_of_the_table(capsys):
     about, _, settings, row = capsys.readouterr().out.splitlines()
     embedder = HashEmbedder(256)
     floor, (least, stopped) = calibrate.relevance_floor(embedder)[0], calibrate.gate(embedder)
-    repeats = calibrate.similarity_of_repeats(embedder)[0]
     assert f"{stopped:.0%} of the sentences about something else" in about
     assert settings == f"MemoryConfig(min_relevance={floor:.2f}, min_gate_similarity={least:.2f})"
     assert row.startswith(f'"{embedder.name}": Cosines(')
-    assert row.endswith(f"relevance={floor:.2f}, gate={least:.2f}, repeats={repeats:.2f}),")
+    assert row.endswith(f"relevance={floor:.2f}, gate={least:.2f}),")
 
 
 def test_a_lost_note_one_that_is_back_and_a_secret_that_stays_are_found(tmp_path):

@@ -10,7 +10,6 @@ import pytest
 from support import models
 
 from amem_integrations import AgenticMemory, ModelRequest, NoteInput
-from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
 START = datetime(2024, 5, 10, 9, tzinfo=UTC)
@@ -258,10 +257,3 @@ def test_by_rules_a_bare_reply_to_another_question_is_no_repetition(ruled):
     found = ruled.recall("What do you like, do you?", namespace=ANN)
     replies = [hit for hit in found if hit.note.content == "Yes, I do."]
     assert [hit.times_said for hit in replies] == [1, 1]
-
-
-def test_by_rules_an_embedder_that_was_not_measured_draws_no_such_link():
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-        notes = say(memory, *KEYS)
-        relations = {link.relation for note in notes for link in note.links.values()}
-        assert "repeats" not in relations
