@@ -14,6 +14,7 @@ from amem_integrations import InvalidInputError
 from amem_integrations.importers import import_from
 
 core = pytest.importorskip("langchain_core.messages")
+load = pytest.importorskip("langchain_core.load")
 
 ANN = ("ann",)
 MESSAGES = [
@@ -40,7 +41,13 @@ def spellings():
     dicts = core.messages_to_dict(MESSAGES)
     dumped = [message.model_dump(mode="json") for message in MESSAGES]
     buffer = {"chat_memory": {"messages": dumped}, "memory_key": "history", "output_key": None}
-    return {"messages_to_dict": dicts, "model_dump": dumped, "buffer memory": buffer}
+    dumps = [load.dumpd(message) for message in MESSAGES]
+    return {
+        "dumpd": dumps,
+        "messages_to_dict": dicts,
+        "model_dump": dumped,
+        "buffer memory": buffer,
+    }
 
 
 def test_histories_in_files_are_read_as_langchain_writes_them(tmp_path):

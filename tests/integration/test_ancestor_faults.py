@@ -129,22 +129,6 @@ def test_scores_are_higher_for_what_is_nearer(open_memory):
     assert near.similarity > far.similarity
 
 
-def test_a_reply_cut_off_by_a_token_limit_is_no_silent_no(open_memory):
-    cut = '{"notes": [{"id": "n1", "links": [{"to": "c1", "relation": "conti'
-    memory = open_memory(models.model(lambda _request: cut))
-    memory.add("one", namespace=ANN, thread="t")
-    note = memory.add("two", namespace=ANN, thread="t")
-    assert note.state == "failed"
-    assert "evolve" in note.failure
-    assert memory.stats()["usage"]["evolve"]["rejected_replies"] == 2
-
-
-def test_a_search_for_two_returns_two(open_memory):
-    memory = open_memory(models.model(models.link_to_first))
-    memory.add_many([f"note {n}" for n in range(9)], namespace=ANN)
-    assert len(memory.search("note", namespace=ANN, k=2)) == 2
-
-
 def test_a_note_beside_others_costs_two_calls(open_memory):
     memory = open_memory(models.model())
     memory.add("hello", namespace=ANN)

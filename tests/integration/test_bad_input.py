@@ -130,7 +130,9 @@ def test_content_over_the_limit_is_refused_and_the_limit_is_named(memory):
         lambda: memory.add_many(["fine", "x" * (limit + 1)], namespace=ANN),
         lambda: memory.update(first(memory), namespace=ANN, content="x" * (limit + 1)),
     ):
-        with pytest.raises(InvalidInputError, match=f"more than {limit}.*max_content_chars"):
+        with pytest.raises(
+            InvalidInputError, match=f"more than {limit}.*TextSplitter.*max_content_chars"
+        ):
             call()
     assert memory.get_all(namespace=ANN) == before
 
@@ -194,6 +196,7 @@ MEANINGLESS = {
     "a word for progress": lambda m: m.add_many(["x"], namespace=ANN, progress="yes"),
     "an id for ids to supersede": lambda m: m.add("x", namespace=ANN, supersedes=first(m)),
     "a number of ids to supersede": lambda m: m.add("x", namespace=ANN, supersedes=5),
+    "a number among notes": lambda m: m.add_many([5], namespace=ANN),
     "an id for ids to evolve": lambda m: m.evolve(namespace=ANN, ids=first(m)),
     "an id for ids to construct": lambda m: m.construct(first(m), namespace=ANN),
     "an id for ids to propose for": lambda m: m.propose(first(m), namespace=ANN),
@@ -239,6 +242,9 @@ NO_SETTINGS = [
     ("min_gate_similarity", True),
     ("min_relevance", float("nan")),
     ("lease_seconds", True),
+    ("recent", 11),
+    ("min_gate_similarity", 2.0),
+    ("calls", "all"),
 ]
 
 

@@ -128,8 +128,7 @@ def place(request, tmp_path):
 @pytest.mark.parametrize(
     ("place", "how"),
     [
-        ("folder", "evolve"), (":memory:", "evolve"), ("server", "evolve"),
-        ("folder", "open"), ("server", "open"), ("folder", "both"),
+        (":memory:", "evolve"), ("server", "open"), ("folder", "both"),
     ],
     indirect=["place"],
 )  # fmt: skip

@@ -16,7 +16,6 @@ from support.processes import environment
 
 from amem_integrations import (
     AgenticMemory,
-    ConfigurationError,
     EmbedderMismatchError,
     InvalidInputError,
     MemoryConfig,
@@ -148,35 +147,10 @@ def test_a_bad_field_is_a_clear_error(memory, field, value):
     assert memory.get_all(namespace=ANN) == []
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ({"speeker": "Ann"}, "unknown field 'speeker'"),
-        ({"speaker": {"$like": "A"}}, "unknown operator '\\$like'"),
-        ({"at": {"$gt": datetime(2024, 1, 1)}}, "time zone"),  # noqa: DTZ001 - that is the point
-        ({"tags": {"$in": "tea"}}, "wants a list"),
-        ({"metadata.": 1}, "unknown field"),
-    ],
-)
-def test_a_bad_filter_is_a_clear_error(memory, where, message):
-    memory.add("hello", namespace=ANN)
-    with pytest.raises(InvalidInputError, match=message):
-        memory.search("hello", namespace=ANN, where=where)
-
-
 @pytest.mark.parametrize("arguments", [{"query": " "}, {"query": "x", "k": 0}])
 def test_a_bad_search_is_a_clear_error(memory, arguments):
     with pytest.raises(InvalidInputError):
         memory.search(namespace=ANN, **arguments)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"batch_size": 0}, {"recent": 11}, {"min_gate_similarity": 2.0}, {"calls": "all"}],
-)
-def test_a_bad_setting_is_a_clear_error(settings):
-    with pytest.raises(ConfigurationError, match=next(iter(settings))):
-        MemoryConfig(**settings)
 
 
 def test_a_model_that_goes_down_half_way_keeps_what_was_finished():

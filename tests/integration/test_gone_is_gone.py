@@ -179,15 +179,6 @@ def test_a_form_says_nothing_of_a_note_that_is_gone_nor_does_its_history(tmp_pat
         assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
-def test_a_cleared_namespace_leaves_nothing(memory, tmp_path):
-    memory.add("zanzibar4711", namespace=ANN)
-    memory.add("something else", namespace=BOB)
-    memory.clear(namespace=ANN)
-    assert "1 notes" in repr(memory)
-    assert holders(memory, tmp_path, "zanzibar4711") == set()
-    assert memory.namespaces() == [BOB]
-
-
 class Parrot:
     """A model that says the secret again, in one place, whenever it is shown it, and nothing else."""
 
@@ -249,7 +240,7 @@ def test_what_was_handed_on_from_note_to_note_goes_with_the_first(tmp_path, plac
         assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
-@pytest.mark.parametrize("gone", [[1], [2], [1, 2], [2, 1]])
+@pytest.mark.parametrize("gone", [[1], [2, 1]])
 def test_it_goes_although_notes_in_the_middle_went_before(tmp_path, gone):
     memory, notes = in_a_row(tmp_path, "update")
     with memory:
@@ -457,41 +448,6 @@ def test_a_secret_that_stands_in_a_name_only_is_gone(memory, tmp_path, field):
         memory.delete(second.id, namespace=ANN)
     memory.delete(one.id, namespace=ANN)
     assert holders(memory, tmp_path, "zanzibar4711") == set()
-
-
-def test_after_compact_the_files_hold_nothing_of_it(tmp_path):
-    folder = tmp_path / "memory"
-
-    def is_in_a_file():
-        files = [file for file in folder.rglob("*") if file.is_file()]
-        return any(b"zanzibar4711" in file.read_bytes().lower() for file in files)
-
-    with opened(folder) as memory:
-        one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
-        two = memory.add("Thanks a lot", namespace=ANN, thread="t")
-        memory.flush()
-        assert is_in_a_file()
-        memory.delete(one.id, namespace=ANN)
-        assert memory.info()["deleted_bytes"] > 0
-        memory.compact()
-        assert memory.info()["deleted_bytes"] == 0
-        assert not is_in_a_file()
-        assert [note.id for note in memory.get_all(namespace=ANN)] == [two.id]
-
-
-def test_a_correction_is_undone_by_a_correction_back(memory):
-    note = memory.add("I live in Berlin", namespace=ANN, thread="t")
-    memory.update(note.id, namespace=ANN, content="I live in Munich")
-    memory.evolve()
-    update = [m for m in memory.history(note.id, namespace=ANN) if m.kind == "update"][-1]
-    undone = memory.undo(update.id, namespace=ANN)
-    stands = memory.get(note.id, namespace=ANN)
-    assert (stands.content, stands.state, stands.contexts) == ("I live in Berlin", "pending", ())
-    assert undone.after == {"content": "I live in Berlin"}
-    memory.evolve()
-    assert "Berlin" in memory.get(note.id, namespace=ANN).own_entry.text
-    memory.undo(undone.id, namespace=ANN)
-    assert memory.get(note.id, namespace=ANN).content == "I live in Munich"
 
 
 @pytest.mark.parametrize("namespace", [None, ANN])

@@ -138,18 +138,6 @@ def test_what_was_undone_is_not_searched_by_any_more(evolved):
     assert hit.why.lexical_rank is None
 
 
-def test_a_link_is_undone_at_both_ends_and_a_change_that_is_off_is_switched_on_again(evolved):
-    memory, first, second = evolved
-    linked = state(memory, first, second)
-    made = last(memory, second, "link")
-    assert made == last(memory, first, "link")
-    memory.undo(made.id, namespace=ANN)
-    assert [dict(note.links) for note in state(memory, first, second)] == [{}, {}]
-    again = memory.undo(made.id, namespace=ANN)
-    assert again.after == {"change": made.id, "state": "on"}
-    assert state(memory, first, second) == linked
-
-
 def test_undo_of_an_update_brings_back_the_values_and_has_the_note_made_anew(evolved):
     memory, first, _ = evolved
     memory.update(first, namespace=ANN, content="The trip is off", metadata={"city": "Rome"})

@@ -17,7 +17,6 @@ from amem_integrations import (
     InvalidInputError,
     MemoryConfig,
     NoteInput,
-    NoteNotFoundError,
 )
 from amem_integrations.testing import HashEmbedder
 
@@ -207,31 +206,6 @@ def test_a_file_cannot_take_the_id_that_a_note_of_another_namespace_will_have(tm
 
 
 # Expired is expired
-
-
-def test_an_expired_note_is_found_by_no_door():
-    memory = opened()
-    now = datetime.now(UTC)
-    gone = memory.add("the code is 4711", namespace=ANN, expires_at=now - timedelta(seconds=1))
-    kept = memory.add("the door is red", namespace=ANN, expires_at=now + timedelta(hours=1))
-    assert [hit.note.id for hit in memory.search("the code", namespace=ANN)] == [kept.id]
-    assert "4711" not in memory.context("the code", namespace=ANN)
-    assert memory.get_all(namespace=ANN) == [memory.get(kept.id, namespace=ANN)]
-    with pytest.raises(NoteNotFoundError):
-        memory.get(gone.id, namespace=ANN)
-    again = memory.add("the code is 4711", namespace=ANN)
-    assert again.id != gone.id
-    assert memory.sweep() == 1
-    assert memory.sweep() == 0
-
-
-def test_a_key_that_is_added_again_after_it_expired_holds_again():
-    memory = opened()
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    first = memory.add("the code is 4711", namespace=ANN, key="code", expires_at=past)
-    again = memory.add("the code is 4711", namespace=ANN, key="code")
-    assert (again.id, again.expires_at) == (first.id, None)
-    assert memory.get(first.id, namespace=ANN).content == "the code is 4711"
 
 
 def test_an_update_says_when_a_note_expires_and_can_be_undone():

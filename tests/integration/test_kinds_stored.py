@@ -26,29 +26,3 @@ def test_where_finds_notes_by_kind(tmp_path):
         assert [
             hit.note.kind for hit in memory.search("bye", namespace=ANN, where={"kind": "filler"})
         ] == ["filler"]
-
-
-def test_an_update_makes_the_kind_anew_and_an_undo_brings_it_back():
-    with opened() as memory:
-        note = memory.add("Thanks!", namespace=ANN)
-        assert note.kind == "filler"
-        memory.update(note.id, namespace=ANN, content="Where is Rex?")
-        assert memory.get(note.id, namespace=ANN).kind == "question"
-        change = memory.history(note.id, namespace=ANN)[-1]
-        last = next(
-            c for c in reversed(memory.history(note.id, namespace=ANN)) if c.kind == "update"
-        )
-        assert change is not None
-        memory.undo(last.id, namespace=ANN)
-        assert memory.get(note.id, namespace=ANN).kind == "filler"
-
-
-def test_an_export_keeps_kinds(tmp_path):
-    file = tmp_path / "notes.jsonl"
-    with opened() as memory:
-        memory.add_many(["Where do I live?", "Thanks!"], namespace=ANN)
-        memory.export(file, namespace=ANN)
-    with opened() as memory:
-        memory.import_(file, namespace=ANN)
-        assert contents(memory, "question") == {"Where do I live?"}
-        assert contents(memory, "filler") == {"Thanks!"}

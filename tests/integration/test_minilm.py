@@ -95,16 +95,6 @@ def test_what_a_caller_does_to_a_vector_does_not_change_the_next_one(embedder):
     assert embedder.embed_documents(["pottery"]).any()
 
 
-def test_only_the_latest_vectors_are_kept():
-    embedder = MiniLmEmbedder(cache_size=2)
-    embedder.embed_documents(["a", "b", "c"])
-
-    embedder.embed_documents(["c", "b"])
-    assert embedder.encoded == 3
-    embedder.embed_documents(["a"])
-    assert embedder.encoded == 4
-
-
 def blas_threads() -> int:
     libraries = provider.libraries().select(user_api="blas").lib_controllers
     (number,) = {library.num_threads for library in libraries}  # SciPy may bring one of its own

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from support import models
 
@@ -39,21 +37,6 @@ def proposed(memory, kind):
     return [made for made in memory.proposals(namespace=ANN) if made.kind == kind]
 
 
-def picture(memory):
-    """All that matters of what is stored, without times and generated ids."""
-    notes = memory.get_all(namespace=ANN)
-    number = {note.id: number for number, note in enumerate(notes)}
-    return [
-        (
-            note.content,
-            note.state,
-            [(e.text, number[e.cause], e.keywords, e.tags, e.model) for e in note.contexts],
-            sorted((number[t], k.relation, k.reason, k.strength, k.direction) for t, k in note.links.items()),
-        )
-        for note in notes
-    ]  # fmt: skip
-
-
 def state(memory):
     return memory.get_all(namespace=ANN)
 
@@ -81,18 +64,6 @@ def test_nothing_proposed_is_written_or_searched_by_and_the_notes_are_done(open_
     assert memory.proposals(namespace=BOB) == []
     with pytest.raises(KeyError):
         memory.approve(link.id, namespace=BOB)
-
-
-def test_all_approved_is_as_if_there_had_been_no_review(open_memory):
-    memory, other = open_memory(), open_memory(review=False)
-    for each in (memory, other):
-        each.add_many(SAID, namespace=ANN)
-    assert picture(memory) != picture(other)
-    ids = [made.id for made in memory.proposals(namespace=ANN)]
-    made = memory.approve(ids, namespace=ANN)
-    assert [(change.id, change.state) for change in made] == [(i, "on") for i in ids]
-    assert picture(memory) == picture(other)
-    assert memory.proposals(namespace=ANN) == []
 
 
 @pytest.fixture
@@ -198,16 +169,6 @@ def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
     assert (no.state, no.after["why"]) == ("rejected", "rejected by a reviewer")
     memory.approve(no.id, namespace=ANN)  # after all
     assert len(memory.get_all(namespace=ANN)[0].contexts) == 2
-
-
-def test_a_plan_with_a_sentence_travels_as_json(open_memory):
-    memory = open_memory(review=False)
-    first = memory.add(SAID[0], namespace=ANN)
-    raw = memory.add(SAID[1], namespace=ANN, evolve=False)
-    memory.construct([raw.id], namespace=ANN)
-    plan = json.loads(json.dumps(memory.propose([raw.id], namespace=ANN).to_dict()))
-    memory.commit(plan, namespace=ANN)
-    assert memory.get(first.id, namespace=ANN).contexts[1].cause == raw.id
 
 
 @pytest.mark.parametrize("gone", [0, 1])

