@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
@@ -67,9 +68,10 @@ def to_messages(messages: Sequence[ChatMessage]) -> list[Message]:
     An agent gives its question in the history, and once more behind what its tools said: only the first counts.
     """
     said = [to_message(message) for message in messages]
-    spoken = [(one.party, one.text) for one in said if one.spoken]
-    if spoken[-1:] == spoken[-2:-1] and spoken[-1:] and spoken[-1][0] == "user":
-        said.remove(next(one for one in said if (one.party, one.text) == spoken[-1]))
+    last = list(islice((one for one in reversed(said) if one.spoken), 2))
+    if len({(one.party, one.text) for one in last}) < len(last) and last[0].party == "user":
+        asked = last[0].party, last[0].text
+        said.remove(next(one for one in said if (one.party, one.text) == asked))
     return said
 
 

@@ -471,6 +471,15 @@ class AMemMemory(Uncopied, Memory):
             await self.block.aremember(messages, self.session_id)
             await super().aput_messages(messages)
 
+    async def _manage_queue(self) -> None:
+        # The framework counts all tokens of a copy of the history after each message.
+        limit = self.token_limit * self.chat_history_token_ratio
+        store = self.sql_store
+        if not isinstance(store, Session) or limit < store.tokens(
+            self.session_id, self._estimate_token_count
+        ):
+            await super()._manage_queue()
+
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
         if self.ingest_history:
@@ -566,6 +575,13 @@ class Session(AsyncDBChatStore):
         """Return the sessions."""
         return list(self._said)
 
+    def tokens(self, key: str, count: Callable[[ChatMessage], int]) -> int:
+        """Return how many tokens the queue has; those of each message are counted once."""
+        queue = [row for row in self._said.get(key, ()) if row.status == MessageStatus.ACTIVE]
+        for row in queue:
+            row.tokens = count(row.message) if row.tokens is None else row.tokens
+        return sum(row.tokens or 0 for row in queue)
+
     def _oldest(self, key: str, n: int) -> list[Said]:
         return [row for row in self._said.get(key, ()) if row.status == MessageStatus.ACTIVE][:n]
 
@@ -576,6 +592,7 @@ class Said:
 
     message: ChatMessage
     status: MessageStatus
+    tokens: int | None = None
 
 
 def _copy(message: ChatMessage) -> ChatMessage:
