@@ -42,7 +42,6 @@ from .runtime import (
     run,
     sync_method,
 )
-from .worker import Worker
 
 
 @runtime_checkable
@@ -172,7 +171,7 @@ class AgenticMemory:
 
     _location: Location | None  # where it was opened, if it was
     _resumed: Sequence[Namespace]  # where something was left, or had no vector, when it was opened
-    _worker: Worker
+    _worker: flows.work.Background
     _on_close: list[Callable[[], object]]
     _waits: list[Callable[[float | None], bool]]
 
@@ -197,7 +196,7 @@ class AgenticMemory:
             raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         memory = cls.__new__(cls)
         memory._location, memory._on_close, memory._waits = None, [], []
-        memory._worker = Worker(memory._evolve_pending)
+        memory._worker = flows.work.Background(memory._evolve_pending)
         memory._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
         return memory
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from string import Template
@@ -22,8 +23,10 @@ from ..errors import (
     model_error,
 )
 from ..ids import new_operation, new_token
+from ..journal.commit import commit as write
+from ..journal.writer import Writer
 from ..notes import Namespace, Note, storable
-from ..plans import ModelCall
+from ..plans import EvolutionReport, ModelCall
 from ..ports import Completion, ModelRequest
 from ..prompts import TEMPLATES
 from ..prompts.parse import parse
@@ -31,6 +34,8 @@ from ..runtime import RULES, Runtime, resolve
 from .sources import SourceFinder
 
 M = TypeVar("M", bound=BaseModel)
+
+log = logging.getLogger("amem_integrations")
 
 OWN = """
 
@@ -141,6 +146,76 @@ async def write_costs(calls: Iterable[OpenCall]) -> None:
             call.is_written = True
             store = call.runtime.store
             await resolve(store.insert_records(call.namespace, [call.record()]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of work on some notes: the notes as they are now, the report, and the reason of a stop."""
+
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    report: EvolutionReport = field(default_factory=EvolutionReport)
+    error: ModelUnavailableError | ConfigurationError | None = None
+
+    def __add__(self, other: Outcome) -> Outcome:
+        """Return the outcome of this work followed by the other's."""
+        notes, report = {**self.notes, **other.notes}, self.report + other.report
+        return Outcome(notes=notes, report=report, error=self.error or other.error)
+
+
+async def commit(call: OpenCall, writer: Writer, decisions: Sequence[Decision]) -> Outcome:
+    """Write what a call decided; what was decided before, or was made of a text that is gone, is left out."""
+    if not decisions:
+        return Outcome()
+    call.is_written = True
+    made = await write(writer, call.record(), decisions)
+    notes = {i: one.note for i, one in made.notes.items() if one.note is not None}
+    inserted = sorted(made.decisions.values(), key=lambda one: one.seq)
+    standing = [one for one in inserted if not one.void]
+    for one in standing:
+        if one.stage == "failure":
+            log.warning("note %s could not be finished: %s", one.note, one.items[0].text)
+            times = notes[one.note].attempts if one.note in notes else 0
+            if times >= call.runtime.config.max_attempts:
+                log.warning("it failed %d times; only evolve(retry=True) tries it again", times)
+    return Outcome(notes=notes, report=_report(standing))
+
+
+def _report(decisions: Sequence[Decision]) -> EvolutionReport:
+    """Return the report of the changes that decisions made."""
+    items = [(one, item) for one in decisions for item in one.items]
+    on = [item for _, item in items if item.is_on]
+    targets = {
+        kind: [item.to for item in on if item.kind == kind]
+        for kind in ("link", "relink", "sentence", "supersession")
+    }
+    return EvolutionReport(
+        constructed=tuple(one.note for one in decisions if one.stage == "construct"),
+        done=tuple(one.note for one in decisions if one.stage == "link"),
+        links=len(targets["link"]),
+        relinked=len(targets["relink"]),
+        evolved=tuple(dict.fromkeys(targets["sentence"])),
+        superseded=tuple(dict.fromkeys(targets["supersession"])),
+        proposals=tuple(f"{o.id}:{i.number}" for o, i in items if i.switch == "waiting"),
+        failed={one.note: item.text for one, item in items if item.kind == "failure"},
+    )
+
+
+def failures(call: OpenCall, notes: Sequence[Note]) -> list[Decision]:
+    """Return the decisions that say why notes could not be finished; a reason may quote what was shown."""
+    made = []
+    for note in notes:
+        if note.id in call.failed:
+            text = storable(call.failed[note.id])
+            item = Item(
+                kind="failure",
+                to=note.id,
+                by=call.runtime.model_name,
+                text=text,
+                sources=call.seen.sources_of([text], [note]),
+                data={"stage": "construct" if note.own_entry is None else "link"},
+            )
+            made.append(call.decide(note, "failure", [item]))
+    return made
 
 
 class RefusedError(ModelReplyError):

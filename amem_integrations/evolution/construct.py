@@ -72,13 +72,19 @@ def _even(count: int, size: int) -> int:
     return -(-count // parts)
 
 
-async def construct(call: OpenCall, batch: Batch) -> dict[str, Decision]:
-    """Return by note id what the model says of each note, as a decision; the call knows of which notes it said nothing."""
+async def construct(call: OpenCall, batch: Batch) -> tuple[Batch, list[Decision]]:
+    """Have the raw notes of a batch described; return the batch with their entries, and these as decisions.
+
+    The call knows of which notes the model said nothing.
+    """
+    raw_ones = {note.id: note for note in batch.notes if note.own_entry is None}
+    said = dict[str, Said]()
     with call.noting_errors():
-        said = await _ask(call, batch)
-        notes = {note.id: note for note in batch.notes}
-        return {i: _decision(call, notes[i], *said[i]) for i in notes if i in said}
-    return {}
+        asked = replace(batch, notes=[*raw_ones.values()])
+        said = await _ask(call, asked) if raw_ones else {}
+    made = {i: _decision(call, note, *said[i]) for i, note in raw_ones.items() if i in said}
+    notes = [_with_entry(n, made[n.id]) if n.id in made else n for n in batch.notes]
+    return replace(batch, notes=notes), [*made.values()]
 
 
 async def _ask(call: OpenCall, batch: Batch) -> dict[str, Said]:
@@ -185,7 +191,7 @@ def _decision(call: OpenCall, note: Note, attributes: NoteAttributes, kind: Kind
     return call.decide(note, "construct", [item])
 
 
-def with_entry(note: Note, decision: Decision) -> Note:
+def _with_entry(note: Note, decision: Decision) -> Note:
     """Return a note as it will be with its entry, for a model that is shown the note before that is written."""
     stored = StoredNote(
         id=note.id, namespace=note.namespace, token=decision.token, rev=note.rev, note=note

@@ -74,14 +74,14 @@ REPETITIONS = {"repeat": REPEATS, "restate": REPEATS, "duplicate": REPEATS}
 
 
 async def propose(
-    call: OpenCall, writer: Writer, batch: Batch, fresh: Mapping[str, Note]
+    call: OpenCall, batch: Batch, writer: Writer, fresh: Mapping[str, Note]
 ) -> tuple[list[PlannedNote], dict[str, Note]]:
     """Return the planned links and updates of a batch of constructed notes, and by id the notes that these are about.
 
     Args:
         call: The work on the batch; it knows of which notes the model said nothing usable.
-        writer: Reads the decisions about links that are to go.
         batch: The notes, with their entries.
+        writer: Reads the decisions about links that are to go.
         fresh: Notes with entries that are not written yet, by id.
     """
     runtime = call.runtime

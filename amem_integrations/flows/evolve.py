@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..decisions import Call, Source
+from ..decisions import Call, Decision, Source, Switch
 from ..errors import (
     BudgetExceededError,
     ConfigurationError,
@@ -16,26 +17,22 @@ from ..errors import (
     ModelUnavailableError,
     NamespaceError,
 )
-from ..evolution.ask import OpenCall, open_calls, write_costs
-from ..evolution.construct import Batch, Part, in_parts
+from ..evolution.ask import OpenCall, Outcome, failures, open_calls, write_costs
+from ..evolution.ask import commit as write
+from ..evolution.candidates import first_vectors, turns_before
+from ..evolution.construct import TURNS_BEFORE, Batch, in_parts
+from ..evolution.construct import construct as describe
 from ..evolution.gate import Answers, decide
 from ..evolution.linking import link_decisions, with_sources
 from ..evolution.linking import propose as propose_links
-from ..evolution.waves import (
-    Outcome,
-    batch_of,
-    evolve_wave,
-    failures,
-    ready_notes,
-    upgrade_wave,
-)
-from ..evolution.waves import commit as write
 from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count, unique_ids
 from ..ids import new_operation, now
-from ..journal.writer import Writer
-from ..notes import Namespace, Note, check_namespace
+from ..journal.history import toggle_all
+from ..journal.writer import Writer, as_it_is
+from ..notes import Attempts, Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan, PlannedNote
+from ..ports import RecordQuery
 from ..progress import Meter, Progress, reporter
 from ..runtime import RULES, Runtime, resolve
 from .forms import write_profile
@@ -48,9 +45,14 @@ UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
 PAGE = 256
 
-Notes = dict[str, Note]
-Step = Callable[[Runtime, Writer, Sequence[Batch]], Coroutine[Any, Any, Outcome]]
-Work = tuple[Namespace, Conditions, Step]
+Work = tuple[
+    Namespace, Conditions, bool
+]  # notes that meet conditions, and whether they are upgraded
+Job = tuple[OpenCall, Batch]
+Linked = tuple[
+    Sequence[PlannedNote], Mapping[str, Note]
+]  # plans, and by id the notes that these are about
+NOT_LINKED: Linked = ((), {})
 
 
 async def evolve(
@@ -84,16 +86,19 @@ async def evolve(
     """
     given = None if namespace is None else check_namespace(namespace)
     check_count("limit", 1 if limit is None else limit)
-    within = _within(given, thread, ids)
+    if given is None and (thread is not None or ids is not None):
+        raise InvalidInputError(f"{thread=} and {ids=} are of one namespace: give it too")
+    within = [] if thread is None else [Condition("thread", "$eq", thread)]
+    within += [] if ids is None else [Condition("id", "$in", tuple(unique_ids(ids)))]
     tried = () if retry else (Condition("attempts", "$lt", runtime.config.max_attempts),)
-    jobs: list[tuple[Conditions, Step]] = [((UNFINISHED, *tried, *within), evolve_wave)]
+    jobs: list[tuple[Conditions, bool]] = [((UNFINISHED, *tried, *within), False)]
     if upgrade and runtime.model_name != RULES:
-        jobs.insert(0, ((MADE_BY_RULES, *within), upgrade_wave))
+        jobs.insert(0, ((MADE_BY_RULES, *within), True))
     if runtime.vectors.lacking:
         await embed_all_missing(runtime, given)
     work = [
-        (space, where, step)
-        for where, step in jobs
+        (space, where, anew)
+        for where, anew in jobs
         for space in ([given] if given else await resolve(runtime.store.namespaces(where)))
     ]
     meter = None
@@ -101,17 +106,6 @@ async def evolve(
         total = sum([await resolve(runtime.store.count(space, where)) for space, where, _ in work])
         meter = Meter(reporter(progress), total if limit is None else min(total, limit))
     return await _work_through(runtime, work, limit, meter)
-
-
-def _within(
-    namespace: Namespace | None, thread: str | None, ids: Sequence[str] | None
-) -> list[Condition]:
-    if namespace is None and (thread is not None or ids is not None):
-        raise InvalidInputError(f"{thread=} and {ids=} are of one namespace: give it too")
-    in_thread = [] if thread is None else [Condition("thread", "$eq", thread)]
-    return (
-        in_thread if ids is None else [*in_thread, Condition("id", "$in", tuple(unique_ids(ids)))]
-    )
 
 
 async def construct(
@@ -128,14 +122,12 @@ async def construct(
     """
     space = check_namespace(namespace)
     notes = [note for note in await _living(runtime, space, ids) if note.own_entry is None]
-    made = Outcome()
     with runtime.claims.claiming(notes) as mine:
         parts = in_parts(mine, runtime.config.batch_size)
-        await _limit_reached(runtime, space)  # the first call raises
+        await read_budget(runtime, space)  # the first call raises
         async with writing(runtime, space, runtime.model_name) as writer:
             work = [await batch_of(runtime, writer, part) for part in parts]
-            if work:
-                made = await evolve_wave(runtime, writer, work, link=False)
+            made = await evolve_wave(runtime, writer, work, link=False)
     if made.error is not None:
         raise made.error
     return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
@@ -150,7 +142,7 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     """
     space = check_namespace(namespace)
     notes = ready_notes(await _living(runtime, space, ids))
-    await _limit_reached(runtime, space)
+    await read_budget(runtime, space)
     plan = Plan(id=new_operation(), namespace=space, since=runtime.clock.tick())
     parts = in_parts(notes, runtime.config.batch_size)
     async with (
@@ -159,12 +151,12 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     ):
         work = [await batch_of(runtime, writer, part) for part in parts]
 
-        async def one(job: tuple[OpenCall, Batch]) -> Sequence[PlannedNote]:
-            return (await propose_links(job[0], writer, job[1], {}))[0]
+        async def proposed(job: Job) -> Linked:
+            return await propose_links(*job, writer, {})
 
         jobs = list(zip(calls, work, strict=True))
-        made = await runtime.map(one, jobs, runtime.config.max_concurrency)
-        for call, planned in zip(calls, made, strict=True):
+        made = await runtime.map(proposed, jobs, runtime.config.max_concurrency)
+        for call, (planned, _) in zip(calls, made, strict=True):
             call.is_written = True  # its cost is written by the commit of the plan
             plan = replace(
                 plan,
@@ -252,16 +244,16 @@ async def evolve_notes(
     namespace: Namespace,
     notes: Sequence[Note],
     meter: Meter | None = None,
-    step: Step = evolve_wave,
     *,
+    upgrade: bool = False,
     stopped: Callable[[], bool] = lambda: False,
-) -> tuple[Notes, EvolutionReport]:
-    """Take a step with notes, `max_concurrency` batches at a time; return them as they are now, and what was done.
+) -> tuple[dict[str, Note], EvolutionReport]:
+    """Evolve notes, `max_concurrency` batches at a time; return them as they are now, and what was done.
 
     The batches of a wave are asked about together and committed in order of seq, so a run gives the
     same result however fast its model answers.
     """
-    if refusal := await _limit_reached(runtime, namespace):
+    if refusal := await read_budget(runtime, namespace):
         return {}, EvolutionReport(interrupted=refusal, limited=True)
     made = Outcome()
     with runtime.claims.claiming(notes) as mine:
@@ -271,37 +263,22 @@ async def evolve_notes(
             if stopped() or made.error is not None:
                 break
             wave = parts[start : start + width]
-            done = await _take(runtime, namespace, wave, step, is_first=not start)
-            made += done
+            if (
+                start
+            ):  # the earlier waves took their time: what was deleted meanwhile is shown to no model
+                ids = [note.id for part in wave for note in part]
+                living = {note.id: note for note in await _living(runtime, namespace, ids)}
+                wave = [[living[n.id] for n in part if n.id in living] for part in wave]
+            async with writing(runtime, namespace, runtime.model_name) as writer:
+                work = [await batch_of(runtime, writer, part) for part in wave if part]
+                made += await evolve_wave(runtime, writer, work, upgrade=upgrade)
             if meter is not None and made.error is None:
-                meter.add(sum(map(len, wave)))
+                meter.add(sum(map(len, parts[start : start + width])))
     if made.error is not None:
         return dict(made.notes), made.report + _interrupted(runtime, made.error)
     if made.report.done:
         await write_profile(runtime, namespace)
     return dict(made.notes), made.report
-
-
-async def _take(
-    runtime: Runtime, namespace: Namespace, parts: Sequence[Part], step: Step, *, is_first: bool
-) -> Outcome:
-    """Take a step with a wave of parts.
-
-    The earlier waves took their time: what was deleted meanwhile is shown to no model.
-    """
-    async with writing(runtime, namespace, runtime.model_name) as writer:
-        if not is_first:
-            ids = [note.id for part in parts for note in part]
-            now_there = {note.id: note for note in await _living(runtime, namespace, ids)}
-            found = ([now_there[n.id] for n in part if n.id in now_there] for part in parts)
-            parts = [part for part in found if part]
-        wave = [await batch_of(runtime, writer, part) for part in parts]
-        return await step(runtime, writer, wave) if wave else Outcome()
-
-
-async def _limit_reached(runtime: Runtime, namespace: Namespace) -> str | None:
-    """Return which limit of the day a namespace has reached by the ledger, in words; None: it may go on."""
-    return None if runtime.budget is None else await read_budget(runtime, runtime.budget, namespace)
 
 
 def _interrupted(
@@ -321,11 +298,11 @@ async def _work_through(
 ) -> EvolutionReport:
     """Take what meets the conditions in each namespace, a page at a time, until the model does not answer."""
     report, most = EvolutionReport(), sys.maxsize if limit is None else limit
-    for space, where, step in work:
+    for space, where, upgrade in work:
         size = min(PAGE, most)
         async for page in note_pages(runtime.store, space, where, size=size, expired=False):
             left = most - len(report.done) - len(report.failed)
-            _, done = await evolve_notes(runtime, space, page[:left], meter, step)
+            _, done = await evolve_notes(runtime, space, page[:left], meter, upgrade=upgrade)
             report += done
             if done.interrupted and not done.limited:
                 return report
@@ -334,3 +311,108 @@ async def _work_through(
             if done.limited:
                 break
     return report
+
+
+async def evolve_wave(
+    runtime: Runtime,
+    writer: Writer,
+    wave: Sequence[Batch],
+    *,
+    link: bool = True,
+    upgrade: bool = False,
+) -> Outcome:
+    """Construct what is raw, then link, and write both in one commit a batch, in order.
+
+    Where the model does not answer about the links, the entries are written alone. The batches of a wave are asked about
+    together, so they do not see what each other evolved.
+
+    Args:
+        runtime: The ports.
+        writer: Writes the decisions.
+        wave: The batches.
+        link: Whether the notes are linked too.
+        upgrade: Whether the answers take the place of what rules decided. A note without a usable answer then stays as it
+            is, where it else counts as failed.
+    """
+    width, outcome = runtime.config.max_concurrency, Outcome()
+    if upgrade:
+        wave = [replace(batch, notes=[_bared(note) for note in batch.notes]) for batch in wave]
+    async with open_calls(runtime, writer.namespace, len(wave)) as calls:
+
+        async def described(job: Job) -> tuple[Batch, Sequence[Decision]]:
+            return await describe(*job)
+
+        made = await runtime.map(described, list(zip(calls, wave, strict=True)), width)
+        jobs = [(call, batch) for call, (batch, _) in zip(calls, made, strict=True)]
+        planned = await _link(runtime, writer, jobs) if link else [NOT_LINKED for _ in jobs]
+        for (call, batch), (_, entries), (plans, about) in zip(jobs, made, planned, strict=True):
+            decisions = [*entries, *link_decisions(call, plans, about)]
+            beside = EvolutionReport(dropped=sum(one.dropped for one in plans))
+            if upgrade:  # before: whoever is killed between the two leaves notes that are pending
+                await _switch_rules_off(writer, {decision.note for decision in entries})
+                beside = replace(beside, failed=dict(call.failed))
+            else:
+                decisions += failures(call, batch.notes)
+            done = await write(call, writer, decisions)
+            outcome += Outcome(notes=done.notes, report=done.report + beside, error=call.error)
+    return replace(outcome, notes={}) if upgrade and not outcome.report.constructed else outcome
+
+
+async def _link(runtime: Runtime, writer: Writer, jobs: Sequence[Job]) -> list[Linked]:
+    """Return what is proposed for the notes of each batch that wait for their links, and the notes that these are about."""
+    ready = [ready_notes(batch.notes) for _, batch in jobs]
+    fresh = {note.id: note for notes in ready for note in notes}
+    if len(jobs) > 1:  # all at once, or the batches would each embed the notes of all
+        with suppress(ModelUnavailableError, ConfigurationError):  # each batch says so
+            await first_vectors(runtime, fresh.values())
+
+    async def linked(job: Job) -> Linked:
+        call, batch = job
+        with call.noting_errors():
+            if batch.notes and call.error is None:
+                return await propose_links(call, batch, writer, fresh)
+        return NOT_LINKED
+
+    waiting = [
+        (call, replace(batch, notes=notes))
+        for (call, batch), notes in zip(jobs, ready, strict=True)
+    ]
+    return await runtime.map(linked, waiting, runtime.config.max_concurrency)
+
+
+def _bared(note: Note) -> Note:
+    """Return a note without what rules made of it, as the next attempt is to see it."""
+    construct, link, failure = note.next_attempts
+    return note.revised(
+        contexts=tuple(entry for entry in note.contexts if entry.cause != note.id),
+        links={},
+        state="pending",
+        next_attempts=Attempts(construct + 1, link + 1, failure),
+    )
+
+
+def ready_notes(notes: Sequence[Note]) -> list[Note]:
+    """Return the notes that wait for their links."""
+    return [note for note in notes if note.own_entry is not None and note.state != "done"]
+
+
+async def batch_of(runtime: Runtime, writer: Writer, notes: Sequence[Note]) -> Batch:
+    """Return some notes of one thread, with the turns before them."""
+    count = max(TURNS_BEFORE, runtime.config.recent)
+    before = await turns_before(runtime, writer.namespace, notes[0], count)
+    return Batch(notes=notes, before=before)
+
+
+async def _switch_rules_off(writer: Writer, ids: Collection[str]) -> None:
+    """Switch off all that rules decided for these notes, what waited for a person too."""
+    query = RecordQuery(about=frozenset(ids), newest=1)  # and the notes' own decisions
+    own = {key: one for key, one in (await writer.decisions(query)).items() if one.note in ids}
+    places: dict[tuple[str, int], Switch] = {
+        (key, item.number): "off"
+        for key, one in own.items()
+        for item in one.items
+        if item.by == RULES and item.switch in ("on", "waiting")
+    }
+    # The answers that are written next give the notes other texts: only these are embedded.
+    unembedded = replace(writer, embed=as_it_is)
+    await toggle_all(unembedded, places, {key: own[key] for key, _ in places})

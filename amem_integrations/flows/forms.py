@@ -18,9 +18,8 @@ from ..errors import (
     ModelReplyError,
     ModelUnavailableError,
 )
-from ..evolution.ask import OpenCall, ask, open_calls
+from ..evolution.ask import OpenCall, ask, commit, open_calls
 from ..evolution.show import aliases, bare, raw, turns
-from ..evolution.waves import commit
 from ..fetch import note_pages
 from ..filters import parse
 from ..ids import now

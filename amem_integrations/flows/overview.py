@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
-from ..budget import Budget, LedgerEntry
+from ..budget import LedgerEntry
 from ..current_facts import CurrentFacts, named
 from ..decisions import Call
 from ..errors import ConfigurationError, MissingExtraError
@@ -298,8 +298,11 @@ async def spent_by(
     ]
 
 
-async def read_budget(runtime: Runtime, budget: Budget, namespace: Namespace) -> str | None:
+async def read_budget(runtime: Runtime, namespace: Namespace) -> str | None:
     """Let the budget know what the ledger says of today, by one query; return why it allows no more, if so."""
+    budget = runtime.budget
+    if budget is None:
+        return None
     if budget.refuse(namespace) is None:
         budget.take_over(namespace, await spent_by(runtime, namespace, now().date()))
     return budget.refuse(namespace)

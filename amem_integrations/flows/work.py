@@ -1,27 +1,44 @@
-"""Work: evolve what is pending in many namespaces, for as long as it is wanted, beside other workers."""
+"""Work: evolve what is pending in many namespaces, beside other workers, or in a thread of this process.
+
+`work` is the worker: on a server it takes a lease for each thread of notes on which it works. `Background` runs such work
+in a thread of this process.
+
+A lease saves calls of the model, and nothing more: without one, two workers would do the same work, and the decisions of
+the first would stand. So a lease is read and written without a second look at who else might be writing.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import logging
 import random
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+import weakref
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
-from ..errors import BudgetExceededError, ConfigurationError, StoreUnavailableError
-from ..evolution.ask import OpenCall
-from ..evolution.leases import HeldLease, take_lease
-from ..evolution.waves import commit, failures
+from ..decisions import Lease, lease_id
+from ..errors import (
+    AmemError,
+    BudgetExceededError,
+    ConfigurationError,
+    ModelUnavailableError,
+    StoreError,
+    StoreUnavailableError,
+)
+from ..evolution.ask import OpenCall, commit, failures
 from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count
-from ..ids import new_operation
+from ..ids import new_operation, new_token, now
 from ..journal.erasure import resume
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
-from ..runtime import RULES, Runtime, resolve
+from ..runtime import RULES, Awaiting, Runtime, resolve, to_the_end
 from .evolve import PAGE, UNFINISHED, evolve_notes
 from .writing import writing
 
@@ -30,12 +47,13 @@ log = logging.getLogger("amem_integrations")
 SPACES = 64  # namespaces looked through at a time
 EXCLUDED = 64  # threads that one query leaves out
 SLICE = 0.2  # seconds from one look whether to stop to the next
-LONGEST_REST = 300.0  # seconds, of a note or a thread
+LONGEST_REST = 300.0  # seconds, of a note that failed
 LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
 IN_A_ROW = 3  # calls without an answer after which the model is taken to be down
-TRIES = 2  # of a note in one run with `once`
-REMEMBERED = 10_000  # notes that gave trouble
 NEVER = float("inf")
+RENEWALS = 3  # in the time that a lease lasts
+PATIENCE = 1.0  # seconds that `close` and the end of the interpreter wait for the step under way
+PASSING = (ModelUnavailableError, StoreUnavailableError, TimeoutError)
 
 Thread = tuple[Namespace, str | None]
 
@@ -58,7 +76,7 @@ async def work(
 
     Args:
         namespace: Whose memory; None works for all of them.
-        once: Return when nothing is pending that can be finished now.
+        once: Return when nothing is pending that can be finished now; a note is tried once.
         concurrency: Most calls of the model at once.
         budget: Most calls of the model; then it returns. None sets no limit. Rules are free.
         poll: Seconds from one look for new work to the next, where there was none.
@@ -70,7 +88,12 @@ async def work(
         ConfigurationError: An argument is out of its range, or a key is refused.
         StoreUnavailableError: Only with `once`: the store does not answer.
     """
-    _check(concurrency, budget, poll, stop)
+    check_count("concurrency", concurrency, error=ConfigurationError)
+    check_count("budget", 0 if budget is None else budget, 0, error=ConfigurationError)
+    if not isinstance(poll, int | float) or not 0 < poll < NEVER:
+        raise ConfigurationError(f"poll={poll!r} must be a number of seconds above 0")
+    if stop is not None and not callable(stop):
+        raise ConfigurationError(f"stop={stop!r} must be a function without arguments")
     # A batch at a time of each thread, so that `concurrency` alone says how many calls there are at once.
     config = replace(runtime.config, max_concurrency=1, on_model_error="log")
     left = NEVER if budget is None or runtime.model_name == RULES else budget
@@ -98,7 +121,7 @@ class _Job:
     """Notes of one thread that wait, oldest first."""
 
     namespace: Namespace
-    notes: list[Note]
+    notes: Sequence[Note]
 
     @property
     def thread(self) -> Thread:
@@ -107,9 +130,10 @@ class _Job:
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
-    """The state of one worker: the work it has done, and the threads that it leaves alone for a while.
+    """The state of one worker: the work it has done, and the threads and notes that it leaves alone for a while.
 
-    Threads and notes, by their ids, rest until a time of the monotonic clock.
+    Threads and notes, by their ids, rest until a time of the monotonic clock. Of a thread about which the model was silent
+    the number of answers is known that the model had given by then.
     """
 
     runtime: Runtime
@@ -121,9 +145,8 @@ class _Worker:
     report: WorkReport = field(default_factory=WorkReport)
     trouble: int = 0  # rounds in a row in which model or store did not answer
     resting: dict[Thread | str, float] = field(default_factory=dict)
-    strikes: Counter[str] = field(default_factory=Counter)
-    suspects: dict[str, int] = field(default_factory=dict)
-    _silent: int = 0
+    silences: dict[Thread, int] = field(default_factory=dict)
+    _in_a_row: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stopped(self) -> bool:
@@ -139,9 +162,6 @@ class _Worker:
         """Return what waits, by thread, the oldest first; what rests is left out."""
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
-        if len(self.strikes) + len(self.suspects) > REMEMBERED:
-            self.strikes.clear()
-            self.suspects.clear()
         where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))
         spaces = [given] if given else await resolve(self.runtime.store.namespaces(where))
         if len(spaces) > SPACES:
@@ -161,10 +181,10 @@ class _Worker:
 
     async def round(self, jobs: Sequence[_Job], concurrency: int) -> bool:
         """Do the jobs, and return whether anything came of it."""
-        before, self._silent = self.report, 0
+        before, self._in_a_row = self.report, 0
         await self.runtime.map(self._do, jobs, concurrency)
         moved = (self.report.done, self.report.failed) != (before.done, before.failed)
-        self.trouble = self.trouble + 1 if self._silent and not moved else 0
+        self.trouble = self.trouble + 1 if self._in_a_row and not moved else 0
         return moved
 
     def troubled(self, error: Exception) -> bool:
@@ -184,25 +204,24 @@ class _Worker:
 
     async def rest(self) -> None:
         """Wait until it is time to look again, longer each time while something does not answer."""
-        seconds = self.poll if not self.trouble else min(LONGEST_WAIT, self._pause(self.trouble))
-        end = time.monotonic() + seconds
+        end = time.monotonic() + self._pause(self.trouble, LONGEST_WAIT)
         while not self.stopped() and (left := end - time.monotonic()) > 0:
             await resolve(self.runtime.pause(min(left, SLICE)))
 
     async def _do(self, job: _Job) -> None:
-        if self.stopped() or self._silent >= IN_A_ROW:
+        if self.stopped() or self._in_a_row >= IN_A_ROW:
             return
         async with self._holding(job) as (runtime, notes):
             if runtime is None:
-                self.resting[job.thread] = self._until(self.poll)
+                self._let_rest(job.thread, self.poll)
                 return
+            answers = self.silences.pop(job.thread, self._answers())
             done = await self._evolve(runtime, job.namespace, notes)
             if done.limited:
-                self.resting[job.thread] = NEVER if self.once else self._until(LONGEST_REST)
+                self._let_rest(job.thread, NEVER if self.once else LONGEST_REST)
             elif done.interrupted:
-                handled = {*done.done, *done.failed}
-                left = [note for note in notes if note.id not in handled]
-                await self._look_closer(runtime, job, left[: runtime.config.batch_size])
+                left = [n for n in notes if n.id not in {*done.done, *done.failed}]
+                await self._look_closer(runtime, job, left[: runtime.config.batch_size], answers)
 
     @asynccontextmanager
     async def _holding(self, job: _Job) -> AsyncIterator[tuple[Runtime | None, Sequence[Note]]]:
@@ -242,35 +261,29 @@ class _Worker:
         async with nullcontext() if lease is None else lease.kept_alive():
             yield
 
-    async def _look_closer(self, runtime: Runtime, job: _Job, notes: Sequence[Note]) -> None:
+    async def _look_closer(
+        self, runtime: Runtime, job: _Job, notes: Sequence[Note], answers: int
+    ) -> None:
         """Take notes alone about which the model did not answer together.
 
-        One about which it is silent while it answers about others has failed, as if its answer were unusable; so has
-        one that is silent again by itself after it had failed.
+        One about which it is silent while it has answered about others has failed, as if its answer were unusable; so
+        has one that is silent again by itself after it had failed.
         """
-        before, silent = self._answers(), dict[str, str]()
+        silent = {note.id: self.report.interrupted or "" for note in notes if len(notes) == 1}
         for note in notes if len(notes) > 1 else ():
             if self.stopped():
                 return
             done = await self._evolve(runtime, job.namespace, [note])
             if done.interrupted and not done.limited:
                 silent[note.id] = done.interrupted
-        if len(notes) == 1:
-            before = self.suspects.pop(notes[0].id, before)
-            silent[notes[0].id] = self.report.interrupted or ""
-        if self._answers() > before or (len(notes) == 1 and notes[0].attempts):
-            await self._mark_failed(job.namespace, notes, silent)
+        if self._answers() > answers or (len(notes) == 1 and notes[0].attempts):
+            call = OpenCall(self.runtime, job.namespace, failed=silent)
+            async with writing(self.runtime, job.namespace) as writer:
+                await commit(call, writer, failures(call, notes))
+            self._count(EvolutionReport(failed=silent), notes)
         else:
-            self.suspects |= dict.fromkeys(silent, before)
-            self.resting[job.thread] = self._until(min(LONGEST_WAIT, self._pause(self.trouble)))
-
-    async def _mark_failed(
-        self, namespace: Namespace, notes: Sequence[Note], reasons: Mapping[str, str]
-    ) -> None:
-        call = OpenCall(self.runtime, namespace, failed=dict(reasons))
-        async with writing(self.runtime, namespace) as writer:
-            await commit(call, writer, failures(call, notes))
-        self._count(EvolutionReport(failed=reasons))
+            self.silences[job.thread] = answers
+            self._let_rest(job.thread, self._pause(self.trouble, LONGEST_WAIT))
 
     async def _evolve(
         self, runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
@@ -279,40 +292,217 @@ class _Worker:
         _, done = await evolve_notes(runtime, namespace, notes, stopped=self.stopped)
         with self._lock:
             if self._answers() > before:
-                self._silent = 0
+                self._in_a_row = 0
             if done.interrupted and not done.limited:
-                self._silent += 1
-        self._count(done)
+                self._in_a_row += 1
+        self._count(done, notes)
         return done
 
-    def _count(self, done: EvolutionReport) -> None:
+    def _count(self, done: EvolutionReport, notes: Sequence[Note]) -> None:
         with self._lock:
             self.report += done
-            for note_id in done.failed:
-                self.strikes[note_id] += 1
-                tries = self.strikes[note_id]
-                if self.once:
-                    self.resting[note_id] = NEVER if tries >= TRIES else 0.0
-                else:
-                    self.resting[note_id] = self._until(self._pause(tries + 2))
+            for note in notes:
+                if note.id in done.failed:
+                    seconds = NEVER if self.once else self._pause(note.attempts + 3, LONGEST_REST)
+                    self._let_rest(note.id, seconds)
 
     def _answers(self) -> int:
         """Return how many calls the model has answered so far."""
         return int(self.runtime.usage.snapshot()["total"].get("calls", 0))
 
-    def _pause(self, times: int) -> float:
-        return min(LONGEST_REST, max(self.poll, SLICE) * 2.0**times)
+    def _pause(self, times: int, longest: float) -> float:
+        """Return how long to wait after so many tries in vain, in seconds."""
+        return min(longest, self.poll * 2.0**times) if times else self.poll
 
-    def _until(self, seconds: float) -> float:
-        return time.monotonic() + seconds
+    def _let_rest(self, key: Thread | str, seconds: float) -> None:
+        self.resting[key] = time.monotonic() + seconds
 
 
-def _check(
-    concurrency: int, budget: int | None, poll: float, stop: Callable[[], bool] | None
-) -> None:
-    check_count("concurrency", concurrency, error=ConfigurationError)
-    check_count("budget", 0 if budget is None else budget, 0, error=ConfigurationError)
-    if not isinstance(poll, int | float) or not 0 < poll < NEVER:
-        raise ConfigurationError(f"poll={poll!r} must be a number of seconds above 0")
-    if stop is not None and not callable(stop):
-        raise ConfigurationError(f"stop={stop!r} must be a function without arguments")
+@dataclass(slots=True)
+class HeldLease:
+    """A lease that a worker holds; `was_left` says that its last holder did not give it back."""
+
+    runtime: Runtime
+    stands: Lease
+    was_left: bool
+
+    async def renew(self) -> None:
+        """Make the lease last for its time from now on."""
+        await self._write(self.stands.holder, self.runtime.config.lease_seconds)
+
+    async def give_back(self) -> None:
+        """Let others have the thread; where the store does not answer, the lease runs out."""
+        with suppress(StoreError):
+            await self._write("", 0.0)
+
+    @asynccontextmanager
+    async def kept_alive(self) -> AsyncIterator[None]:
+        """Renew the lease again and again meanwhile, in a thread; what fails is tried again."""
+        done, pause = threading.Event(), self.runtime.config.lease_seconds / RENEWALS
+
+        def renew_until_done() -> None:
+            while not done.wait(pause):
+                with suppress(StoreError):
+                    asyncio.run(self.renew())
+
+        thread = threading.Thread(target=renew_until_done, name="amem-lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if isinstance(self.runtime.store, Awaiting):
+                await asyncio.to_thread(thread.join)
+            else:
+                thread.join()
+
+    async def _write(self, holder: str, seconds: float) -> None:
+        read, until = self.stands, now() + timedelta(seconds=seconds)
+        new = replace(read, token=new_token(), holder=holder, until=until)
+        await to_the_end(self.runtime.store.swap_records(read.namespace, [(read.token, new)]))
+        self.stands = new
+
+
+async def take_lease(
+    runtime: Runtime, namespace: Namespace, thread: str | None, holder: str
+) -> HeldLease | None:
+    """Return the lease of a thread, if nobody else holds one that has not ended.
+
+    Raises:
+        StoreError: The store does not answer.
+    """
+    identity = lease_id(namespace, thread)
+    new = Lease(
+        id=identity,
+        token=new_token(),
+        namespace=namespace,
+        thread=thread,
+        holder=holder,
+        until=now() + timedelta(seconds=runtime.config.lease_seconds),
+    )
+    before = await _stored(runtime, namespace, identity)
+    held = HeldLease(runtime, new, was_left=before is not None and bool(before.holder))
+    try:
+        if before is None:
+            await to_the_end(runtime.store.insert_records(namespace, [new]))
+        elif before.holder in ("", holder) or before.until <= now():
+            await to_the_end(runtime.store.swap_records(namespace, [(before.token, new)]))
+        stands = await _stored(runtime, namespace, identity)
+    except asyncio.CancelledError:
+        await held.give_back()
+        raise
+    return held if stands is not None and stands.token == new.token else None
+
+
+async def _stored(runtime: Runtime, namespace: Namespace, identity: str) -> Lease | None:
+    found = (await resolve(runtime.store.records(namespace, [identity]))).get(identity)
+    return found if isinstance(found, Lease) else None
+
+
+class Background:
+    """Works on namespaces in a thread, in the order in which they came; the thread is there while there are any.
+
+    Nothing is lost with the process: the notes are stored, and pending notes are found again. May be used by several
+    threads at once.
+    """
+
+    def __init__(self, work: Callable[[Namespace | None], object]) -> None:
+        """Start with nothing to do.
+
+        Args:
+            work: Evolves what is pending in a namespace, or (None) in all of them.
+        """
+        self._work = work
+        self._changed = threading.Condition()
+        self._waiting: dict[Namespace | None, None] = {}
+        self._is_busy = self._is_closed = False
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        _backgrounds.add(self)
+
+    def submit(self, namespace: Namespace | None) -> None:
+        """Take a namespace, without waiting; one that waits already is done once. A closed worker takes nothing."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._waiting[namespace] = None
+            # The thread ends when there is nothing to do, and a forked child has none.
+            if self._thread is None or not self._thread.is_alive():
+                self._is_busy = False
+                self._thread = threading.Thread(target=self._run, name="amem-worker", daemon=True)
+                self._thread.start()
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is left to do; return False if that took longer than `timeout` seconds.
+
+        Raises:
+            AmemError: The first error since the last call that waiting does not mend, such as a refused key.
+        """
+        with self._changed:
+            done = self._changed.wait_for(self._is_idle, timeout)
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return done
+
+    def close(self, timeout: float | None = PATIENCE) -> bool:
+        """Take nothing more, leave what waits, and wait for the step under way.
+
+        Return whether the step has ended within `timeout` seconds. What is left is found in the store at the next start.
+        """
+        self.stop()
+        if threading.current_thread() is self._thread:
+            return False  # a step that closes its memory cannot wait for itself
+        with self._changed:
+            return self._changed.wait_for(self._is_idle, timeout)
+
+    def stop(self) -> None:
+        """Take nothing more, and leave what waits."""
+        with self._changed:
+            self._is_closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def _is_idle(self) -> bool:
+        return not self._waiting and not self._is_busy
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_busy = bool(self._waiting)
+                if not self._is_busy:
+                    self._thread = None
+                    self._changed.notify_all()
+                    return
+                namespace = next(iter(self._waiting))
+                del self._waiting[namespace]
+            try:
+                self._work(namespace)
+            except BaseException as error:  # noqa: BLE001 - logged, and raised again by `flush`
+                self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        if self._is_closed:
+            log.debug("the background worker was stopped: %r", error)
+        elif isinstance(error, PASSING):
+            log.warning("%s; what is pending evolves later", error)
+        else:
+            if isinstance(error, AmemError):
+                log.error("the background worker failed: %s", error)
+            else:
+                log.error("the background worker failed", exc_info=error)
+            self._error = self._error or error
+
+
+_backgrounds: weakref.WeakSet[Background] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Let no thread work on while the interpreter is taken apart."""
+    workers = list(_backgrounds)
+    for worker in workers:
+        worker.stop()  # all of them before the first is waited for
+    end = time.monotonic() + PATIENCE
+    for worker in workers:
+        worker.close(max(0.0, end - time.monotonic()))

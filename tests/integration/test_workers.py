@@ -32,7 +32,7 @@ from amem_integrations import (
     WorkReport,
 )
 from amem_integrations.decisions import Lease
-from amem_integrations.evolution.leases import take_lease
+from amem_integrations.flows.work import take_lease
 from amem_integrations.plans import FOLLOWS
 from amem_integrations.runtime import run
 from amem_integrations.stores.payloads import decode_record
@@ -234,7 +234,7 @@ def test_a_worker_killed_after_it_wrote_its_decisions_costs_nothing_twice(
 
     # What is inserted stands; nobody shows it, gives the lease back, or opens the memory again.
     with monkeypatch.context() as patch:
-        patch.setattr("amem_integrations.evolution.leases.HeldLease.give_back", nothing)
+        patch.setattr("amem_integrations.flows.work.HeldLease.give_back", nothing)
         step = "commit.project" if settled else "commit.settle"
         patch.setattr(f"amem_integrations.journal.{step}", dies)
         with pytest.raises(StoreError):
@@ -323,7 +323,7 @@ def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(
     items = [NoteInput(content=f"part {n}", thread="t") for n in range(10)]
     items.insert(2, NoteInput(content="poison", thread="t", key="poison"))
     memory.add_many(items, namespace=ANN, evolve=False)
-    for _ in range(2):
+    for _ in range(3):
         memory.work(once=True, poll=0.05)
     notes = memory.get_all(namespace=ANN)
     left = [note for note in notes if note.state != "done"]

@@ -32,7 +32,7 @@ from amem_integrations import (
 )
 from amem_integrations.adapting import Failures, check_namespace
 from amem_integrations.adapting import failures as failures_module
-from amem_integrations.worker import Worker
+from amem_integrations.flows.work import Background
 
 ROOT = Path(__file__).parents[2]
 LOG = logging.getLogger("adapting-test")
@@ -149,7 +149,7 @@ def gate() -> Iterator[Gate]:
 
 
 def test_tasks_are_done_oldest_first_and_once_while_they_wait(gate):
-    background = Worker(gate)
+    background = Background(gate)
     background.submit("a")
     assert gate.entered.wait(10)
     for task in ("b", "c", "b", "a", None):
@@ -167,7 +167,7 @@ def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate):
         if task != "c":
             raise ConfigurationError(task)
 
-    background = Worker(work)
+    background = Background(work)
     for task in ("a", "b", "c"):
         background.submit(task)
     gate.open.set()
@@ -186,7 +186,7 @@ def test_what_is_no_exception_does_not_stop_the_thread(gate):
         if task == "a":
             raise Panic
 
-    background = Worker(work)
+    background = Background(work)
     background.submit("a")
     background.submit("b")
     gate.open.set()
@@ -196,7 +196,7 @@ def test_what_is_no_exception_does_not_stop_the_thread(gate):
 
 
 def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
-    background = Worker(gate)
+    background = Background(gate)
     background.submit("a")
     assert gate.entered.wait(10)
     background.submit("b")
@@ -211,7 +211,7 @@ def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_has_a_thread_of_its_own(gate):
-    background = Worker(gate)
+    background = Background(gate)
     background.submit("a")
     assert gate.entered.wait(10)
     child = os.fork()
@@ -227,7 +227,7 @@ def test_a_forked_child_has_a_thread_of_its_own(gate):
 
 ENDING = """
 import threading, time
-from amem_integrations.worker import Worker
+from amem_integrations.flows.work import Background
 
 def step(task):
     entered.set()
@@ -236,7 +236,7 @@ def step(task):
     return True
 
 entered = threading.Event()
-background = Worker(step)
+background = Background(step)
 background.submit("a")
 entered.wait()
 """
