@@ -5,7 +5,6 @@ keeps passing when a prompt is improved.
 
 - `ScriptedModel` answers what a test tells it to, failures included.
 - `RecordedModel` answers from annotations a language model wrote down once.
-- `CopyingModel` quotes all that it is shown: for tests that a text which was deleted is found nowhere.
 - `HashEmbedder` turns texts into vectors by their words.
 """
 
@@ -18,7 +17,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +37,11 @@ from .prompts.replies import (
 )
 from .stored_note import Vector
 
-__all__ = ["CopyingModel", "HashEmbedder", "RecordedModel", "ScriptError", "ScriptedModel"]
+__all__ = ["HashEmbedder", "RecordedModel", "ScriptError", "ScriptedModel"]
 
 Answer = str | Mapping[str, Any] | BaseModel | Completion | BaseException
 Answering = Callable[[ModelRequest], Answer]
 Script = Answering | Mapping[str, Answer | Answering | Sequence[Answer | Answering]]
-CONTEXT_WORDS = 50  # the gate lets no entry of more than 60 words pass
-REASON_CHARS = 190
 Shown = Mapping[str, Any]
 Pair = tuple[str, str]
 Annotations = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
@@ -173,61 +169,6 @@ class ScriptedModel:
                 f"the script has no answer left for request {len(self.asked(task))} of {task!r}: "
                 "add one, or give a single answer without a list to repeat it"
             ) from None
-
-
-class CopyingModel:
-    """A chat model that copies all that it is shown into all that it writes.
-
-    Contexts, keywords, tags, relations and reasons quote the notes of the prompt, and what was copied into those
-    before: at second hand too. Each note is linked to its first candidates, and updates two of them.
-
-    Attributes:
-        name: What the notes record as their model.
-    """
-
-    def __init__(self, name: str = "copying") -> None:
-        self.name = name
-
-    def generate(self, request: ModelRequest) -> Completion:
-        """Return quotes, for `construct` and for every other task."""
-        notes = request.inputs["notes"]
-        shown = (request.inputs.get(name, ()) for name in ("before", "candidates"))
-        quoted = " ".join(_texts([*chain(*shown), *notes]))
-        answer = _copied_attributes if request.task == "construct" else _copied_updates
-        return as_completion(request, {"notes": [answer(note, quoted) for note in notes]})
-
-
-def _texts(shown: Iterable[Shown]) -> Iterable[str]:
-    for note in shown:
-        words = (*note.get("keywords", ()), *note.get("tags", ()))
-        texts = (note["content"], note.get("speaker"), note.get("context"), *words)
-        yield from filter(None, texts)
-
-
-def _copied_attributes(note: Shown, quoted: str) -> dict[str, Any]:
-    words = quoted.split()
-    return {
-        "id": note["alias"],
-        "context": f"{note['content']} {quoted}",
-        "keywords": words[-6:],
-        "tags": words[:4],
-    }
-
-
-def _copied_updates(note: Shown, quoted: str) -> dict[str, Any]:
-    words = list(dict.fromkeys(quoted.split()))
-    short, text = " ".join(words[:CONTEXT_WORDS]), " ".join(words)
-    targets = [candidate["alias"] for candidate in note["candidates"]]
-    return {
-        "id": note["alias"],
-        "links": [
-            {"to": to, "relation": text[:30], "reason": text[-REASON_CHARS:], "strength": 0.5}
-            for to in targets[:3]
-        ],
-        "updates": [
-            {"to": to, "context": short, "keywords": words[:8], "tags": []} for to in targets[:2]
-        ],
-    }
 
 
 class RecordedModel:

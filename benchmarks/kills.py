@@ -24,9 +24,10 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,10 @@ from amem_integrations import (
 )
 from amem_integrations.flows.writing import writer_of
 from amem_integrations.journal.projection import differing
+from amem_integrations.ports import Completion, ModelRequest
 from amem_integrations.runtime import resolve
 from amem_integrations.runtime import run as run_flow
-from amem_integrations.testing import CopyingModel, HashEmbedder
+from amem_integrations.testing import HashEmbedder, as_completion
 
 ROOT = Path(__file__).parents[1]
 THREADS = 4
@@ -61,6 +63,65 @@ WORKING, OPENING = 1.2, 0.4  # seconds within which the process is killed
 OPENING_EVERY = 4  # of so many kills one while the memory is opened
 
 Line = dict[str, Any]
+Shown = Mapping[str, Any]
+
+CONTEXT_WORDS = 50  # the gate lets no entry of more than 60 words pass
+REASON_CHARS = 190
+
+
+class CopyingModel:
+    """A chat model that copies all that it is shown into all that it writes.
+
+    Contexts, keywords, tags, relations and reasons quote the notes of the prompt, and what was copied into those
+    before: at second hand too. Each note is linked to its first candidates, and updates two of them.
+
+    Attributes:
+        name: What the notes record as their model.
+    """
+
+    def __init__(self, name: str = "copying") -> None:
+        self.name = name
+
+    def generate(self, request: ModelRequest) -> Completion:
+        """Return quotes, for `construct` and for every other task."""
+        notes = request.inputs["notes"]
+        shown = (request.inputs.get(name, ()) for name in ("before", "candidates"))
+        quoted = " ".join(_texts([*chain(*shown), *notes]))
+        answer = _copied_attributes if request.task == "construct" else _copied_updates
+        return as_completion(request, {"notes": [answer(note, quoted) for note in notes]})
+
+
+def _texts(shown: Iterable[Shown]) -> Iterable[str]:
+    for note in shown:
+        words = (*note.get("keywords", ()), *note.get("tags", ()))
+        texts = (note["content"], note.get("speaker"), note.get("context"), *words)
+        yield from filter(None, texts)
+
+
+def _copied_attributes(note: Shown, quoted: str) -> dict[str, Any]:
+    words = quoted.split()
+    return {
+        "id": note["alias"],
+        "context": f"{note['content']} {quoted}",
+        "keywords": words[-6:],
+        "tags": words[:4],
+    }
+
+
+def _copied_updates(note: Shown, quoted: str) -> dict[str, Any]:
+    words = list(dict.fromkeys(quoted.split()))
+    short, text = " ".join(words[:CONTEXT_WORDS]), " ".join(words)
+    targets = [candidate["alias"] for candidate in note["candidates"]]
+    return {
+        "id": note["alias"],
+        "links": [
+            {"to": to, "relation": text[:30], "reason": text[-REASON_CHARS:], "strength": 0.5}
+            for to in targets[:3]
+        ],
+        "updates": [
+            {"to": to, "context": short, "keywords": words[:8], "tags": []} for to in targets[:2]
+        ],
+    }
 
 
 def opened(folder: Path) -> AgenticMemory:

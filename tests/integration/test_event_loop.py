@@ -13,7 +13,8 @@ from blockbuster import blockbuster_ctx
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory
-from amem_integrations.testing import CopyingModel, HashEmbedder
+from amem_integrations.testing import HashEmbedder
+from benchmarks.kills import CopyingModel
 
 ANN = ("ann",)
 pytestmark = pytest.mark.enable_socket

@@ -20,12 +20,8 @@ from amem_integrations import (
     MemoryConfig,
     NoteNotFoundError,
 )
-from amem_integrations.testing import (
-    CopyingModel,
-    HashEmbedder,
-    ScriptedModel,
-    as_completion,
-)
+from amem_integrations.testing import HashEmbedder, ScriptedModel, as_completion
+from benchmarks.kills import CopyingModel
 
 ANN, BOB = ("ann",), ("bob",)
 

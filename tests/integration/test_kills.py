@@ -23,8 +23,9 @@ from amem_integrations.runtime import Runtime, sync_method
 from amem_integrations.stores import FolderStore
 from amem_integrations.stores.payloads import encode_note, encode_record
 from amem_integrations.stores.store import PointStore
-from amem_integrations.testing import CopyingModel, HashEmbedder
+from amem_integrations.testing import HashEmbedder
 from benchmarks import kills
+from benchmarks.kills import CopyingModel
 
 ANN, SECRET = ("ann",), "zanzibar4711"
 KILLS = 4
@@ -126,7 +127,8 @@ def test_kills_at_random_moments_leave_nothing_wrong(tmp_path):
     assert report.done["add"] > 0
 
 
-SERVED = ("add", "delete thoroughly")
+from amem_integrations.stores.store import PointStore
+from amem_integrations.testing import HashEmbedder
 
 
 @pytest.mark.parametrize(

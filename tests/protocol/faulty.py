@@ -20,8 +20,8 @@ from typing import Any
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, StoreUnavailableError
-from amem_integrations.testing import CopyingModel, HashEmbedder
-from benchmarks.kills import SETTINGS, Journal, Left, Report, Worker, faults
+from amem_integrations.testing import HashEmbedder
+from benchmarks.kills import SETTINGS, CopyingModel, Journal, Left, Report, Worker, faults
 
 CLIENTS = 3
 WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions")
