@@ -101,17 +101,16 @@ def measure(
     )
     embedder = embedder_named(given.embedder, None)
     given.out.mkdir(parents=True, exist_ok=True)  # before anything is paid for
-    with progress() as show:
-        found = evaluate(
-            asked,
-            settings,
-            embedder=embedder,
-            models=models,
-            cache=given.cache or given.out / "cache",
-            progress=lambda name, stage, done, total: show(f"{name} {stage}", done, total),
-            **more,
-        )
-        results = list(found)
+    found = evaluate(
+        asked,
+        settings,
+        embedder=embedder,
+        models=models,
+        cache=given.cache or given.out / "cache",
+        progress=lambda name, stage, done, total: progress(f"{name} {stage}")(done, total),
+        **more,
+    )
+    results = list(found)
     described = {
         "dataset": file_digest(given.dataset),
         "k": list(settings.ks),

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import Progress, TaskID
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -38,7 +37,6 @@ SHORT_ID = 8  # characters of an id that are shown; commands accept them in its 
 NARROWEST = 40  # columns; with none, which an environment may claim, nothing would be printed
 
 Function = Callable[..., None]
-Show = Callable[[str, int, int], None]
 Line = str | Text | Table | tuple[str | Text, ...]
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.
@@ -214,10 +212,9 @@ class Session:
 
     def notes(self, ids: Iterable[str]) -> dict[str, Note]:
         """Return those of the notes that exist, by id."""
-        wanted, found = list(dict.fromkeys(ids)), list[Note]()
-        for start in range(0, len(wanted), PAGE):
-            where = {"id": {"$in": wanted[start : start + PAGE]}}
-            found += self.memory.get_all(namespace=self.space, where=where, limit=PAGE)
+        wanted = [*dict.fromkeys(ids)]
+        how: dict[str, Any] = {"where": {"id": {"$in": wanted}}, "limit": len(wanted)}
+        found = self.memory.get_all(namespace=self.space, **how) if wanted else []
         return {note.id: note for note in found}
 
     def all_notes(self, namespace: Namespace) -> Iterator[Note]:
@@ -369,11 +366,6 @@ def text_of(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def short_id(note_id: str) -> Text:
-    """Return the start of an id, styled."""
-    return Text(note_id[:SHORT_ID], style="cyan")
-
-
 def dim(text: str) -> Text:
     """Return what explains a line above, on one line, styled."""
     return Text(one_line(text), style="dim")
@@ -404,18 +396,14 @@ def listed(values: Any) -> Iterator[Line]:  # noqa: ANN401 - an object, as a map
             yield f"{name.replace('_', ' ')}: {text_of(shown)}"
 
 
-@contextmanager
-def progress() -> Iterator[Show]:
-    """Show a bar with the time left for each stage, on standard error and only on a terminal; yield what moves it."""
-    errors, stages = Console(stderr=True), dict[str, TaskID]()
-    with Progress(console=errors, disable=not errors.is_terminal) as shown:
+def progress(stage: str) -> Callable[[int, int], None]:
+    """Return what tells how far a stage is, on standard error and only on a terminal."""
 
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in stages:
-                stages[stage] = shown.add_task(stage, total=total)
-            shown.update(stages[stage], completed=done, total=total)
+    def show(done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            typer.echo(f"\r{stage} {done}/{total}", err=True, nl=done == total)
 
-        yield show
+    return show
 
 
 def print_json(values: object) -> None:

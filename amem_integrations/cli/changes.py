@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -14,18 +13,7 @@ from ..errors import ConfigurationError, NoteNotFoundError
 from ..ids import parse_time
 from ..notes import USER, Change, Note, Relation
 from . import app
-from .app import (
-    SHORT_ID,
-    Line,
-    Session,
-    dim,
-    format_namespace,
-    headline,
-    note_values,
-    short_id,
-    text_of,
-    values_of,
-)
+from .app import SHORT_ID, Line, Session, dim, format_namespace, headline, text_of
 
 _STYLES = {"+": "green", "-": "red"}
 _HIDDEN = ("cause", "kind", "why")  # of a change: told beside it, or by the note itself
@@ -41,6 +29,7 @@ def update(
     amem: Session,
     note: NoteName,
     content: Annotated[str | None, typer.Argument(metavar="CONTENT")] = None,
+    *,
     expires: str | None = None,
     thorough: bool = False,
 ) -> None:
@@ -61,7 +50,7 @@ def update(
     amem.memory.update(found.id, namespace=amem.space, **changed)
     amem.memory.evolve(namespace=amem.space)
     updated = amem.memory.get(found.id, namespace=amem.space)
-    amem.show(note_values(updated), [f"{updated.id[:SHORT_ID]} {updated.state}"])
+    amem.show(app.note_values(updated), [f"{updated.id[:SHORT_ID]} {updated.state}"])
 
 
 @app.command("supersede", app.EMBEDDER, app.NAMESPACE)
@@ -69,6 +58,7 @@ def supersede(
     amem: Session,
     older: NoteName,
     newer: Annotated[str, typer.Argument(metavar="NEWER")],
+    *,
     relation: Relation = "updates",
     reason: str = "",
 ) -> None:
@@ -87,7 +77,7 @@ def supersede(
 
 
 @app.command("delete", app.EMBEDDER, app.NAMESPACE)
-def delete(amem: Session, note: NoteName, yes: Yes = False, thorough: bool = False) -> None:
+def delete(amem: Session, note: NoteName, *, yes: Yes = False, thorough: bool = False) -> None:
     """Remove a note for good, with what was made of it.
 
     Args:
@@ -102,7 +92,7 @@ def delete(amem: Session, note: NoteName, yes: Yes = False, thorough: bool = Fal
 
 
 @app.command("clear", app.NAMESPACE)
-def clear(amem: Session, yes: Yes = False) -> None:
+def clear(amem: Session, *, yes: Yes = False) -> None:
     """Remove all notes of a namespace for good, with their history.
 
     Args:
@@ -123,6 +113,7 @@ def _require(yes: bool, what: str) -> None:
 def history(
     amem: Session,
     note: Annotated[str | None, typer.Argument(metavar="NOTE")] = None,
+    *,
     limit: Annotated[int, typer.Option("-k", "--limit", min=1)] = 50,
 ) -> None:
     """Show what was changed, as diffs, oldest first.
@@ -134,19 +125,17 @@ def history(
         limit: Most changes: the last ones.
     """
     try:
-        changes = amem.memory.history(note and amem.find(note).id, namespace=amem.space)
-    except NoteNotFoundError:  # one that was deleted is named by the whole id
-        known = amem.memory.history(None, namespace=amem.space)
-        changes = [change for change in known if change.note_id == note]
-        if not changes:
-            raise
-    _show(amem, changes[-limit:])
+        known = note and amem.find(note).id
+    except NoteNotFoundError:
+        known = note  # one that was deleted is named by the whole id
+    _show(amem, amem.memory.history(known, namespace=amem.space)[-limit:])
 
 
 @app.command("undo", app.EMBEDDER, app.NAMESPACE)
 def undo(
     amem: Session,
     changes: ChangeNames = None,
+    *,
     model: str | None = None,
     since: datetime | None = None,
 ) -> None:
@@ -159,15 +148,13 @@ def undo(
         model: Take back all that this model did, named as in the history.
         since: Take back what a model did since then: 2026-05-08, or with a time.
     """
-    if bool(changes) == (model is not None or since is not None):
-        raise ConfigurationError("name a change, or give --model or --since")
-    ids = _named(amem, changes or ())
-    if len(ids) == 1:
-        _show(amem, [amem.memory.undo(ids[0], namespace=amem.space)])
-    elif ids:
-        amem.show(amem.memory.undo(ids, namespace=amem.space))
+    ids, how = _named(amem, changes or ()), {"model": model, "since": since}
+    which: Any = ids[0] if len(ids) == 1 else ids or None
+    done = amem.memory.undo(which, namespace=amem.space, **how)
+    if isinstance(done, Change):
+        _show(amem, [done])
     else:
-        amem.show(amem.memory.undo(namespace=amem.space, model=model, since=since))
+        amem.show(done)
 
 
 @app.command("proposals", app.NAMESPACE)
@@ -183,7 +170,7 @@ def proposals(amem: Session) -> None:
 
 @app.command("approve", app.EMBEDDER, app.NAMESPACE)
 def approve(
-    amem: Session, changes: ChangeNames = None, every: All = False, text: str | None = None
+    amem: Session, changes: ChangeNames = None, *, every: All = False, text: str | None = None
 ) -> None:
     """Write what was proposed.
 
@@ -193,16 +180,13 @@ def approve(
         text: Write this text instead.
     """
     ids = _proposals(amem, changes, every=every)
-    if text is not None and len(ids) != 1:
-        raise ConfigurationError("--text is for a single proposal")
-    if text is None:
-        _show(amem, amem.memory.approve(ids, namespace=amem.space))
-    else:
-        _show(amem, [amem.memory.approve(ids[0], namespace=amem.space, context=text)])
+    which: Any = ids[0] if len(ids) == 1 else ids
+    made = amem.memory.approve(which, namespace=amem.space, context=text)
+    _show(amem, [made] if isinstance(made, Change) else made)
 
 
 @app.command("reject", app.NAMESPACE)
-def reject(amem: Session, changes: ChangeNames = None, every: All = False) -> None:
+def reject(amem: Session, changes: ChangeNames = None, *, every: All = False) -> None:
     """Take proposals off the list.
 
     Args:
@@ -256,7 +240,7 @@ def cause_of(change: Change) -> str:
 
 def change_values(change: Change) -> dict[str, Any]:
     """Return a change as values for JSON, with its diff."""
-    return {**values_of(change), "diff": diff(change)}
+    return {**app.values_of(change), "diff": diff(change)}
 
 
 def _show(amem: Session, changes: Sequence[Change], *, otherwise: str = "") -> None:
@@ -272,14 +256,14 @@ def _lines(changes: Sequence[Change], notes: Mapping[str, Note]) -> Iterator[Lin
         if change.note_id != last:
             last = change.note_id
             title = headline(notes[last]) if last in notes else ""
-            yield Text("note", "bold"), short_id(last), Text(title, "bold")
+            yield Text(f"note {last[:SHORT_ID]} {title}", "bold")
         by = "" if change.by == USER else f" by {change.by}"
         state = "" if change.state == "on" else f", {change.state}"
         name, when = Text(short_change(change.id), "cyan"), f"{change.at:%Y-%m-%d %H:%M:%S}"
         yield "  ", name, Text(change.kind, "bold"), f"{when}{by}{state}"
         cause = notes.get(cause_of(change))
         if cause is not None and cause.id != change.note_id:
-            yield dim("      because of"), short_id(cause.id), dim(headline(cause))
+            yield dim(f"      because of {cause.id[:SHORT_ID]} {headline(cause)}")
         for line in diff(change):
             yield Text(f"    {app.clean(line)}", _STYLES.get(line[0], ""))
 
@@ -291,9 +275,9 @@ def diff(change: Change) -> list[str]:
         before = {name: before.get(name) for name in after}
     elif before:
         before = {**after, **before}
-    compared = difflib.ndiff(_told(change.kind, before), _told(change.kind, after))
-    # Lines with "?" only mark characters of the lines above; in the others a space follows the sign.
-    lines = [f"{one[0]}{one[2:]}" for one in compared if one[0] != "?"]
+    old, new = _told(change.kind, before), _told(change.kind, after)
+    lines = [f"-{line}" for line in old if line not in new]
+    lines += [f"{' ' if line in old else '+'}{line}" for line in new]
     said, why = "failed" if change.state == "failed" else "not written", after.get("why")
     return lines + ([f" {said}: {text_of(why)}"] if why else [])
 
@@ -301,12 +285,7 @@ def diff(change: Change) -> list[str]:
 def _told(kind: str, values: Mapping[str, Any]) -> list[str]:
     """Return the values on one side of a change as lines."""
     shown = {name: text_of(one) for name, one in values.items() if one not in (None, "", [], {})}
-    said = ": ".join(shown[name] for name in ("relation", "reason") if name in shown)
-    if kind in ("link", "relink") and shown:
-        return [f"link {shown['to'][:SHORT_ID]} {said} ({shown['strength']})"]
-    if kind == "supersede" and shown:
-        return [f"outdated since {shown['since'][:10]}: {said}"]
     if kind == "undo":
-        return [f"{short_change(shown['change'])}: {shown['state']}"]
+        return [f"{short_change(shown['change'])}: {shown['state']}"] if "change" in shown else []
     told = [f"{name}: {one}" for name, one in shown.items() if name not in _HIDDEN]
     return [line for one in told for line in one.splitlines()]

@@ -6,10 +6,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +21,7 @@ from ..filters import check_count
 from ..ids import now
 from ..notes import RELATIONS, Namespace, Note, ScoredNote, Source, Via
 from . import INTERRUPTED, app
-from .app import Line, Session, dim, format_namespace, headline, note_values, short_id
+from .app import SHORT_ID, Line, Session, dim, format_namespace, headline, note_values
 
 if TYPE_CHECKING:
     from ..plans import EvolutionReport
@@ -34,6 +33,7 @@ Limit = Annotated[int, typer.Option("-k", "--limit")]
 def add(
     amem: Session,
     content: str,
+    *,
     at: datetime | None = None,
     key: str | None = None,
     thread: str | None = None,
@@ -63,8 +63,8 @@ def add(
     said: dict[str, Any] = {"key": key, "thread": thread, "speaker": speaker, "source": source}
     said |= {"at": at, "metadata": dict(map(_pair, metadata or [])), "expires_at": expires}
     note = amem.memory.add(content, namespace=amem.space, evolve=not later, **said)
-    stored: Line = short_id(note.id), note.state, f"in {format_namespace(amem.space)}"
-    amem.show(note_values(note), [stored, *_links(note, amem.notes(note.links))])
+    told = {"id": note.id, "state": note.state, "namespace": format_namespace(amem.space)}
+    amem.show(note_values(note), app.listed({**told, "links": _links(amem, note)}))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -78,6 +78,7 @@ def _pair(text: str) -> tuple[str, str]:
 def import_(
     amem: Session,
     file: Path,
+    *,
     format_: Annotated[str, typer.Option("--from")] = "auto",
     thread: str | None = None,
     later: bool = False,
@@ -94,42 +95,34 @@ def import_(
         thread: The conversation it belongs to.
         later: Store only; `amem evolve` makes and links the notes.
     """
-    from .. import MemoryConfig, export_format, importers  # noqa: PLC0415 - they import numpy
+    from .. import MemoryConfig, importers  # noqa: PLC0415 - they import numpy
+    from ..flows import transfer  # noqa: PLC0415
 
-    space, before = amem.any_space, dict[Namespace, int]()
-    if format_ == "export" or (format_ == "auto" and export_format.is_export(file)):
-        counts = export_format.summary(file).counts
-        counts = counts if space is None else {space: sum(counts.values())}
-        report = importers.ImportReport(format="export", found=counts)
-        before = {each: amem.memory.stats(namespace=each)["notes"] for each in counts}
-    else:
-        read = importers.Source(file, thread=thread)
-        report = importers.check(read, format_, MemoryConfig().max_content_chars)
-        space = amem.space if () in report.found else space
-    memory, made = amem.memory, dict[Namespace, dict[str, Any]]()
-    with app.progress() as show:
-        how: dict[str, Any] = {"namespace": space, "progress": partial(show, "storing")}
-        if before:
-            memory.import_(file, **how)
-        else:
-            how |= {"thread": thread, "evolve": False}
-            report = importers.import_from(memory, file, report.format, **how)
-            for each in () if later else report.found:
-                done = _evolve(amem, each, show)
-                told = {"links": done.links, "evolved": len(done.evolved), "failed": done.failed}
-                made[each] = told
+    if format_ == "export" or (format_ == "auto" and transfer.is_export(file)):
+        bar = app.progress("storing")
+        count = amem.memory.import_(file, namespace=amem.any_space, progress=bar)
+        amem.show({"format": "export", "notes": count})
+        return
+    read = importers.Source(file, thread=thread)
+    checked = importers.check(read, format_, MemoryConfig().max_content_chars)
+    space = amem.space if () in checked.found else amem.any_space
     rows = []
+    how: dict[str, Any] = {"thread": thread, "progress": app.progress("storing")}
+    report = importers.import_from(
+        amem.memory, file, checked.format, namespace=space, evolve=False, **how
+    )
     for each, items in report.found.items():
-        notes = memory.stats(namespace=each)["notes"]
-        added = report.added.get(each, notes - before.get(each, 0))
-        counted = {"items": items, "added": added, "notes": notes}
-        rows.append({"namespace": each, **counted, **made.get(each, {})})
+        row: dict[str, Any] = {"namespace": each, "items": items, "added": report.added[each]}
+        if not later:
+            done = _evolve(amem, each)
+            row |= {"links": done.links, "evolved": len(done.evolved), "failed": done.failed}
+        rows.append(row)
     told = {"format": report.format, "namespaces": rows, "skipped": report.skipped}
     amem.show({**told, "first_skipped": report.first_skipped})
 
 
 @app.command("evolve", app.MODEL, app.NAMESPACE)
-def evolve(amem: Session, upgrade: bool = False, retry: bool = False) -> None:
+def evolve(amem: Session, *, upgrade: bool = False, retry: bool = False) -> None:
     """Finish what is unfinished.
 
     That is what was stored with --later, left over by Ctrl-C, or failed.
@@ -138,18 +131,12 @@ def evolve(amem: Session, upgrade: bool = False, retry: bool = False) -> None:
         upgrade: Also redo notes that were made without a model.
         retry: Also try again notes that have failed too often.
     """
-    with app.progress() as show:
-        amem.show(_evolve(amem, amem.any_space, show, upgrade=upgrade, retry=retry))
+    amem.show(_evolve(amem, amem.any_space, upgrade=upgrade, retry=retry))
 
 
-def _evolve(
-    amem: Session,
-    space: Namespace | None,
-    show: app.Show,
-    **how: Any,  # noqa: ANN401 - of AgenticMemory.evolve
-) -> EvolutionReport:
+def _evolve(amem: Session, space: Namespace | None, **how: Any) -> EvolutionReport:  # noqa: ANN401 - options
     """Evolve what is unfinished, or raise `ModelUnavailableError`; finished notes stay finished."""
-    report = amem.memory.evolve(namespace=space, progress=partial(show, "linking"), **how)
+    report = amem.memory.evolve(namespace=space, progress=app.progress("linking"), **how)
     if report.interrupted:
         raise ModelUnavailableError(report.interrupted)
     return report
@@ -159,6 +146,7 @@ def _evolve(
 def worker(
     amem: Session,
     place: Annotated[str | None, typer.Argument(metavar="[LOCATION]")] = None,
+    *,
     once: bool = False,
     concurrency: Annotated[int, typer.Option(min=1)] = 4,
     budget: Annotated[int | None, typer.Option(min=0)] = None,
@@ -208,6 +196,7 @@ def _stopping() -> Iterator[Callable[[], bool]]:
 def search(
     amem: Session,
     query: str,
+    *,
     limit: Limit = 10,
     where: str | None = None,
     min_similarity: float | None = None,
@@ -241,47 +230,39 @@ def search(
     hits = amem.memory.search(
         query, namespace=amem.space, k=limit, where=conditions, explain=explain, **times, **how
     )
-    sources = amem.notes(step.note_id for hit in hits for step in _path(hit))
+    sources = amem.notes(step.note_id for hit in hits for step in hit.via if isinstance(step, Via))
     values = [{**app.values_of(hit), "note": note_values(hit.note)} for hit in hits]
     lines = [line for hit in hits for line in _hit(hit, sources)]
     amem.show(values, lines or ["Nothing found."])
 
 
-def _path(hit: ScoredNote) -> Sequence[Via]:
-    return () if isinstance(hit.via, str) else hit.via
-
-
-def _hit(hit: ScoredNote, sources: dict[str, Note]) -> Iterator[Line]:
+def _hit(hit: ScoredNote, sources: Mapping[str, Note]) -> Iterator[Line]:
     """Yield the lines of a hit: its passage, what is said against it, and how it was found."""
     past = hit.superseded_by is not None or hit.is_over
     title = Text(headline(hit.note), style="strike" if past else "")
-    yield Text(f"{hit.score:.3f}", style="bold"), short_id(hit.note.id), title
+    yield f"{hit.score:.3f}", hit.note.id[:SHORT_ID], title
     if hit.passage is not None:
         yield dim(f"      {hit.passage.start}-{hit.passage.end}: {hit.passage.text}")
     if hit.superseded_by is not None:
-        since = hit.note.superseded_since
-        when = f"since {since:%Y-%m-%d}" if since else ""
-        yield "      superseded by", short_id(hit.superseded_by), when
-    if hit.is_over and hit.note.holds_until is not None:
+        yield f"      superseded by {hit.superseded_by[:SHORT_ID]} since {hit.note.superseded_since:%Y-%m-%d}"
+    if hit.is_over:
         yield f"      over since {hit.note.holds_until:%Y-%m-%d}"
     for other in hit.contradicted_by:
-        yield "      contradicted by", short_id(other)
-    for step in _path(hit):
+        yield f"      contradicted by {other[:SHORT_ID]}"
+    for step in (one for one in hit.via if isinstance(one, Via)):
         lead = "brought in for" if step.relation in RELATIONS else "over a link with"
-        found = headline(sources[step.note_id]) if step.note_id in sources else "?"
-        yield f"      {lead}", short_id(step.note_id), found
+        yield f"      {lead} {step.note_id[:SHORT_ID]} {_headline(sources, step.note_id)}"
         yield dim(f"        {step.relation}: {step.reason} ({step.strength:.2f})")
-    if (why := hit.why) is not None:
-        cosine = "-" if hit.similarity is None else f"{hit.similarity:.2f}"
-        ranks = f"dense rank {why.dense_rank or '-'}, BM25 rank {why.lexical_rank or '-'}"
-        sums = f"match {why.match:.4f}, fusion {why.fusion:.4f}, spread {why.spread:.4f}"
-        yield dim(f"      cosine {cosine}, {ranks}, {sums}")
+    if hit.why is not None:
+        why = {**app.values_of(hit.why), "cosine": hit.similarity}
+        yield dim(f"      {app.text_of({name: n for name, n in why.items() if n is not None})}")
 
 
 @app.command("show", app.NAMESPACE)
 def show(
     amem: Session,
     note: Annotated[str | None, typer.Argument(metavar="NOTE")] = None,
+    *,
     limit: Limit = 20,
 ) -> None:
     """Show a note, or list the last ones.
@@ -299,44 +280,49 @@ def show(
         amem.show([note_values(each) for each in last], [rows])
     else:
         one = amem.find(note)
-        others = amem.notes([*one.supersessions, *one.links])
-        amem.show(note_values(one), _note(one, others))
+        amem.show(note_values(one), app.listed(_told(amem, one)))
 
 
 def _row(note: Note) -> dict[str, Any]:
     when, _, said = headline(note).partition("  ")
-    known = {"id": note.id[: app.SHORT_ID], "when": when, "state": note.state}
+    known = {"id": note.id[:SHORT_ID], "when": when, "state": note.state}
     return {**known, "links": len(note.links), "said": said}
 
 
-def _note(note: Note, others: dict[str, Note]) -> Iterator[Line]:
-    """Yield the lines that show a note: its text and fields, contexts, what supersedes it, and links."""
-    yield Text(app.clean(note.content), style="bold")
-    words = ("speaker", "kind", "origin", "thread", "key", "state", "failure", "keywords", "tags")
-    shown = {
+def _told(amem: Session, note: Note) -> dict[str, Any]:
+    """Return what is shown of a note by name: its text and fields, contexts, what supersedes it, and links."""
+    words = ("content", "speaker", "kind", "origin", "thread", "key", "state", "failure")
+    return {
         "id": note.id,
         "namespace": format_namespace(note.namespace),
+        **{name: getattr(note, name) for name in words},
         "when": f"{note.when:%Y-%m-%d %H:%M %Z}",
         "until": f"{note.holds_until:%Y-%m-%d %H:%M %Z}" if note.holds_until else None,
-        **{name: getattr(note, name) for name in (*words, "metadata")},
+        "keywords": list(note.keywords),
+        "tags": list(note.tags),
+        "metadata": note.metadata,
+        "contexts": [
+            {"context": entry.text, "by": entry.model, "because of": entry.cause[:SHORT_ID]}
+            for entry in note.contexts
+        ],
+        "superseded": [
+            {"by": newer, "relation": one.relation, "reason": one.reason, "model": one.model}
+            for newer, one in note.supersessions.items()
+        ],
+        "links": _links(amem, note),
     }
-    yield from (f"{name:>12}  {app.text_of(value)}" for name, value in shown.items() if value)
-    for entry in note.contexts:
-        own = entry.cause == note.id
-        yield f"{'context' if own else 'evolved':>12}  {entry.text}"
-        cause = "" if own else f", because of {entry.cause[: app.SHORT_ID]}"
-        yield dim(f"{'':14}by {entry.model}{cause}")
-    titles = {note_id: headline(other) for note_id, other in others.items()}
-    for newer, one in note.supersessions.items():
-        verb = "superseded" if one.replaces else "contradicted"
-        yield f"{verb:>12}  by", short_id(newer), titles.get(newer, "?")
-        yield dim(f"{'':14}{one.relation}: {one.reason} (by {one.model})")
-    yield from _links(note, others)
 
 
-def _links(note: Note, others: Mapping[str, Note]) -> Iterator[Line]:
-    for target, link in note.links.items():
-        arrow = "->" if link.direction == "out" else "<-"
-        title = headline(others[target]) if target in others else "?"
-        yield f"{'link':>12}  {arrow}", short_id(target), title
-        yield dim(f"{'':14}{link.relation}: {link.reason} ({link.strength:.2f})")
+def _links(amem: Session, note: Note) -> list[dict[str, Any]]:
+    """Return the links of a note as rows of a table."""
+    others = amem.notes(note.links)
+    return [
+        {"link": f"{'->' if link.direction == 'out' else '<-'} {target[:SHORT_ID]}"}
+        | {"relation": link.relation, "reason": link.reason, "strength": link.strength}
+        | {"said": _headline(others, target)}
+        for target, link in note.links.items()
+    ]
+
+
+def _headline(notes: Mapping[str, Note], note_id: str) -> str:
+    return headline(notes[note_id]) if note_id in notes else "?"

@@ -6,8 +6,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,21 +15,10 @@ from ..errors import ConfigurationError, StoreError
 from . import app
 from .app import SHORT_ID, Session
 
-# Of `stats()`: what is counted in each namespace, and what of the whole is told below that.
-COUNTED = [
-    "namespace",
-    "notes",
-    "threads",
-    "links",
-    "evolved",
-    "without_links",
-    "superseded",
-    "duplicates",
-]
-TOLD = ["states", "degree", "superseded_share", "proposals", "rejected_replies", "cost", "stopped"]
 SHOWN = 5  # notes that a finding names
 
 Level = Literal["good", "hint", "wrong"]
+Finding = dict[str, str | None]
 
 
 @app.command("stats", app.NAMESPACE)
@@ -43,9 +30,10 @@ def stats(amem: Session) -> None:
     spaces = [amem.any_space] if amem.any_space else amem.memory.namespaces()
     total = amem.memory.stats(namespace=amem.any_space)
     rows = [{"namespace": each, **amem.memory.stats(namespace=each)} for each in spaces]
-    counted = [{name: row[name] for name in COUNTED} for row in rows]
-    told = {"notes": total["notes"], "by_namespace": counted, **{n: total[n] for n in TOLD}}
-    amem.show({**total, "by_namespace": rows}, app.listed(told))
+    named = ("namespace", "notes", "threads", "links", "evolved", "superseded", "duplicates")
+    counted = [{name: row[name] for name in named} for row in rows]
+    told = {name: value for name, value in total.items() if name != "usage"}
+    amem.show({**total, "by_namespace": rows}, app.listed({**told, "by_namespace": counted}))
 
 
 @app.command("export", app.NAMESPACE)
@@ -59,15 +47,16 @@ def export(amem: Session, file: Path) -> None:
         file: Where to write, as lines of JSON; "-" is standard output.
     """
     space = amem.any_space
+    if str(file) != "-":
+        count = amem.memory.export(file, namespace=space)
+        amem.show({"file": str(file), "namespace": space and [*space], "notes": count})
+        return
     with tempfile.TemporaryDirectory(prefix="amem-export-") as folder:
-        piped = str(file) == "-"
-        whole = Path(folder) / "export.jsonl" if piped else file
-        count = amem.memory.export(whole, namespace=space)
-        if piped:
-            with whole.open("rb") as lines:  # in UTF-8, whatever the terminal's encoding is
-                shutil.copyfileobj(lines, sys.stdout.buffer)
-            return
-    amem.show({"file": str(file), "namespace": space and [*space], "notes": count})
+        amem.memory.export(Path(folder, "all"), namespace=space)
+        with Path(folder, "all").open(
+            "rb"
+        ) as lines:  # in UTF-8, whatever the terminal's encoding is
+            shutil.copyfileobj(lines, sys.stdout.buffer)
 
 
 @app.command("reindex", app.EMBEDDER)
@@ -79,14 +68,12 @@ def reindex(amem: Session) -> None:
     """
     from ..reindex import rebuild  # noqa: PLC0415 - imports numpy
 
-    made = amem.place.made_with()
-    with app.progress() as show:
-        embedding = partial(show, "embedding")
-        if amem.embedder in (None, made):
-            count, name = amem.memory.reindex(progress=embedding), made
-        else:
-            embedder = amem.make_embedder(amem.embedder)
-            count, name = rebuild(amem.place, embedder, embedding), embedder.name
+    made, embedding = amem.place.made_with(), app.progress("embedding")
+    if amem.embedder in (None, made):
+        count, name = amem.memory.reindex(progress=embedding), made
+    else:
+        embedder = amem.make_embedder(amem.embedder)
+        count, name = rebuild(amem.place, embedder, embedding), embedder.name
     amem.show({"notes": count, "embedder": name})
 
 
@@ -133,18 +120,13 @@ def _require_folder(amem: Session) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result of one check: how it is, and what to do about it."""
-
-    level: Level
-    about: str
-    text: str
-    advice: str | None = None
+def check(level: Level, about: str, text: str, advice: str | None = None) -> Finding:
+    """Return the result of one check: how it is, and what to do about it."""
+    return {"level": level, "about": about, "text": text, "advice": advice}
 
 
 @app.command("doctor", app.EMBEDDER)
-def doctor(amem: Session, mend: bool = False) -> None:
+def doctor(amem: Session, *, mend: bool = False) -> None:
     """Check the memory, and say what is wrong.
 
     The status is 0 if nothing is wrong, and 1 if something is. Without --mend nothing is changed, except that
@@ -154,13 +136,13 @@ def doctor(amem: Session, mend: bool = False) -> None:
         mend: First check all decisions, and make every view anew.
     """
     checks = list(_checks(amem, mend=mend))
-    failed = any(check.level == "wrong" for check in checks)
+    failed = any(one["level"] == "wrong" for one in checks)
     amem.show({"ok": not failed, "findings": checks})
     if failed:
         raise typer.Exit(app.FAILED)
 
 
-def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
+def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
     """Yield the result of each check; an error that stops all others is the last one."""
     from ..flows.overview import unsound  # noqa: PLC0415 - imports numpy
     from ..flows.writing import make_views_anew  # noqa: PLC0415
@@ -172,7 +154,7 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
             closed = amem.place.description().closed or {}
             if not closed:
                 text = "the last process did not close the memory; it has been put right"
-                yield Check("hint", "closing", text)
+                yield check("hint", "closing", text)
         if mend:
             with amem.write() as memory:
                 run(make_views_anew(memory._runtime))  # noqa: SLF001
@@ -183,26 +165,26 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Check]:
         if failed:
             told = "; ".join(f"{n.id[:SHORT_ID]}: {n.failure or '?'}" for n in failed[:SHOWN])
             advice = "run `amem evolve --retry` with a model to try again"
-            yield Check("wrong", "failed", f"{len(failed)} notes; {told}", advice)
+            yield check("wrong", "failed", f"{len(failed)} notes; {told}", advice)
         yield _notes("vectors", bare, "are found by words only")
         yield _notes("views", differing, "do not show what was decided about them")
         if not amem.place.is_served:
             yield from _check_files(amem.place.folder, closed)
         if deleted := info.get("deleted_bytes"):
             text = f"about {deleted:,} bytes of deleted text still lie in the files"
-            yield Check("hint", "deleted", text, "run `amem compact`")
+            yield check("hint", "deleted", text, "run `amem compact`")
     except (StoreError, OSError) as error:
-        yield Check("wrong", "memory", str(error))
+        yield check("wrong", "memory", str(error))
 
 
-def _notes(about: str, ids: Sequence[str], what: str) -> Check:
+def _notes(about: str, ids: Sequence[str], what: str) -> Finding:
     some = ", ".join(note_id[:SHORT_ID] for note_id in ids[:SHOWN])
     if ids:
-        return Check("wrong", about, f"{len(ids)} notes {what}: {some}", "run `amem doctor --mend`")
-    return Check("good", about, f"no notes {what}")
+        return check("wrong", about, f"{len(ids)} notes {what}: {some}", "run `amem doctor --mend`")
+    return check("good", about, f"no notes {what}")
 
 
-def _describe(info: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Check]:
+def _describe(info: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what the memory was made with, which versions read it, and what is in it."""
     states, embedder = counts["states"], info["embedder"] or "unknown"
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
@@ -212,12 +194,12 @@ def _describe(info: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Ch
         "embedder": f"{embedder}, {info['dimensions']} dimensions",
         "notes": f"{counts['notes']}, {counts['links']} links" + (f" ({told})" if told else ""),
     }
-    yield from (Check("good", about, text) for about, text in good.items())
+    yield from (check("good", about, text) for about, text in good.items())
     if waiting := states.get("pending", 0) + states.get("constructed", 0):
-        yield Check("hint", "unfinished", f"{waiting} notes wait to be linked", "run `amem evolve`")
+        yield check("hint", "unfinished", f"{waiting} notes wait to be linked", "run `amem evolve`")
 
 
-def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Check]:
+def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Finding]:
     """Compare the points in a closed folder with those at its last closing, and the free space with what a write needs."""
     from ..stores.folder import MIN_FREE_BYTES, point_counts  # noqa: PLC0415
 
@@ -225,10 +207,10 @@ def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Check]:
     for name, before in closed.items():
         if (missing := before - counts.get(name, 0)) > 0:
             text = f"{missing} of {before} points are missing from {name}"
-            yield Check("wrong", "points", text, "restore a backup, or import an export")
+            yield check("wrong", "points", text, "restore a backup, or import an export")
     if empty := counts["empty"]:
         text = f"{empty} points hold no note; they are left out of everything"
-        yield Check("wrong", "points", text, "run `amem compact`")
+        yield check("wrong", "points", text, "run `amem compact`")
     free, least = shutil.disk_usage(folder).free, f"{MIN_FREE_BYTES >> 20:,} MiB"
     text = f"{free >> 20:,} MiB are free; below {least} nothing is written"
-    yield Check("good" if free >= 4 * MIN_FREE_BYTES else "hint", "disk", text)
+    yield check("good" if free >= 4 * MIN_FREE_BYTES else "hint", "disk", text)

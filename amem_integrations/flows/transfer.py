@@ -1,33 +1,60 @@
-"""Transfer: a memory as a file, and back."""
+"""Transfer: a memory as a file, and back, exactly.
+
+The first line of a file says what it is, and whose notes follow; then come the notes, oldest first, with their earlier
+values, then each call before its decisions. Views and vectors are not written: they are made anew of the rest::
+
+    {"format": "amem-integrations", "version": 2, "namespace": ["ann"]}
+    {"note": {"id": …, "rev": …, "content": …, "earlier": […], …}}
+    {"call": {"id": …, "by": …, "shown": [[note, rev], …], …}}
+    {"decision": {"id": …, "call": …, "note": …, "rev": …, "stage": "construct", "items": […], …}}
+
+A file of several namespaces has all of that for each of them, one after the other.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from os import PathLike
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from .. import export_format
-from ..decisions import Call, Decision, Item, Source, form_id, slot_id
-from ..errors import InvalidInputError
+from ..decisions import WRITTEN, Call, Decision, Item, Source, form_id, slot_id
+from ..errors import InvalidInputError, NamespaceError
 from ..fetch import note_pages
-from ..ids import derive
+from ..ids import derive, new_token
+from ..ids import note_id as id_of
 from ..journal.commit import commit
 from ..journal.fold import changed_fields
 from ..journal.insertion import restore
 from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is
-from ..notes import Namespace, check_namespace
+from ..kinds import kind_of
+from ..notes import Namespace, Note, NoteInput, check_namespace
+from ..plans import adapter_of
 from ..ports import RecordQuery
 from ..progress import Meter, Progress, reporter
 from ..runtime import Runtime, resolve
-from ..stored_note import StoredNote
+from ..stored_note import Earlier, StoredNote
 from .writing import writing
 
+FORMAT, VERSION = "amem-integrations", 2
+MAX_HEADER = 100_000  # characters of the first line
+MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
 PAGE = 64  # notes, or calls, that are read and written at once
+# Fields of a note that the user gave; the others are made of them and of the decisions.
+NOTE = (
+    "id", "seq", "content", "recorded_at", "at", "speaker", "source", "origin", "thread", "key", "until", "expires_at",
+    "metadata", "rev",
+)  # fmt: skip
+UNWRITTEN = ("namespace", "token", "phase")  # fields of records that are of one memory only
+
+Line = dict[str, Any]
+Record = StoredNote | Call | Decision
 
 
 async def export(
@@ -56,20 +83,20 @@ async def export(
     alive: set[str] = set()
     with whole_file(path) as file:
 
-        def write(line: export_format.Line) -> None:
+        def write(line: Line) -> None:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
         for space in spaces:
-            write(export_format.header(space))
+            write({"format": FORMAT, "version": VERSION, "namespace": [*space]})
             async with writing(runtime, space) as writer:
                 async for page in note_pages(runtime.store, space):
                     stored = await writer.notes([note.id for note in page])
                     for one in sorted(stored.values(), key=_seq_of):
                         if not one.is_deleted:
                             alive.add(one.id)
-                            write(export_format.line_of(one))
+                            write(line_of(one))
                 for record in await _records(writer, alive, with_costs=namespace is None):
-                    write(export_format.line_of(record))
+                    write(line_of(record))
     return len(alive)
 
 
@@ -128,35 +155,33 @@ async def import_(
         progress: True logs how far it is; a function is called with (notes read, notes in the file).
 
     Raises:
-        InvalidInputError: The file is no export, or of several namespaces where one is given; what stood before the
-            damage is imported.
+        InvalidInputError: The file is no export, a line is damaged, or the file is of several namespaces where one is
+            given; nothing is imported.
         NamespaceError: The namespace is malformed.
         StoreError: The store refused, such as an id in the file that a note of another namespace has.
         OSError: The file cannot be read.
         ModelUnavailableError: The embedder failed; import again to go on.
     """
     given = None if namespace is None else check_namespace(namespace)
-    summary, ids = export_format.summary(path, given), dict[str, str]()
-    if given is not None:
-        if len(summary.counts) > 1:
-            raise InvalidInputError(
-                f"{path} holds {len(summary.counts)} namespaces; import it without a namespace"
-            )
-        ids = summary.ids_beside(given, await resolve(runtime.store.notes(given, [*summary.ids])))
-    meter = Meter(reporter(progress), sum(summary.counts.values()))
+    counts, ids = Counter[Namespace](), dict[str, str]()
+    for own, one in _read(path, given):
+        counts[own] += isinstance(one, StoredNote)
+        if isinstance(one, StoredNote) and given not in (None, own):
+            ids[one.id] = _id_in(given, one)
+    if given is not None and len(counts) > 1:
+        raise InvalidInputError(
+            f"{path} holds {len(counts)} namespaces; import it without a namespace"
+        )
+    if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
+        ids = {old: derive("import", given, old) for old in ids}
+    meter = Meter(reporter(progress), counts.total())
     imports: dict[Namespace, _Import] = {}
-    damage: InvalidInputError | None = None
-    try:
-        for own, space, page in export_format.read(path, given):
-            if own not in imports:
-                imports[own] = _Import(runtime, own, space, ids, with_costs=given is None)
-            await imports[own].put(page)
-    except InvalidInputError as error:
-        damage = error
-    for one in imports.values():
-        await one.embed(meter)
-    if damage is not None:
-        raise damage
+    for own, page in _pages(_read(path, given)):
+        if own not in imports:
+            imports[own] = _Import(runtime, own, given or own, ids, with_costs=given is None)
+        await imports[own].put(page)
+    for done in imports.values():
+        await done.embed(meter)
     return meter.done
 
 
@@ -182,7 +207,7 @@ class _Import:
     here: list[str] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)
 
-    async def put(self, page: Sequence[export_format.Record]) -> None:
+    async def put(self, page: Sequence[Record]) -> None:
         """Write a page of notes, or of calls with all of their decisions."""
         notes = [one for one in page if isinstance(one, StoredNote)]
         calls = {one.id: one for one in page if isinstance(one, Call)}
@@ -333,3 +358,172 @@ def _is_between(item: Item, there: Mapping[str, StoredNote]) -> bool:
     """Return whether the notes that an item is about are there."""
     ends = [there.get(end) for end in (item.to, item.other) if end]
     return all(end is not None and not end.is_deleted for end in ends)
+
+
+def line_of(record: Record) -> Line:
+    """Return the line of a note that is not deleted, of a call or of a decision."""
+    if not isinstance(record, StoredNote):
+        name, values = type(record).__name__.lower(), _plain(record)
+        return {name: {key: value for key, value in values.items() if key not in UNWRITTEN}}
+    if record.note is None:
+        raise ValueError(f"note {record.id!r} is deleted")
+    given = _plain(record.note)
+    note = {name: given[name] for name in NOTE if given[name] is not None}
+    if record.thorough:
+        note["thorough"] = record.thorough
+    if record.earlier:
+        note["earlier"] = [
+            [each.token, each.seq, each.rev, _earlier(record.note, each.values)]
+            for each in record.earlier
+        ]
+    return {"note": note}
+
+
+def _earlier(note: Note, values: Mapping[str, Any]) -> Line:
+    """Return earlier values of a note's fields as JSON values."""
+    given = _plain(replace(note, **values))
+    return {name: given[name] for name in values}
+
+
+def _plain(record: Note | Call | Decision) -> Line:
+    values: Line = adapter_of(type(record)).dump_python(record, mode="json")  # type: ignore[arg-type]
+    return values
+
+
+def is_export(path: Path) -> bool:
+    """Return whether a file begins as an export does."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        try:
+            first = json.loads(file.readline(MAX_HEADER))
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(first, dict) and first.get("format") == FORMAT
+
+
+def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[Namespace, Record]]:
+    """Yield all that a file holds, each with the namespace that the file names.
+
+    All is to be in the namespace `into`; None: where it comes from. Ids are those of the file. Notes are numbered (`seq`)
+    as in the file, but always upwards, so that none is passed over in reading on after another. No decision has been
+    looked at yet in the memory that it is for.
+
+    Raises:
+        InvalidInputError: The file is no export, or of another version, or a line is damaged; the message names the line.
+        OSError: The file cannot be read.
+    """
+    own, last = Namespace(), 0
+    with Path(path).open("rb") as file:
+        for number, text in enumerate(file, start=1):
+            try:
+                line = json.loads(text)
+                if not isinstance(line, dict):
+                    raise TypeError("it is no JSON object")  # noqa: TRY301
+                if not own or "format" in line:
+                    own, last = _namespace(path, line), 0
+                    continue
+                record = _value(line, into or own, last)
+            except InvalidInputError:
+                raise
+            except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+                raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
+            if isinstance(record, StoredNote) and record.note is not None:
+                last = record.note.seq
+            yield own, record
+    if not own:
+        raise _no_export(path)
+
+
+def _pages(
+    records: Iterable[tuple[Namespace, Record]],
+) -> Iterator[tuple[Namespace, list[Record]]]:
+    """Yield by pages notes of one namespace, or calls with all of their decisions."""
+    by_kind = groupby(records, key=lambda one: (one[0], isinstance(one[1], StoredNote)))
+    for (own, _), group in by_kind:
+        page = list[Record]()
+        for _, record in group:
+            if len(page) >= PAGE and not isinstance(record, Decision):
+                yield own, page
+                page = []
+            page.append(record)
+        yield own, page
+
+
+def _value(line: Line, namespace: Namespace, last: int) -> Record:
+    kind = next((name for name in ("note", "call", "decision") if name in line), None)
+    if kind is None:
+        raise ValueError(f"a line is a note, a call or a decision, not {', '.join(line)}")
+    data, token = {**line[kind], "namespace": namespace}, new_token()
+    if kind == "call":
+        call: Call = adapter_of(Call).validate_python({**data, "token": token})
+        _check_seqs(call.seq)
+        return call
+    if kind == "decision":
+        made = {**data, "token": token, "phase": WRITTEN}
+        decision: Decision = adapter_of(Decision).validate_python(made)
+        _check_seqs(decision.seq)
+        return decision
+    note = _note(data)
+    note = replace(note, seq=max(note.seq, last + 1), rev=note.rev or note.seq)
+    earlier = tuple(_read_earlier(data, *each) for each in data.get("earlier", ()))
+    thorough = data.get("thorough", 0)
+    _check_seqs(note.seq, note.rev, thorough, *(each.seq for each in earlier))
+    return StoredNote(
+        id=note.id,
+        namespace=namespace,
+        token=token,
+        rev=note.rev,
+        note=note,
+        thorough=thorough,
+        earlier=earlier,
+    )
+
+
+def _note(data: Line) -> Note:
+    """Return a note with what the user gave, and nothing that was made of it."""
+    given = {name: data[name] for name in (*NOTE, "namespace") if name in data}
+    note: Note = adapter_of(Note).validate_python(given)
+    return replace(note, kind=kind_of(note.content))
+
+
+def _read_earlier(data: Line, token: str, seq: int, rev: int, values: Line) -> Earlier:
+    if not isinstance(token, str) or not isinstance(seq, int) or not isinstance(rev, int):
+        raise TypeError("an earlier value has a token, a seq, a rev and values by name")
+    if unknown := values.keys() - set(NOTE):
+        raise ValueError(f"a note has no {', '.join(sorted(unknown))}")
+    note = _note({**data, **values})
+    return Earlier(token, seq, rev, {name: getattr(note, name) for name in values})
+
+
+def _check_seqs(*seqs: int) -> None:
+    if not all(isinstance(seq, int) and seq < MAX_SEQ for seq in seqs):
+        raise ValueError(f"{seqs} are no times in nanoseconds")
+
+
+def _no_export(path: str | PathLike[str]) -> InvalidInputError:
+    return InvalidInputError(f"{path} is no export of a memory; `export` makes one")
+
+
+def _namespace(path: str | PathLike[str], line: Line) -> Namespace:
+    """Return whose notes follow this line, which begins them."""
+    version = line.get("version")
+    if line.get("format") != FORMAT or not isinstance(version, int):
+        raise _no_export(path)
+    if version != VERSION:
+        other = "newer" if version > VERSION else "older"
+        raise InvalidInputError(
+            f"{path} is of version {version}, this version of amem-integrations reads version "
+            f"{VERSION}; import it with the {other} version that wrote it"
+        )
+    try:
+        return check_namespace(line.get("namespace"))
+    except NamespaceError as error:
+        raise InvalidInputError(f"{path} does not say whose notes it holds: {error}") from error
+
+
+def _id_in(namespace: Namespace | None, stored: StoredNote) -> str:
+    """Return the id that a note would have if it had been added to a namespace in its first wording."""
+    note: Any = stored.note
+    for earlier in reversed(stored.earlier):
+        note = replace(note, **earlier.values)
+    named = ("content", "at", "key", "thread", "speaker")
+    return id_of(namespace or (), NoteInput(**{name: getattr(note, name) for name in named}))

@@ -21,7 +21,7 @@ def test_a_history_shows_what_was_added_as_a_diff(wedding):
     assert [change["kind"] for change in changes] == ["add", "construct", "link", "evolve"]
     assert changes[3]["diff"][0].startswith("+context: ")
     text = wedding("history", "first").stdout
-    assert all(said in text for said in ("+context: ", "because of", "+link "))
+    assert all(said in text for said in ("+context: ", "because of", "+relation: "))
     every = wedding.json("history")
     notes = {wedding.json("show", name)["id"] for name in ("first", "second")}
     assert {change["note_id"] for change in every} == notes
@@ -60,15 +60,15 @@ def test_what_evolved_can_be_taken_back_and_that_too(wedding):
 def test_what_is_not_there_not_clear_or_not_to_be_undone_is_one_line(wedding):
     every = [change["id"] for change in wedding.json("history")]
     for arguments, said in [
-        (("history", "nothing"), "no note has the id or key"),
+        (("history", "nothing"), "there is no note"),
         *(
             ((command, "ffffffff"), "there is no change")
             for command in ("undo", "approve", "reject")
         ),
         (("undo", every[0]), "kind 'add'"),
         (("undo", ""), f"starts {len(every)} ids"),
-        (("undo",), "--model or --since"),
-        (("undo", "ffffffff", "--model", "rules"), "--model or --since"),
+        (("undo",), "model= and since="),
+        (("undo", every[0], "--model", "rules"), "model= and since="),
         *(((command,), "--all") for command in ("approve", "reject")),
         *(((command, every[0], "--all"), "--all") for command in ("approve", "reject")),
         (("approve", "--all", "--text", "Other words."), "single proposal"),
@@ -111,7 +111,7 @@ def test_with_a_review_what_is_proposed_waits_and_is_shown_as_diffs(reviewed):
     first = reviewed.json("show", "first")
     assert first["links"] == {}
     text = reviewed("proposals").stdout
-    for said in (f"+link {first['id'][:8]} same_topic: ", "+context: ", "because of",
+    for said in (f"+to: {first['id']}", "+relation: same_topic", "+context: ", "because of",
                  "not written: it waits for a review"):  # fmt: skip
         assert said in text
 

@@ -34,25 +34,21 @@ def test_an_export_that_breaks_off_leaves_the_file_as_it_was(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_stood_before_the_damage_is_imported_and_the_line_is_named(tmp_path):
+def test_of_a_damaged_file_nothing_is_imported_and_the_line_is_named(tmp_path):
     path = tmp_path / "out.jsonl"
     with opened() as memory:
         memory.add_many([f"the trip, day {n}" for n in range(3)], namespace=ANN)
         memory.export(path, namespace=ANN)
     lines = path.read_text(encoding="utf-8").splitlines()
     newer = json.dumps({**json.loads(lines[0]), "version": 99})
-    for number, damaged, notes in [
-        (3, '{"note": {"id": 7}}', 1),
-        (4, '{"other": 1}', 2),
-        (1, newer, 0),
-    ]:
+    for number, damaged in [(3, '{"note": {"id": 7}}'), (4, '{"other": 1}'), (1, newer)]:
         broken = tmp_path / "broken.jsonl"
         broken.write_text("\n".join([*lines[: number - 1], damaged, *lines[number:]]), "utf-8")
         said = "version 99" if number == 1 else f"line {number} of "
         with opened() as memory:
             with pytest.raises(InvalidInputError, match=said):
                 memory.import_(broken)
-            assert memory.stats()["notes"] == notes
+            assert memory.stats()["notes"] == 0
 
 
 def test_notes_that_a_file_numbers_alike_are_all_read_on(tmp_path):

@@ -197,7 +197,7 @@ def test_an_import_into_another_namespace_gets_ids_of_that_one(tmp_path):
         ),
         (
             ["HEADER", json.dumps({"note": {**TIED, "id": "x", "seq": 2**63 - 1}})],
-            "line 2.*no time",
+            "line 2.*no times",
         ),
     ],
 )
