@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from itertools import accumulate, groupby
 from os import PathLike, fspath
 from pathlib import Path
-from threading import Condition
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -90,7 +90,18 @@ def find(model: str) -> Path:
     """
     if Path(model).is_dir():
         return Path(model)
-    return packaged(model) or _checked(model, _from_hub(model))
+    if (folder := packaged(model)) is not None:
+        return folder
+    folder = _from_hub(model)
+    if model == DEFAULT_MODEL:
+        with (folder / WEIGHTS).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != _SHA256:
+            raise ConfigurationError(
+                f"the weights in {str(folder)!r} have the hash {found!r}, those of {model!r} have "
+                f"{_SHA256!r}: delete the folder, so that they are downloaded again"
+            )
+    return folder
 
 
 def _from_hub(model: str) -> Path:
@@ -114,18 +125,6 @@ def _from_hub(model: str) -> Path:
         "(and do not set HF_HUB_OFFLINE), or give the path of a folder that holds the model"
         + (package if model == DEFAULT_MODEL else "")
     )
-
-
-def _checked(model: str, folder: Path) -> Path:
-    if model == DEFAULT_MODEL:
-        with (folder / WEIGHTS).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != _SHA256:
-            raise ConfigurationError(
-                f"the weights in {str(folder)!r} have the hash {found!r}, those of {model!r} have "
-                f"{_SHA256!r}: delete the folder, so that they are downloaded again"
-            )
-    return folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,35 +278,9 @@ def _unsupported(path: Path, what: str) -> ConfigurationError:
     )
 
 
-class Queue:
-    """Lets one thread in after the other, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._changed = Condition()
-        self._tickets: list[object] = []
-
-    def __enter__(self) -> None:
-        """Wait until it is this thread's turn."""
-        ticket = object()
-        with self._changed:
-            self._tickets.append(ticket)
-            try:
-                self._changed.wait_for(lambda: self._tickets[0] is ticket)
-            except BaseException:
-                self._tickets.remove(ticket)
-                self._changed.notify_all()
-                raise
-
-    def __exit__(self, *error: object) -> None:
-        """Let the next thread in."""
-        with self._changed:
-            self._tickets.pop(0)
-            self._changed.notify_all()
-
-
-# BLAS has one number of threads for the whole process. A plain lock would go to a thread that encodes many documents
-# again and again, and a query would wait for all of them.
-_queue = Queue()
+# BLAS has one number of threads for the whole process, so one thread of the process is in `limited` at a time. Whoever
+# waits for that holds the second lock: a thread that encodes batch after batch stands behind a query that waits.
+_turn, _next = Lock(), Lock()
 
 
 @contextmanager
@@ -319,8 +292,13 @@ def limited(threads: int | None) -> Iterator[None]:
     if threads is None:
         yield
         return
-    with _queue, libraries().limit(limits=threads, user_api="blas"):
-        yield
+    with _next:
+        _turn.acquire()
+    try:
+        with libraries().limit(limits=threads, user_api="blas"):
+            yield
+    finally:
+        _turn.release()
 
 
 @cache
@@ -335,66 +313,86 @@ def libraries() -> Any:  # noqa: ANN401 - a ThreadpoolController
 
 def _after_fork() -> None:
     """Let a forked child begin without the threads of its parent that wait or multiply."""
-    global _queue  # noqa: PLW0603
-    _queue = Queue()
+    global _turn, _next
+    _turn, _next = Lock(), Lock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)
 
 
-@dataclass(frozen=True, slots=True)
-class Dense:
-    """A linear layer; `weight` is [in, out]."""
-
-    weight: Vector
-    bias: Vector
-
-    def __call__(self, x: Vector) -> Vector:
-        """Return a new array."""
-        y: Vector = x @ self.weight
-        y += self.bias
-        return y
-
-
-@dataclass(frozen=True, slots=True)
-class LayerNorm:
-    """Brings each row to mean 0 and variance 1, then scales and shifts it."""
-
-    weight: Vector
-    bias: Vector
-    epsilon: float
-
-    def __call__(self, x: Vector) -> Vector:
-        """Change the array in place and return it."""
-        x -= x.mean(axis=1, keepdims=True)
-        variance = np.einsum("ij,ij->i", x, x) / np.float32(x.shape[1])
-        x /= np.sqrt(variance + np.float32(self.epsilon))[:, None]
-        x *= self.weight
-        x += self.bias
-        return x
+# A weight and a bias: of a linear layer [in, out] and [out], of a normalisation [out] and [out].
+Parameters = tuple[Vector, Vector]
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Attention, then two linear layers, each with a residual connection."""
+    """The parameters of a layer: attention, then two linear layers, each with a residual connection."""
 
+    query_key_value: Parameters
+    attention_output: Parameters
+    attention_norm: Parameters
+    intermediate: Parameters
+    output: Parameters
+    output_norm: Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Bert:
+    """A BERT encoder; texts are not padded, so a vector does not depend on what it is encoded with."""
+
+    words: Vector
+    positions: Vector
+    embedding_norm: Parameters
+    layers: Sequence[Layer]
     heads: int
-    query_key_value: Dense
-    attention_output: Dense
-    attention_norm: LayerNorm
-    intermediate: Dense
-    output: Dense
-    output_norm: LayerNorm
+    epsilon: float
 
-    def __call__(self, x: Vector, spans: Sequence[Span]) -> Vector:
-        """Return what the layer makes of the rows."""
-        y = self.attention_output(self._attention(self.query_key_value(x), spans))
-        y += x
-        x = self.attention_norm(y)
-        y = self.output(gelu(self.intermediate(x)))
-        y += x
-        return self.output_norm(y)
+    @classmethod
+    def from_weights(
+        cls, weights: Mapping[str, Vector], *, layers: int, heads: int, epsilon: float
+    ) -> Self:
+        """Return the encoder whose weights have the names that transformers gives them.
+
+        Raises:
+            KeyError: A weight is missing.
+        """
+        # All tokens are of the first segment.
+        segment = weights["embeddings.token_type_embeddings.weight"][0]
+        return cls(
+            words=weights["embeddings.word_embeddings.weight"],
+            positions=weights["embeddings.position_embeddings.weight"] + segment,
+            embedding_norm=_named(weights, "embeddings.LayerNorm"),
+            layers=[_layer(weights, f"encoder.layer.{n}.", heads) for n in range(layers)],
+            heads=heads,
+            epsilon=epsilon,
+        )
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        return int(self.words.shape[1])
+
+    def encode(self, texts: Sequence[Sequence[int]]) -> Vector:
+        """Return a unit-length row for each text, given as token ids, shortest text first."""
+        lengths = [len(ids) for ids in texts]
+        x = self.words[np.concatenate([np.asarray(ids) for ids in texts])]
+        x += np.concatenate([self.positions[:length] for length in lengths])
+        x = normalised(x, self.embedding_norm, self.epsilon)
+        spans = _spans(lengths)
+        for layer in self.layers:
+            y = linear(
+                self._attention(linear(x, layer.query_key_value), spans), layer.attention_output
+            )
+            y += x
+            x = normalised(y, layer.attention_norm, self.epsilon)
+            y = linear(gelu(linear(x, layer.intermediate)), layer.output)
+            y += x
+            x = normalised(y, layer.output_norm, self.epsilon)
+        starts = [0, *accumulate(lengths[:-1])]
+        rows: Vector = np.add.reduceat(x, starts, axis=0)  # a sum points where the mean does
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
 
     def _attention(self, projected: Vector, spans: Sequence[Span]) -> Vector:
         width = projected.shape[1] // 3
@@ -408,57 +406,22 @@ class Layer:
         return mixed
 
 
-@dataclass(frozen=True, slots=True)
-class Bert:
-    """A BERT encoder; texts are not padded, so a vector does not depend on what it is encoded with."""
+def linear(x: Vector, by: Parameters) -> Vector:
+    """Return what a linear layer makes of the rows, as a new array."""
+    weight, bias = by
+    y: Vector = x @ weight
+    y += bias
+    return y
 
-    words: Vector
-    positions: Vector
-    embedding_norm: LayerNorm
-    layers: Sequence[Layer]
 
-    @classmethod
-    def from_weights(
-        cls, weights: Mapping[str, Vector], *, layers: int, heads: int, epsilon: float
-    ) -> Self:
-        """Return the encoder whose weights have the names that transformers gives them.
-
-        Raises:
-            KeyError: A weight is missing.
-        """
-        # All tokens are of the first segment.
-        positions = (
-            weights["embeddings.position_embeddings.weight"]
-            + weights["embeddings.token_type_embeddings.weight"][0]
-        )
-        return cls(
-            words=weights["embeddings.word_embeddings.weight"],
-            positions=positions,
-            embedding_norm=_norm(weights, "embeddings.LayerNorm", epsilon),
-            layers=[
-                _layer(weights, f"encoder.layer.{number}", heads, epsilon)
-                for number in range(layers)
-            ],
-        )
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return int(self.words.shape[1])
-
-    def encode(self, texts: Sequence[Sequence[int]]) -> Vector:
-        """Return a unit-length row for each text, given as token ids, shortest text first."""
-        lengths = [len(ids) for ids in texts]
-        x = self.words[np.concatenate([np.asarray(ids) for ids in texts])]
-        x += np.concatenate([self.positions[:length] for length in lengths])
-        x = self.embedding_norm(x)
-        spans = _spans(lengths)
-        for layer in self.layers:
-            x = layer(x, spans)
-        starts = [0, *accumulate(lengths[:-1])]
-        rows: Vector = np.add.reduceat(x, starts, axis=0)  # a sum points where the mean does
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows
+def normalised(x: Vector, by: Parameters, epsilon: float) -> Vector:
+    """Bring each row to mean 0 and variance 1, scale and shift it, in place, and return the array."""
+    x -= x.mean(axis=1, keepdims=True)
+    variance = np.einsum("ij,ij->i", x, x) / np.float32(x.shape[1])
+    x /= np.sqrt(variance + np.float32(epsilon))[:, None]
+    x *= by[0]
+    x += by[1]
+    return x
 
 
 def gelu(x: Vector) -> Vector:
@@ -488,30 +451,27 @@ def softmax(x: Vector) -> Vector:
     return x
 
 
-def _norm(weights: Mapping[str, Vector], name: str, epsilon: float) -> LayerNorm:
-    return LayerNorm(weights[f"{name}.weight"], weights[f"{name}.bias"], epsilon)
+def _named(weights: Mapping[str, Vector], name: str) -> Parameters:
+    return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
-def _layer(weights: Mapping[str, Vector], prefix: str, heads: int, epsilon: float) -> Layer:
-    def dense(name: str, scale: float = 1) -> Dense:
-        weight, bias = weights[f"{prefix}.{name}.weight"], weights[f"{prefix}.{name}.bias"]
+def _layer(weights: Mapping[str, Vector], prefix: str, heads: int) -> Layer:
+    def dense(name: str, scale: float = 1) -> Parameters:
+        weight, bias = _named(weights, prefix + name)
         # Contiguous this way round, the products of a query take .6 of the time.
-        return Dense(np.ascontiguousarray(weight.T) * np.float32(scale), bias * np.float32(scale))
+        return np.ascontiguousarray(weight.T) * np.float32(scale), bias * np.float32(scale)
 
-    width = len(weights[f"{prefix}.attention.self.query.bias"]) // heads
+    width = len(weights[f"{prefix}attention.self.query.bias"]) // heads
     scales = {"query": width**-0.5, "key": 1, "value": 1}
     projections = [dense(f"attention.self.{name}", scale) for name, scale in scales.items()]
+    joined = [np.concatenate(parts, axis=-1) for parts in zip(*projections, strict=True)]
     return Layer(
-        heads=heads,
-        query_key_value=Dense(
-            np.concatenate([one.weight for one in projections], axis=1),
-            np.concatenate([one.bias for one in projections]),
-        ),
+        query_key_value=(joined[0], joined[1]),
         attention_output=dense("attention.output.dense"),
-        attention_norm=_norm(weights, f"{prefix}.attention.output.LayerNorm", epsilon),
+        attention_norm=_named(weights, f"{prefix}attention.output.LayerNorm"),
         intermediate=dense("intermediate.dense"),
         output=dense("output.dense"),
-        output_norm=_norm(weights, f"{prefix}.output.LayerNorm", epsilon),
+        output_norm=_named(weights, f"{prefix}output.LayerNorm"),
     )
 
 

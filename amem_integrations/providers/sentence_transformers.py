@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,12 +82,11 @@ def _load(name: str, device: str | None) -> SentenceTransformer:
     # The library imports PyTorch.
     library = needed("sentence_transformers", "sentence-transformers")
     path = str(packaged(name) or name)
-    with _no_progress_bars():
-        try:
-            # A name on the hub is not asked about over the network when its files are here.
-            return library.SentenceTransformer(path, device=device, local_files_only=True)
-        except OSError:
-            return library.SentenceTransformer(path, device=device)
+    try:
+        # A name on the hub is not asked about over the network when its files are here.
+        return library.SentenceTransformer(path, device=device, local_files_only=True)
+    except OSError:
+        return library.SentenceTransformer(path, device=device)
 
 
 def _prompts(model: SentenceTransformer) -> dict[str, str]:
@@ -99,16 +95,3 @@ def _prompts(model: SentenceTransformer) -> dict[str, str]:
     prompts = getattr(model, "prompts", None) or {}
     named = {role: [name for name in names if prompts.get(name)] for role, names in choices.items()}
     return {role: names[0] for role, names in named.items() if names}
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    logging = import_module("transformers.utils.logging")  # comes with sentence-transformers
-    shown = logging.is_progress_bar_enabled()
-    if shown:
-        logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
