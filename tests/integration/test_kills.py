@@ -127,8 +127,7 @@ def test_kills_at_random_moments_leave_nothing_wrong(tmp_path):
     assert report.done["add"] > 0
 
 
-from amem_integrations.stores.store import PointStore
-from amem_integrations.testing import HashEmbedder
+SERVED = ("add", "delete thoroughly")
 
 
 @pytest.mark.parametrize(
