@@ -41,9 +41,6 @@ def test_the_placeholders_of_every_task_are_those_of_its_prompt():
         task: set(re.findall(r"\$(\w+)", text.split(PARTED)[1])) for task, text in TEMPLATES.items()
     }
     assert found == {task: set(names) for task, names in PLACEHOLDERS.items()}
-
-
-def test_no_system_message_has_a_placeholder():
     assert not any("$" in text.split(PARTED)[0] for text in TEMPLATES.values())
 
 
@@ -78,56 +75,42 @@ def test_instructions_reach_every_prompt_in_one_marked_place():
         for request in requests:
             assert request.system.endswith(f"<instructions>\n{OWN}\n</instructions>")
             assert OWN not in request.prompt
-
-
-def test_without_instructions_no_prompt_has_the_mark():
-    memory, model = opened()
-    with memory:
-        add(memory)
+    plain, model = opened()
+    with plain:
+        add(plain)
         assert not any("<instructions>" in request.system for request in model.requests)
 
 
-@pytest.mark.parametrize("given", ["", "  ", 7, ["be brief"]])
-def test_instructions_that_are_no_text_are_refused(given):
-    with pytest.raises(ConfigurationError, match="instructions"):
-        MemoryConfig(instructions=given)
+REFUSED = [
+    *(({"instructions": given}, "instructions") for given in ("", "  ", 7, ["be brief"])),
+    *(({"context_tokens": given}, "context_tokens") for given in (0, -1, 1.5, "many", True)),
+    ({"prompts": {"construct": "S\n---\n$notes"}}, r"lacks \$before, \$speakers"),
+    ({"prompts": {"construct": "S\n---\n$notes $before $speakers $day"}}, r"\$day, for which"),
+    ({"prompts": {"evolve": "S $notes\n---\n$notes $links"}}, r"\$notes before the line"),
+    ({"prompts": {"evolve": "$notes and $links"}}, "a line '---'"),
+    ({"prompts": {"evolve": "S\n---\n$notes $links costs $5"}}, r"write '\$\$'"),
+    ({"prompts": {"evolve": 5}}, "must be a text"),
+    ({"prompts": {"sing": "S\n---\n$notes"}}, "unknown task 'sing'"),
+    ({"prompts": "S\n---\n$notes"}, "text by task"),
+]
+
+
+def test_what_cannot_be_used_is_refused_when_the_settings_are_made():
+    for settings, message in REFUSED:
+        with pytest.raises(ConfigurationError, match=message):
+            MemoryConfig(**settings)
 
 
 def test_a_prompt_can_be_replaced():
     own = "Be a librarian.\n---\n$speakers said $before and $notes for $$5"
     memory, model = opened(prompts={"construct": own}, instructions=OWN)
     with memory:
-        memory.add("I paint", namespace=ANN, speaker="Ann")
+        memory.add("I paint ${before} $$", namespace=ANN, speaker="Ann")
         request, *_ = model.asked("construct")
         assert request.system.startswith("Be a librarian.")
         assert OWN in request.system
         assert request.prompt.startswith("Ann said (none) and (")
-        assert request.prompt.endswith("I paint for $5")
-
-
-@pytest.mark.parametrize(
-    ("prompts", "message"),
-    [
-        ({"construct": "S\n---\n$notes"}, r"lacks \$before, \$speakers"),
-        ({"construct": "S\n---\n$notes $before $speakers $day"}, r"\$day, for which"),
-        ({"evolve": "S $notes\n---\n$notes $links"}, r"\$notes before the line"),
-        ({"evolve": "$notes and $links"}, "a line '---'"),
-        ({"evolve": "S\n---\n$notes $links costs $5"}, r"write '\$\$'"),
-        ({"evolve": 5}, "must be a text"),
-        ({"sing": "S\n---\n$notes"}, "unknown task 'sing'"),
-        ("S\n---\n$notes", "text by task"),
-    ],
-)
-def test_a_prompt_that_cannot_be_used_is_refused_when_the_settings_are_made(prompts, message):
-    with pytest.raises(ConfigurationError, match=message):
-        MemoryConfig(prompts=prompts)
-
-
-def test_later_changes_of_the_mapping_do_not_change_the_settings():
-    given = {"link": TEMPLATES["link"]}
-    config = MemoryConfig(prompts=given)
-    given["link"] = "nonsense"
-    assert config.prompts == {"link": TEMPLATES["link"]}
+        assert request.prompt.endswith("I paint ${before} $$ for $5")
 
 
 @pytest.mark.enable_socket
@@ -150,14 +133,10 @@ def test_the_beginning_of_a_prompt_is_the_same_bytes_in_every_call(openai_server
 
 
 def longest(model):
-    return max(longest_of(model, request.task) for request in model.requests)
-
-
-def longest_of(model, task):
-    """Return the length of the longest prompt of a task, in tokens as they are estimated."""
+    """Return the length of the longest prompt, in tokens as they are estimated."""
     return max(
         (count_tokens(request.system) + count_tokens(request.prompt)) * MARGIN
-        for request in model.asked(task)
+        for request in model.requests
     )
 
 
@@ -204,9 +183,3 @@ def test_a_single_note_that_does_not_fit_is_asked_about_all_the_same():
     with memory:
         first, second = add(memory, TURNS[:2])
         assert (first.state, second.state) == ("done", "done")
-
-
-@pytest.mark.parametrize("given", [0, -1, 1.5, "many", True])
-def test_context_tokens_are_a_whole_number(given):
-    with pytest.raises(ConfigurationError, match="context_tokens"):
-        MemoryConfig(context_tokens=given)
