@@ -10,7 +10,7 @@ from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
-from amem_integrations import AgenticMemory, NamespaceError
+from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import AMemIngest, AMemRetriever
 
@@ -209,8 +209,3 @@ def test_a_long_document_is_one_note_which_evolves_only_if_that_is_wanted(memory
     assert len(note.passages) > 1
     assert bool(note.contexts) == evolve
     assert seen == [(2, 2)]
-
-
-def test_a_namespace_is_needed(memory):
-    with pytest.raises(NamespaceError):
-        AMemIngest(memory, "team")

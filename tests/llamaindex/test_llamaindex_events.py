@@ -10,15 +10,13 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
-from llamaindex_fakes import ANN, Probe, assistant, open_memory, user
+from llamaindex_fakes import ANN, Probe, assistant, user
 
-from amem_integrations import AgenticMemory, ConfigurationError, StoreUnavailableError
-from amem_integrations.testing import HashEmbedder
+from amem_integrations import AgenticMemory, StoreUnavailableError
 from llamaindex_amem import (
     AMemEvolutionEvent,
     AMemFailureEvent,
     AMemMemory,
-    AMemMemoryBlock,
     AMemRecallEvent,
     AMemRetriever,
     AMemToolEvent,
@@ -94,22 +92,6 @@ async def test_what_fails_is_an_event_and_a_span(
     assert [event.doing for event in failures] == ["write", "recall", "recall", "remember"]
     assert {event.error for event in failures} == {"the Qdrant server does not answer"}
     assert "AMemMemoryBlock._recall" in {span.id_.split("-")[0] for span in spans.completed_spans}
-
-
-async def test_a_mistake_drops_the_span_of_the_recall(
-    watched: tuple[Events, SimpleSpanHandler],
-) -> None:
-    class Refused(HashEmbedder):
-        def embed_query(self, text: str) -> Any:
-            raise ConfigurationError("a wrong key")
-
-    memory, _ = open_memory(embedder=Refused(256))
-    block = AMemMemoryBlock(memory, ANN, on_error="raise")
-    with pytest.raises(ConfigurationError):
-        await block.aget([user("What is my dog called?")])
-
-    (dropped,) = watched[1].dropped_spans
-    assert dropped.id_.split("-")[0] == "AMemMemoryBlock._recall"
 
 
 def test_a_retriever_has_the_frameworks_own_events(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -15,13 +14,8 @@ from amem_integrations import (
     AgenticMemory,
     AmemError,
     ConfigurationError,
-    EmbedderMismatchError,
-    MissingExtraError,
     ModelUnavailableError,
-    NamespaceError,
     StoreClosedError,
-    StoreError,
-    StoreFullError,
     StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder
@@ -178,22 +172,6 @@ async def test_an_error_of_a_callback_costs_no_answer(memory: AgenticMemory, hoo
         await (strict.aget(ASKED) if hook == "where" else strict.aput(list(ASKED)))
 
 
-async def test_a_mistake_is_raised_whatever_was_asked_for() -> None:
-    for error in [
-        NamespaceError("nobody"),
-        EmbedderMismatchError("another embedder"),
-        MissingExtraError("package", "extra"),
-    ]:
-        embedder = Unwell(256)
-        memory, _ = open_memory(embedder=embedder)
-        embedder.error = error
-
-        with pytest.raises(type(error)):
-            await AMemMemoryBlock(memory, ANN).aget(ASKED)
-        with pytest.raises(type(error)):
-            AMemRetriever(memory, ANN).retrieve("What is my dog called?")
-
-
 async def test_a_closed_memory_raises_at_every_door(memory: AgenticMemory) -> None:
     block, retriever, spec = AMemMemoryBlock(memory, ANN), AMemRetriever(memory, ANN), None
     spec = AMemToolSpec(memory, ANN)
@@ -209,43 +187,7 @@ async def test_a_closed_memory_raises_at_every_door(memory: AgenticMemory) -> No
         spec.recall("dog")
 
 
-async def test_not_every_question_waits_for_the_same_time_out(
-    memory: AgenticMemory, store: Probe
-) -> None:
-    block = AMemMemoryBlock(memory, ANN)
-    store.down, store.delay = True, 0.6
-    store.calls.clear()
-
-    for _ in range(5):
-        assert await block.aget(ASKED) == ""
-    assert store.calls.total() == 1
-    assert block.failures == {"recall": 5}
-
-
-def test_a_setting_that_is_none_is_refused(memory: AgenticMemory) -> None:
-    with pytest.raises(ConfigurationError, match="on_error='ignore'"):
-        AMemRetriever(memory, ANN, on_error="ignore")  # type: ignore[arg-type]
-
-
 # --- a store that is full or damaged
-
-
-@pytest.mark.parametrize("error", [StoreFullError("no space left"), StoreError("damaged")])
-async def test_a_chat_goes_on_with_a_store_that_is_full_or_damaged(
-    memory: AgenticMemory, store: Probe, error: StoreError
-) -> None:
-    block = AMemMemoryBlock(memory, ANN)
-    store.down, store.error = True, error
-
-    assert await block.aget(ASKED) == ""
-    await block.aput([user("My dog is called Rex.")])
-
-    assert block.failures == {"recall": 1, "write": 1}
-    assert AMemRetriever(memory, ANN).retrieve("dog") == []
-    assert AMemToolSpec(memory, ANN).recall("dog").startswith("The memory does not answer now")
-    store.down = False
-    await block.aput([user("My cat is called Tom.")])
-    assert contents(memory) == ["My dog is called Rex.", "My cat is called Tom."]
 
 
 # --- a key that is wrong
@@ -276,19 +218,3 @@ async def test_a_key_revoked_after_the_answer_costs_no_answer(
     vendor.error = None
     await chat_memory.aput(user("Is he old?"))
     assert contents(memory) == ["What is my dog called?", "Rex.", "Is he old?"]
-
-
-def test_errors_of_an_embedding_model_are_those_of_the_core() -> None:
-    for error, translated, says in [
-        (RefusalError(401), ConfigurationError, "check the API key"),
-        (ConnectionError("no route"), ModelUnavailableError, "no route"),
-        (ValueError("odd"), ModelUnavailableError, "odd"),
-    ]:
-        memory, vendor = vendor_memory()
-        memory.add("My dog is called Rex.", namespace=ANN)
-        vendor.error = error
-        block = AMemMemoryBlock(memory, ANN, on_error="raise")
-
-        with pytest.raises(translated, match=says) as raised:
-            asyncio.run(block.aget(ASKED))
-        assert "sk-secret" not in str(raised.value)

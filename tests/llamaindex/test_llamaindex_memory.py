@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import pickle
 import warnings
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import InsertMethod, Memory, StaticMemoryBlock
 from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE
 from llama_index.core.prompts import RichPromptTemplate
@@ -31,7 +30,6 @@ from llamaindex_fakes import (
     Chatbot,
     Toolbot,
     assistant,
-    open_memory,
     user,
     with_types,
 )
@@ -40,7 +38,7 @@ from amem_integrations import (
     AgenticMemory,
     NamespaceError,
 )
-from llamaindex_amem import AMemMemory, AMemRetriever
+from llamaindex_amem import AMemMemory
 
 
 def ann(memory: AgenticMemory, **options: Any) -> AMemMemory:
@@ -77,13 +75,6 @@ def test_a_user_that_names_nobody_or_two_is_an_error(memory: AgenticMemory) -> N
             AMemMemory.from_defaults(memory=memory, **whose)
 
 
-def test_a_namespace_can_have_many_levels(memory: AgenticMemory) -> None:
-    made = AMemMemory.from_defaults(memory=memory, namespace=("acme", "ann"))
-    made.put(user("I like tea."))
-
-    assert contents(memory, ("acme", "ann")) == ["I like tea."]
-
-
 def test_made_without_its_block_it_says_how_to_make_it() -> None:
     with pytest.raises(ValueError, match=r"AMemMemory.from_defaults\(memory=…, user_id=…\)"):
         AMemMemory(token_limit=100).put(user("Hello"))
@@ -96,11 +87,6 @@ def test_options_reach_the_memory_and_the_block(memory: AgenticMemory) -> None:
     assert (made.session_id, made.token_limit) == ("s", 500)
     assert (made.block.k, made.block.evolve) == (3, False)
     assert "Ann is a nurse." in text(made.get(input="Who am I?"))
-
-
-def test_an_unknown_option_is_an_error(memory: AgenticMemory) -> None:
-    with pytest.raises(TypeError, match="no_such_option"):
-        ann(memory, no_such_option=1)
 
 
 def test_a_template_of_ones_own_is_used(memory: AgenticMemory) -> None:
@@ -124,18 +110,6 @@ def test_every_message_is_remembered_as_it_is_put(memory: AgenticMemory) -> None
     assert contents(memory) == ["My dog is called Rex.", "A fine name."]
     memory.flush(timeout=10)
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-def test_both_sides_of_a_turn_are_evolved_together() -> None:
-    memory, _ = open_memory()
-    made = ann(memory)
-    made.put(user("My dog is called Rex."))
-    assert "construct" not in memory.stats()["usage"]
-
-    made.put(assistant("A fine name."))
-    memory.flush(timeout=10)
-
-    assert memory.stats()["usage"]["construct"]["calls"] == 1
 
 
 async def test_messages_are_not_changed_by_being_remembered(memory: AgenticMemory) -> None:
@@ -178,17 +152,6 @@ def test_a_stateless_server_stores_each_message_once(memory: AgenticMemory) -> N
     assert contents(memory) == [message.content for message in history]
 
 
-def test_reset_clears_the_history_and_keeps_what_was_remembered(memory: AgenticMemory) -> None:
-    made = ann(memory)
-    engine = SimpleChatEngine.from_defaults(memory=made, llm=Chatbot("A fine name."))
-    engine.chat("My dog is called Rex.")
-
-    engine.reset()
-
-    assert engine.chat_history == []
-    assert contents(memory) == ["My dog is called Rex.", "A fine name."]
-
-
 # --- recalling
 
 
@@ -214,21 +177,6 @@ def test_an_insert_method_that_is_given_is_kept(
     assert found == method.value
 
 
-def test_placeholders_in_notes_are_not_filled_in_by_engines(memory: AgenticMemory) -> None:
-    memory.add("The riddle says {query_str} and {context_str}.", namespace=ANN)
-    memory.add("Oslo is cold.", namespace=("documents",))
-    llm = Chatbot()
-    engine = ContextChatEngine.from_defaults(
-        AMemRetriever(memory, ("documents",)), memory=ann(memory), llm=llm
-    )
-
-    engine.chat("What says the riddle?")
-
-    assert llm.prompts[0].count("What says the riddle?") == 1
-    assert "{query_str}" not in llm.prompts[0]
-    assert "riddle says" in llm.prompts[0]
-
-
 def test_a_question_may_be_a_message(memory: AgenticMemory) -> None:
     memory.add("My dog is called Rex.", namespace=ANN)
 
@@ -236,14 +184,6 @@ def test_a_question_may_be_a_message(memory: AgenticMemory) -> None:
 
 
 # --- several tasks and threads
-
-
-async def test_the_first_use_may_be_by_many_tasks_at_once(memory: AgenticMemory) -> None:
-    made = ann(memory)
-
-    await asyncio.gather(*(made.aput(user(f"fact {n}")) for n in range(8)), made.aget())
-
-    assert sorted(contents(memory)) == sorted(f"fact {n}" for n in range(8))
 
 
 async def test_conversations_at_the_same_time_store_each_message_once(
@@ -287,12 +227,6 @@ async def test_a_synchronous_call_beside_a_waiting_task_gets_through(
 # --- state and resume
 
 
-def test_a_deep_copy_is_the_same_memory(memory: AgenticMemory) -> None:
-    made = ann(memory)
-
-    assert copy.deepcopy({"memory": made})["memory"] is made
-
-
 async def test_a_tool_that_edits_the_state_leaves_the_memory_in_its_place(
     memory: AgenticMemory,
 ) -> None:
@@ -309,21 +243,6 @@ async def test_a_tool_that_edits_the_state_leaves_the_memory_in_its_place(
 
     assert "tool: visited" in llm.prompts[-1]
     assert contents(memory) == ["Please visit Oslo.", "Done."]
-
-
-async def test_a_context_is_used_again_with_the_memory_passed_again(
-    memory: AgenticMemory,
-) -> None:
-    agent, made = FunctionAgent(llm=Toolbot()), ann(memory, session_id="s")
-    context = Context(agent)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # says that the memory is not kept in the context
-        for n in range(3):
-            await agent.run(f"This is message {n}.", ctx=context, memory=made)
-
-    assert len(made.get_all()) == 6
-    assert contents(memory)[::2] == [f"This is message {n}." for n in range(3)]
 
 
 async def test_a_stored_context_is_resumed_with_the_memory_made_again(
@@ -392,8 +311,9 @@ async def test_a_pickle_is_refused_and_the_memory_stays_whole(
 ) -> None:
     made, agent = ann(memory, session_id="s"), FunctionAgent(llm=Toolbot())
     if pickled == "alone":
-        with pytest.raises(TypeError, match=r"AMemMemory cannot be pickled.*make it again"):
-            pickle.dumps(made)
+        for one in (made, made.block):
+            with pytest.raises(TypeError, match=f"{type(one).__name__} cannot be .*make it again"):
+                pickle.dumps(one)
     else:
         context = Context(agent)
         with warnings.catch_warnings():
@@ -416,9 +336,9 @@ async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not
     options = uri if kept == "in a file" else {}
     made = ann(memory, session_id="s", evolve=False, **options)
     await made.aput(user("Hello"))
-    for n in range(40):
+    for n in range(8 if uri == options else 40):
         putting = asyncio.create_task(made.aput(user(f"I planted tree number {n}.")))
-        await asyncio.sleep(n / 4000)
+        await asyncio.sleep((n % 8) / 800 if uri == options else n / 4000)
         putting.cancel()
         with suppress(asyncio.CancelledError):
             await putting

@@ -115,10 +115,6 @@ def test_vectors_have_unit_length_and_the_right_type() -> None:
     assert embedder.embed_documents([]).shape == (0, 32)
 
 
-def test_a_vector_without_length_stays_as_it_is() -> None:
-    assert not LlamaIndexEmbedder(Words(scale=0.0)).embed_query("one").any()
-
-
 def test_queries_are_encoded_as_queries() -> None:
     embedder = LlamaIndexEmbedder(Words())
 

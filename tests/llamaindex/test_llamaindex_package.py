@@ -12,12 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from llama_index.core.memory import BaseMemoryBlock, Memory
+from llama_index.core.memory import Memory
 from packaging.requirements import Requirement
 
 import llamaindex_amem
 from amem_integrations import AgenticMemory
-from llamaindex_amem import AMemMemory, AMemMemoryBlock
+from llamaindex_amem import AMemMemory
 
 ROOT = Path(__file__).parents[2]
 BLOCKED = """
@@ -63,14 +63,10 @@ def test_the_framework_is_one_it_was_made_for() -> None:
 
 
 def test_what_it_overrides_in_the_framework_is_as_it_was() -> None:
-    parameters = inspect.signature(Memory._insert_memory_content).parameters
-
-    assert list(parameters) == ["self", "chat_history", "memory_content", "chat_message_data"]
-
-
-def test_the_kinds_are_what_the_framework_asks_for() -> None:
-    assert issubclass(AMemMemoryBlock, BaseMemoryBlock)
-    assert issubclass(AMemMemory, Memory)
+    insert = ["self", "chat_history", "memory_content", "chat_message_data"]
+    assert [*inspect.signature(Memory._insert_memory_content).parameters] == insert
+    assert [*inspect.signature(Memory._manage_queue).parameters] == ["self"]
+    assert "tokens_in_current_queue > token_limit" in inspect.getsource(Memory._manage_queue)
 
 
 @pytest.mark.parametrize("name", ["ingest", "memory", "retriever", "tools"])

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -160,18 +159,6 @@ def test_in_a_fusion_of_retrievers_which_runs_them_on_a_loop_of_its_own(
     asyncio.run(asyncio.sleep(0))
 
     assert [node.text for node in fusion.retrieve(QUESTION)] == ["My dog is called Rex."]
-
-
-def test_placeholders_in_notes_are_not_filled_in(memory: AgenticMemory) -> None:
-    memory.add("The riddle says {query_str} and {context_str}.", namespace=ANN)
-    llm = Chatbot("?")
-    retriever = AMemRetriever(memory, ANN)
-
-    RetrieverQueryEngine.from_args(retriever, llm=llm).query("What says the riddle?")
-    ContextChatEngine.from_defaults(retriever, llm=llm).chat("What says the riddle?")
-
-    assert all(prompt.count("What says the riddle?") == 1 for prompt in llm.prompts)
-    assert all("says {query_str} and {context_str}" in prompt for prompt in llm.prompts)
 
 
 # What others of the framework make of the nodes
