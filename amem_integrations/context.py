@@ -92,6 +92,15 @@ class _Page:
     cut: set[str] = field(default_factory=set)
     passages: dict[str, list[Passage]] = field(default_factory=dict)
     is_full: bool = False
+    times: dict[str, datetime] = field(init=False)
+    replaced: dict[str, list[Note]] = field(init=False)  # by the id of what takes their place
+    sessions: set[tuple[date, str | None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Note when each of the hits was said, and which of them each takes the place of."""
+        self.times, self.replaced = {hit.note.id: hit.note.when for hit in self.hits}, {}
+        for hit in self.hits:
+            self.replaced.setdefault(hit.superseded_by or "", []).append(hit.note)
 
     def take_above(self, text: str, most: int) -> None:
         """Take what stands above the notes, line by line, as far as it fits in `most` tokens."""
@@ -105,14 +114,14 @@ class _Page:
     def take(self, hit: ScoredNote, passage: Passage | None, for_a_part: float) -> None:
         """Take a note, or another passage of it, if all of it fits; one that another takes the place of is told there."""
         note_id = hit.note.id
-        times = {other.note.id: other.note.when for other in self.hits}
-        if hit.superseded_by in times or note_id in self.cut:
+        if hit.superseded_by in self.times or note_id in self.cut:
             return
         passages = [*self.passages.get(note_id, ()), *([passage] if passage else [])]
-        replaced = [other.note for other in self.hits if other.superseded_by == note_id]
-        line = _line(hit, passages, replaced[:MOST_REPLACED], times, show_id=self.ids)
+        replaced = self.replaced.get(note_id, [])[:MOST_REPLACED]
+        line = _line(hit, passages, replaced, self.times, show_id=self.ids)
         before = self.lines.get(note_id)
-        heading = self._heading(hit.note) if before is None else ""
+        is_new = _session(hit.note) not in self.sessions
+        heading = f"{texts.day(hit.note.when)}:\n" if is_new else ""
         room = self.left - texts.count_tokens(heading)
         room += texts.count_tokens(f"{before}\n") if before is not None else 0
         if texts.count_tokens(f"{line}\n") > room:
@@ -125,6 +134,7 @@ class _Page:
             self.cut.add(note_id)
         self.left = room - texts.count_tokens(f"{line}\n")
         self.lines[note_id], self.passages[note_id] = line, passages
+        self.sessions.add(_session(hit.note))
 
     def add_later(self) -> None:
         """Add what later notes added to those shown, best first, if there is room for all notes."""
@@ -152,11 +162,6 @@ class _Page:
             shown.append(self.lines[note.id])
             last = _session(note)
         return "\n".join([OPENING, *self.above, *shown, CLOSING])
-
-    def _heading(self, note: Note) -> str:
-        """Return the line above the first note of a session, "" for another."""
-        shown = {_session(hit.note) for hit in self.hits if hit.note.id in self.lines}
-        return "" if _session(note) in shown else f"{texts.day(note.when)}:\n"
 
 
 def _session(note: Note) -> tuple[date, str | None]:

@@ -106,6 +106,7 @@ class AgenticMemory:
     recall_turn, arecall_turn = both_methods(flows.turn.recall_turn)
     search_turn, asearch_turn = both_methods(flows.turn.search_turn)
     remember_turn, aremember_turn = both_methods(flows.turn.remember_turn)
+    remember_fact, aremember_fact = both_methods(flows.turn.remember_fact)
     evolve_turn, aevolve_turn = both_methods(flows.turn.evolve_turn)
 
     fill, afill = both_methods(flows.forms.fill)

@@ -30,7 +30,7 @@ from .errors import AmemError, ConfigurationError
 from .ids import Clock
 from .notes import Namespace, Note, NoteInput
 from .ports import ChatModel, Embedder, MaybeAwaitable, Store
-from .stored_note import Vector
+from .stored_note import StoredNote, Vector
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -314,6 +314,9 @@ class Runtime:
     claims: Claims = field(default_factory=Claims)
     unfinished: set[Namespace] = field(default_factory=set)  # where a write has failed half way
     outbox: Outbox = field(default_factory=Outbox)
+    # Notes of turns under way, which get their vectors when the turn is over; notes without a vector may be anywhere in a
+    # namespace that is not named here.
+    fresh: dict[Namespace, deque[StoredNote]] = field(default_factory=dict)
     degraded: Callable[[AmemError], object] = _by_words  # told why a search goes without vectors
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
     # Goes round each call of the model: a worker counts it, and keeps its lease alive meanwhile.

@@ -31,6 +31,9 @@ Outcome = tuple[str, list[dict[str, Any]]]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
 
+TAKEN = "It takes the place of note {}."
+PROPOSED = "That it takes the place of note {}, which a user said, is only proposed: both count until somebody approves."
+
 # Descriptions of the arguments for the model.
 Query = Annotated[str, Field(description="what to look for, in words")]
 Limit = Annotated[int | None, Field(ge=1, description="most notes to return")]
@@ -215,30 +218,16 @@ class Actions:
         """Keep something in the long-term memory of {owner}. Returns the id of the note."""
         space, older = namespace_of(self.namespace, runtime), supersedes or ()
         with self._explained("remember"):
-            for one in older:
-                await call(self.memory.get, one, namespace=space)
-            proposed = () if self.supersedes else older
-            note = await call(
-                self.memory.add,
+            note, taken = await call(
+                self.memory.remember_fact,
                 content,
                 namespace=space,
-                source="assistant",
-                supersedes=proposed,
-                evolve=False,
+                supersedes=older,
+                assistant_supersedes=self.supersedes,
             )
-            said = [f"Remembered as note {note.id}."]
-            for one in older:
-                known = (await call(self.memory.get, one, namespace=space)).supersessions
-                if self.supersedes and note.id not in known:
-                    await call(self.memory.supersede, one, note.id, namespace=space)
-                said.append(
-                    f"It takes the place of note {one}."
-                    if self.supersedes or note.id in known
-                    else f"That it takes the place of note {one}, which a user said, is only proposed: "
-                    "both count until somebody approves."
-                )
             self._evolve_later(space)
-            return " ".join(said), []
+            said = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
+            return " ".join([f"Remembered as note {note.id}.", *said]), []
 
     async def _correct(
         self,

@@ -113,31 +113,19 @@ class AMemToolSpec(BaseToolSpec):
         with self._answering("remember") as answer:
             space = whose(self._namespace)
             older = list(dict.fromkeys(map(_id, supersedes or ())))
-            for note_id in older:
-                await call(self._memory.get, note_id, namespace=space)
-            note = await call(
-                self._memory.add,
+            note, taken = await call(
+                self._memory.remember_fact,
                 content,
                 namespace=space,
                 thread=self._thread,
-                source="assistant",
-                supersedes=() if self._supersedes else older,
-                evolve=False,
+                supersedes=older,
+                assistant_supersedes=self._supersedes,
             )
-            came = [await self._superseded(call, space, note_id, note) for note_id in older]
             self._evolve_later(space)
+            came = [(SUPERSEDED if one in taken else PROPOSED).format(one) for one in older]
             answer.text = " ".join([f"Remembered as note {note.id}.", *came])
             answer.note_ids = [note.id, *older]
         return answer.text
-
-    async def _superseded(self, call: adapting.Call, space: Space, older: str, newer: Note) -> str:
-        """Return what came of an earlier note, which the agent says is outdated."""
-        known = (await call(self._memory.get, older, namespace=space)).supersessions
-        if self._supersedes and newer.id not in known:
-            await call(self._memory.supersede, older, newer.id, namespace=space)
-        elif newer.id not in known:
-            return PROPOSED.format(older)
-        return SUPERSEDED.format(older)
 
     @dispatcher.span
     async def _recall(

@@ -158,7 +158,7 @@ async def store(
 ) -> tuple[list[Note], list[Note]]:
     """Store what is not there yet; return a note for each item, and the notes that wait for a model.
 
-    Without `vectors`, no embedder is called for what is new.
+    Without `vectors`, no embedder is called for what is new: the turn that stores it goes on, and embeds it later.
 
     An item that is there already gives the stored note. The same key with other values is the user's update: the note
     takes what was given, and with another content, time or speaker it is `pending` again.
@@ -176,7 +176,7 @@ async def store(
         first = dict(reversed(list(zip(ids, items, strict=True))))
         last = dict(zip(ids, items, strict=True))
         new = [
-            _note(runtime, namespace, i, first[i])
+            new_note(runtime, namespace, i, first[i])
             for i in dict.fromkeys(ids)
             if (stored := known.get(i)) is None or stored.is_deleted
         ]
@@ -243,8 +243,12 @@ async def _insert(
     look = any(note.key is not None for note in notes)
     if not vectors:
         runtime.vectors.lacking = True
+        stands = await insert(by_words, notes, among, look=look)
+        if (fresh := runtime.fresh.get(writer.namespace)) is not None:
+            fresh.extend(stands[note.id] for note in notes)
+        return stands
     try:
-        return await insert(writer if vectors else by_words, notes, among, look=look)
+        return await insert(writer, notes, among, look=look)
     except StoreError:
         raise
     except AmemError:
@@ -294,7 +298,8 @@ def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> da
     return recorded_at + ttl if ttl else None
 
 
-def _note(runtime: Runtime, namespace: Namespace, identity: str, item: NoteInput) -> Note:
+def new_note(runtime: Runtime, namespace: Namespace, identity: str, item: NoteInput) -> Note:
+    """Return the note that is made of an item."""
     seq = runtime.clock.tick()
     recorded_at = time_of(seq)
     return Note(

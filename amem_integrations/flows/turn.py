@@ -16,7 +16,7 @@ process.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,18 +26,22 @@ from typing import Any
 from ..context import render_notes
 from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
 from ..errors import AmemError, InvalidInputError, ModelUnavailableError
+from ..fetch import existing, get
+from ..filters import WITHOUT_VECTOR
 from ..follow_up import WINDOW
 from ..ids import note_id
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
 from ..plans import EvolutionReport
 from ..runtime import Runtime, resolve
-from .add import store
+from ..stored_note import StoredNote
+from .add import add, new_note, store
+from .edit import supersede
 from .evolve import evolve
 from .forms import profile
 from .read import get_all
 from .recall import RECALLED, marked, recall
 from .search import search
-from .writing import embed_missing
+from .writing import PAGE, writing
 
 log = logging.getLogger("amem_integrations")
 
@@ -45,6 +49,7 @@ ANSWERS = "answers"  # metadata of a message and its note: the id of the message
 HASH = "message_hash"  # metadata of a note: tells a message that was edited from a note that was corrected
 LEFT_OVERS = 8  # unfinished notes of earlier turns that a turn also finishes, if it evolves itself
 MOST_ANSWERS = 64  # to one message that are looked through
+MOST_NAMESPACES = 10_000  # of which it is known which notes have no vectors
 AT_ONCE = 8  # occurrences of a text that are looked up at once
 
 
@@ -211,17 +216,62 @@ async def remember_turn(
     items = [*waiting, *(item for item in said if item.key not in keys)]
     try:
         items = await _numbered(runtime, space, items)
-        notes = await _stored(runtime, space, items, present, known) if items else {}
+        notes, due = await _looked_up(runtime, space, items, present, known)
+        error = await _embedded(runtime, space, due) if complete else None
+        if due:
+            vectors = complete and error is None
+            made, _ = await store(runtime, space, list(due.values()), vectors=vectors)
+            notes |= dict(zip(due, made, strict=True))
     except BaseException:
         # Also of a task that was cancelled: to store a message again changes nothing.
         items = [item for item in items if item.key is None or item.key not in known]
         if lost := runtime.outbox.keep(space, items):
             log.warning("%d messages that could not be stored were given up", lost)
         raise
-    error = await _embedded(runtime, space) if complete else None
     mine = {item.key for item in (*said, *items[len(waiting) :])} - known
     ids = [note_id(space, item) for item in items if item.key in mine]
     return Remembered(notes=[notes[i] for i in ids if i in notes], error=error)
+
+
+async def remember_fact(
+    runtime: Runtime,
+    content: str,
+    *,
+    namespace: Sequence[str],
+    thread: str | None = None,
+    supersedes: Sequence[str] = (),
+    assistant_supersedes: bool = False,
+) -> tuple[Note, list[str]]:
+    """Store what an agent wants to remember; return its note, and the ids of the notes whose place it takes now.
+
+    Of the notes in `supersedes`, that it takes the place of the others is proposed: they are the user's own words. With
+    `assistant_supersedes` it takes the place of all, as if the user had said so.
+
+    Raises:
+        NoteNotFoundError: A note in `supersedes` is not there; nothing is stored.
+        InvalidInputError: The content cannot be stored.
+    """
+    space, older = check_namespace(namespace), list(dict.fromkeys(supersedes))
+    await existing(runtime.store, space, older)
+    note = await add(
+        runtime,
+        content,
+        namespace=space,
+        thread=thread,
+        source="assistant",
+        supersedes=() if assistant_supersedes else older,
+        evolve=False,
+    )
+
+    async def taken() -> list[str]:
+        stands = await get(runtime.store, space, older)
+        return [one.id for one in stands if note.id in one.supersessions]
+
+    if assistant_supersedes:
+        known = await taken()
+        for note_id in (one for one in older if one not in known):
+            await supersede(runtime, note_id, note.id, namespace=space)
+    return note, await taken()
 
 
 async def evolve_turn(
@@ -248,23 +298,27 @@ async def evolve_turn(
     return report
 
 
-async def _stored(
+async def _looked_up(
     runtime: Runtime,
     namespace: Namespace,
     items: Sequence[NoteInput],
     present: Collection[str | None],
     only_edited: Collection[str | None],
-) -> dict[str, Note]:
-    """Store what is new or was edited; return the notes of all items by id, but those that were deleted."""
+) -> tuple[dict[str, Note], dict[str, NoteInput]]:
+    """Return the notes that are there of these items, and the items that are new or were edited, by the ids of the notes."""
     by_id = {note_id(namespace, item): item for item in items}
-    known = await resolve(runtime.store.notes(namespace, sorted(by_id)))
+    known = await resolve(runtime.store.notes(namespace, sorted(by_id))) if items else {}
     notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
+    # A message of the turn under way has no earlier answer.
+    fresh = tuple(runtime.fresh.get(namespace, ()))
+    asked = {stored.note.key for stored in fresh if stored.note is not None}
     due, taken = dict[str, NoteInput](), set(present)
     for i, item in by_id.items():
-        note = notes.get(i)
+        note, question = notes.get(i), item.metadata.get(ANSWERS)
         if note is None and item.key in only_edited:
             continue
-        if note is None and i not in known and ANSWERS in item.metadata:
+        is_again = question and message_key(item.thread, "user", question) not in asked
+        if note is None and i not in known and is_again:
             note = await _given_before(runtime, namespace, item, taken)
             taken |= {note.key} if note else set()
         if note is not None:
@@ -274,10 +328,7 @@ async def _stored(
                 due[i] = replace(item, key=note.key, metadata=metadata)
         elif i not in known:
             due[i] = item
-    if due:
-        stored, _ = await store(runtime, namespace, list(due.values()), vectors=False)
-        notes |= dict(zip(due, stored, strict=True))
-    return notes
+    return notes, due
 
 
 async def _given_before(
@@ -321,16 +372,47 @@ async def _numbered(
     return numbered
 
 
-async def _embedded(runtime: Runtime, namespace: Namespace) -> AmemError | None:
-    """Make the vectors that notes of a namespace lack; return why that failed, if it did."""
+async def _embedded(
+    runtime: Runtime, namespace: Namespace, due: Mapping[str, NoteInput]
+) -> AmemError | None:
+    """Make by one call the vectors of the notes that are due, and of the notes that turns have stored without.
+
+    The vectors of those that are due are kept for the moment when the notes are stored. Return why there are none, if so.
+    """
     try:
-        if await embed_missing(runtime, namespace=namespace):
+        fresh = await _fresh(runtime, namespace)
+        new = [new_note(runtime, namespace, i, item) for i, item in due.items()]
+        bare = [StoredNote(id=n.id, namespace=namespace, token="", rev=n.rev, note=n) for n in new]
+        async with writing(runtime, namespace) as writer:
+            made = await writer.embed([*fresh, *bare])
+            await writer.swap_notes(
+                (old, replace(one, token=writer.new_token()))
+                for old, one in zip(fresh, made, strict=False)
+                if one.has_vectors
+            )
+        if all(one.has_vectors for one in made):
             return None
     except InvalidInputError:
         raise
-    except AmemError as error:
-        runtime.vectors.lacking = True
-        return error
-    return ModelUnavailableError(
-        f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"
-    )
+    except AmemError as failure:
+        error = failure
+    else:
+        error = ModelUnavailableError(
+            f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"
+        )
+    runtime.vectors.lacking = True
+    runtime.fresh.pop(namespace, None)
+    return error
+
+
+async def _fresh(runtime: Runtime, namespace: Namespace) -> list[StoredNote]:
+    """Return the notes of turns under way, which have no vectors yet; in the first turn of a namespace, any that have none."""
+    if (under_way := runtime.fresh.get(namespace)) is not None:
+        return [under_way.popleft() for _ in range(len(under_way))]
+    page = await resolve(runtime.store.scan(namespace, where=(WITHOUT_VECTOR,), limit=PAGE))
+    found = await resolve(runtime.store.notes(namespace, [note.id for note in page]))
+    if len(page) < PAGE:
+        if len(runtime.fresh) >= MOST_NAMESPACES:
+            runtime.fresh.clear()
+        runtime.fresh[namespace] = deque()
+    return list(found.values())

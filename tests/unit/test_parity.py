@@ -11,7 +11,7 @@ from amem_integrations import AgenticMemory
 RUN_TIME = [
     "add", "add_many", "add_messages", "construct", "propose", "commit", "evolve",
     "search", "recall", "context", "get", "get_all", "profile", "update", "supersede", "delete", "fill",
-    "work", "recall_turn", "search_turn", "remember_turn", "evolve_turn",
+    "work", "recall_turn", "search_turn", "remember_turn", "remember_fact", "evolve_turn",
 ]  # fmt: skip
 
 IN_THREADS = ["compact", "optimize", "flush"]  # upkeep, whose twins say so
