@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
 
 
 @pytest.fixture
-def open_memory(tmp_path):
-    opened = []
-
-    def open_(model, location=tmp_path / "memory", **settings):
-        config = MemoryConfig(**{"min_gate_similarity": -1.0, **settings})
-        memory = AgenticMemory.open(
-            location, model=model, embedder=HashEmbedder(256), config=config
-        )
-        opened.append(memory)
-        return memory
-
-    yield open_
-    for memory in opened:
-        memory.close()
+def open_memory(open_memory):
+    """Opens memories with an embedder that tells more words apart."""
+    return partial(open_memory, embedder=HashEmbedder(256))
 
 
 def update_of(content: str, text: str):

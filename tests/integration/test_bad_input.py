@@ -245,6 +245,9 @@ NO_SETTINGS = [
     ("recent", 11),
     ("min_gate_similarity", 2.0),
     ("calls", "all"),
+    ("max_attempts", True),
+    ("daily_calls", 0),
+    ("daily_tokens", 1.5),
 ]
 
 

@@ -10,13 +10,12 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from support import models
-from support.ports import WatchedEmbedder, WatchedStore
+from support.ports import WatchedStore
 
 from amem_integrations import (
     AgenticMemory,
     BudgetExceededError,
     Completion,
-    ConfigurationError,
     InvalidInputError,
     LedgerEntry,
     MemoryConfig,
@@ -255,16 +254,6 @@ def test_the_report_the_stats_and_the_log_say_so_in_words(caplog):
         assert len([r for r in caplog.records if words in r.getMessage()]) == 1  # not at every add
 
 
-def test_over_the_limit_nothing_is_asked_of_the_embedder_but_the_new_note():
-    embedder, config = WatchedEmbedder(), MemoryConfig(daily_calls=1)
-    model = models.model()
-    with AgenticMemory.open(":memory:", model=model, embedder=embedder, config=config) as memory:
-        memory.add(FACTS[0], namespace=ANN)
-        embedder.calls.clear()
-        memory.add(FACTS[1], namespace=ANN)
-        assert embedder.calls == [[FACTS[1]]]
-
-
 def test_the_next_day_goes_on(clock):
     with opened(daily_calls=1) as memory:
         memory.add_many(FACTS, namespace=ANN, evolve=True)
@@ -301,22 +290,12 @@ def test_what_other_processes_spend_counts():
     assert len(model.requests) == 2
 
 
-@pytest.mark.parametrize("how", ["threads", "tasks"])
-def test_threads_and_tasks_together_stay_below_the_limit(how):
+def test_threads_together_stay_below_the_limit():
     model = models.model(models.link_to_first)
     with opened(model=model, daily_calls=5, batch_size=1) as memory:
-        if how == "threads":
-            with ThreadPoolExecutor(6) as pool:
-                list(pool.map(lambda fact: memory.add(fact, namespace=ANN), FACTS))
-            report = memory.evolve()
-        else:
-
-            async def add_and_evolve():
-                await asyncio.gather(*(memory.aadd(fact, namespace=ANN) for fact in FACTS))
-                return await memory.aevolve(namespace=ANN)
-
-            report = asyncio.run(add_and_evolve())
-        assert report.limited
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda fact: memory.add(fact, namespace=ANN), FACTS))
+        assert memory.evolve().limited
         assert len(model.requests) == calls_in(memory) == 5
 
 
@@ -405,10 +384,3 @@ def test_the_single_steps_raise_and_what_they_spent_is_kept():
         with pytest.raises(BudgetExceededError, match="4 of its 4 calls"):
             memory.construct([fourth.id], namespace=ANN)
         assert states(memory) == {"constructed": 3, "pending": 1}
-
-
-@pytest.mark.parametrize("name", ["daily_calls", "daily_tokens"])
-def test_a_limit_that_is_none_is_refused_at_once(name):
-    for limit in (0, -1, True, 1.5, "9"):
-        with pytest.raises(ConfigurationError, match=name):
-            MemoryConfig(**{name: limit})

@@ -9,8 +9,6 @@ from support import models
 from support.processes import run_python
 
 from amem_integrations import AgenticMemory, StoreError, StoreFullError, StoreLockedError
-from amem_integrations.stores import FolderStore
-from amem_integrations.stores.folder import MIN_FREE_BYTES, used_bytes
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -84,19 +82,6 @@ def test_a_place_that_is_no_folder_is_a_store_error(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_a_folder_of_others_keeps_what_is_theirs(tmp_path):
-    theirs = {"meta.json": "{}", "collection/amem/storage.sqlite": "sqlite", "thesis.txt": "…"}
-    for name, text in theirs.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    with open_memory(tmp_path) as memory:
-        memory.add("I joined a choir", namespace=ANN)
-    assert {name: (tmp_path / name).read_text() for name in theirs} == theirs
-    with pytest.raises(StoreError, match="no memory"):
-        open_memory(tmp_path / "collection")  # whose `amem` is none of ours
-    assert (tmp_path / "collection/amem/storage.sqlite").read_text() == "sqlite"
-
-
 def test_a_folder_that_cannot_be_written_to_is_a_store_error_and_is_let_go_of(folder):
     obstacle = folder / "amem" / "amem.tmp"
     obstacle.mkdir()
@@ -158,13 +143,3 @@ def test_a_disk_that_runs_full_in_the_middle_of_work_costs_no_note(folder):
             memory.evolve()
     with open_memory(folder) as memory:
         assert memory.evolve().done == (note.id,)
-
-
-def test_a_memory_is_not_optimized_where_there_is_no_room_for_a_copy(folder):
-    left = [10**12]
-    store = FolderStore(folder, dimensions=64, free_bytes=lambda _path: left[0])
-    left[0] = MIN_FREE_BYTES + used_bytes(folder / "notes") - 1
-    with pytest.raises(StoreFullError, match="optimizing"):
-        store.optimize()
-    assert store.count(ANN) == 1
-    store.close()

@@ -162,15 +162,6 @@ def test_what_could_not_be_embedded_is_embedded_by_the_next_evolve_or_by_opening
             assert all(hit.similarity is not None for hit in hits)
 
 
-def test_encoding_anew_means_every_text(open_memory):
-    memory, embedder = open_memory(recorded())
-    memory.add_many(items(), namespace=ANN, evolve=False)
-    embedder.calls.clear()
-    assert memory.reindex() == NOTES
-    said = {f"{item.speaker}: {item.content}" for item in items()}
-    assert embedder.texts == dict.fromkeys(said, 1)
-
-
 def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
     recent = VectorCache(size=2)
     rows = {text: WatchedEmbedder().embed_query(text) for text in "abc"}

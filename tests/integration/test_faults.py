@@ -11,15 +11,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from support import models
 from support.processes import environment
 
 from amem_integrations import (
     AgenticMemory,
     EmbedderMismatchError,
     InvalidInputError,
-    MemoryConfig,
-    ModelUnavailableError,
     NoteInput,
     OpenAIChatModel,
     StoreLockedError,
@@ -151,27 +148,6 @@ def test_a_bad_field_is_a_clear_error(memory, field, value):
 def test_a_bad_search_is_a_clear_error(memory, arguments):
     with pytest.raises(InvalidInputError):
         memory.search(namespace=ANN, **arguments)
-
-
-def test_a_model_that_goes_down_half_way_keeps_what_was_finished():
-    calls = iter(range(100))
-
-    def construct(request):
-        if next(calls) >= 2:
-            raise ModelUnavailableError("the quota is used up")
-        return models.construct(request)
-
-    model = models.model(construct=construct)
-    config = MemoryConfig(batch_size=2, max_concurrency=1)
-    with AgenticMemory.open(
-        ":memory:", model=model, embedder=HashEmbedder(), config=config
-    ) as memory:
-        memory.add_many([f"note {n}" for n in range(10)], namespace=ANN, evolve=False)
-        report = memory.evolve()
-        assert "quota" in report.interrupted
-        assert len(report.done) == 4
-        states = [note.state for note in memory.get_all(namespace=ANN)]
-        assert states == ["done"] * 4 + ["pending"] * 6
 
 
 def test_an_evening_stays_on_its_day(memory):

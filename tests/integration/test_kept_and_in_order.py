@@ -187,24 +187,6 @@ def test_no_field_of_a_note_can_forge_a_line_of_a_prompt():
         assert "  ids: c1" not in lines or request.task == "evolve"
 
 
-# One door, one wall
-
-
-def test_a_file_cannot_take_the_id_that_a_note_of_another_namespace_will_have(tmp_path):
-    with opened() as source:
-        target = source.add("hello", namespace=BOB, key="k")
-        source.add("hello", namespace=("eve",), key="k")
-        source.export(tmp_path / "eve.jsonl", namespace=("eve",))
-    lines = [json.loads(line) for line in (tmp_path / "eve.jsonl").read_text().splitlines()]
-    old = lines[1]["note"]["id"]
-    text = (tmp_path / "eve.jsonl").read_text().replace(old, target.id)
-    (tmp_path / "eve.jsonl").write_text(text)
-    memory = opened()
-    assert memory.import_(tmp_path / "eve.jsonl", namespace=("eve",)) == 1
-    assert memory.stats(namespace=("eve",))["notes"] == 1
-    assert memory.add("hello", namespace=BOB, key="k").id == target.id
-
-
 # Expired is expired
 
 

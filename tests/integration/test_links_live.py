@@ -145,13 +145,6 @@ def test_what_names_no_link_that_was_shown_is_dropped_and_counted(open_memory, b
     assert link_of(memory, first, second).strength == 0.8
 
 
-def test_a_change_that_is_none_of_the_three_is_dropped_and_counted(open_memory):
-    memory = open_memory(relinking("paint it blue"))
-    linked(memory)
-    memory.add(NEW, namespace=ANN, thread="t", evolve=False)
-    assert memory.evolve(namespace=ANN).dropped == 1
-
-
 def test_without_evolution_no_link_is_changed(open_memory):
     memory = open_memory(relinking("remove"), evolve=False)
     first, second = linked(memory)
@@ -197,17 +190,6 @@ def test_a_link_that_the_user_brought_back_is_weakened_only_if_the_user_agrees(
     assert (link_of(memory, first, second).strength == 0.8) == stopped
     for proposal in waiting:
         assert "a person" in proposal.after["why"]
-
-
-@pytest.mark.parametrize("end", [0, 1])
-def test_with_a_deleted_note_its_changed_link_goes_too(open_memory, end):
-    memory = open_memory(relinking("strengthen"))
-    ids = linked(memory)
-    memory.add(NEW, namespace=ANN, thread="t")
-    memory.delete(ids[end], namespace=ANN)
-    left = ids[1 - end]
-    assert ids[end] not in memory.get(left, namespace=ANN).links
-    assert relinks(memory, left) == []
 
 
 def test_the_diff_of_a_changed_link_shows_both_strengths_and_the_reason(open_memory):

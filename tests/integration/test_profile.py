@@ -87,16 +87,6 @@ def test_it_stands_above_the_notes_of_a_context(open_memory):
     assert all("Who" not in hit.note.content for hit in memory.search("who", namespace=ANN))
 
 
-def test_it_goes_with_a_source_and_is_written_anew_by_the_next_evolve(open_memory):
-    memory = open_memory(writing(OSLO, BERGEN), profile=True)
-    note = memory.add("I live in Oslo with Bo", namespace=ANN)
-    memory.delete(note.id, namespace=ANN)
-    assert memory.profile(namespace=ANN) is None
-    assert "Oslo" not in memory.context("Where do I live?", namespace=ANN)
-    memory.add("I moved to Bergen", namespace=ANN)
-    assert memory.profile(namespace=ANN) == Profile(**BERGEN["value"])
-
-
 @pytest.mark.parametrize("wrong", [DOWN, "no JSON"])
 def test_a_model_that_fails_at_it_costs_no_evolve_and_a_later_one_writes_it(
     open_memory, caplog, wrong

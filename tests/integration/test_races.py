@@ -5,26 +5,10 @@ from __future__ import annotations
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig, NoteInput
+from amem_integrations import InvalidInputError, NoteInput
 from amem_integrations.stores.store import PointStore
-from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
-
-
-@pytest.fixture
-def open_memory(request):
-    def open_(model, embedder=None, **settings):
-        memory = AgenticMemory.open(
-            ":memory:",
-            model=model,
-            embedder=embedder or HashEmbedder(),
-            config=MemoryConfig(min_gate_similarity=-1.0, **settings),
-        )
-        request.addfinalizer(memory.close)
-        return memory
-
-    return open_
 
 
 def planned(memory, first="one", second="two"):

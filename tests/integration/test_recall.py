@@ -113,18 +113,6 @@ def test_what_is_said_again_is_shown_once_with_its_last_date(memory):
     assert lines[2:-1] == ["4 March 2024:", said]
 
 
-def test_a_current_statement_stands_for_an_equal_one_that_is_outdated(memory):
-    first = memory.add("I live in Berlin.", namespace=ANN, at=START)
-    second = memory.add(
-        "I live in Munich.", namespace=ANN, at=START + timedelta(days=1), supersedes=[first.id]
-    )
-    third = memory.add(
-        "I live in Berlin.", namespace=ANN, at=START + timedelta(days=2), supersedes=[second.id]
-    )
-    hits = memory.recall("Where do I live?", namespace=ANN)
-    assert next(hit.note.id for hit in hits if "Berlin" in hit.note.content) == third.id
-
-
 def test_a_short_reply_brings_the_question_it_answers(memory):
     memory.add_many(
         talk("When does the ferry to Gotland leave?", "Half past nine.", "I packed."), namespace=ANN

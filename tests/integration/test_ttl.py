@@ -98,6 +98,15 @@ def test_what_is_said_again_after_it_expired_is_kept_for_the_ttl_from_then_on(cl
         assert (anew.id != plain.id, kept(anew)) == (True, WEEK)
 
 
+def test_a_key_that_is_added_again_after_it_expired_holds_again():
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    with opened(ttl=None) as memory:
+        first = memory.add("the code is 4711", namespace=ANN, key="code", expires_at=past)
+        again = memory.add("the code is 4711", namespace=ANN, key="code")
+        assert (again.id, again.expires_at) == (first.id, None)
+        assert memory.get(first.id, namespace=ANN) == again
+
+
 def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(clock):
     with opened({("user",): WEEK}) as memory:
         gone = memory.add("the code is 4711", namespace=ANN)
@@ -114,19 +123,6 @@ def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(clock):
         assert (memory.sweep(), memory.namespaces()) == (0, [TEAM])
         assert [change.kind for change in memory.history(gone.id, namespace=ANN)] == ["delete"]
         assert memory.get(stays.id, namespace=TEAM) == stays
-
-
-def test_an_import_keeps_what_is_in_the_file(tmp_path):
-    file = tmp_path / "export.jsonl"
-    with opened(None) as memory:
-        memory.add("for good", namespace=ANN)
-        memory.add("for a day", namespace=ANN, expires_at=datetime.now(UTC) + timedelta(days=1))
-        memory.export(file, namespace=ANN)
-        before = {note.content: note.expires_at for note in memory.get_all(namespace=ANN)}
-    with opened() as memory:
-        memory.import_(file, namespace=ANN)
-        after = {note.content: note.expires_at for note in memory.get_all(namespace=ANN)}
-        assert after == before
 
 
 def test_a_ttl_that_cannot_be_used_is_refused_and_a_mapping_that_changes_later_changes_nothing():

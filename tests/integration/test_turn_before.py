@@ -13,20 +13,13 @@ ANN = ("ann",)
 
 
 @pytest.fixture
-def opened():
-    made = []
-
+def opened(open_memory):
     def open_(evolve=models.nothing, **settings):
-        model = models.model(evolve)
-        config = MemoryConfig(**{"min_gate_similarity": -1.0, **settings})
-        memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
-        memory.model = model
-        made.append(memory)
+        memory = open_memory(models.model(evolve), **settings)
+        memory.model = memory._runtime.model
         return memory
 
-    yield open_
-    for memory in made:
-        memory.close()
+    return open_
 
 
 def add(memory, *contents):

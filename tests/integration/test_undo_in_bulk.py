@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import signal
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from support import models
-from support.processes import ROOT, TESTS, run_python
 
 from amem_integrations import AgenticMemory, AmemError, InvalidInputError, MemoryConfig, NoteInput
 from amem_integrations.notes import Attempts
@@ -253,28 +251,23 @@ def test_whatever_happened_before_taking_all_back_is_itself_taken_back_exactly(s
         assert state(memory) == without
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-from test_undo_in_bulk import ANN, named, opened
-from support import models
-
-memory = opened(Path(sys.argv[1]), named("good", models.link_to_first), batch_size=8)
-memory.add_many([f"The trip, part {n}" for n in range(40)], namespace=ANN)
-records, left = memory._runtime.store._records, [3]
-original = records.swap
-def faulty(*args, **kwargs):
-    left[0] -= 1
-    return original(*args, **kwargs) if left[0] else os.kill(os.getpid(), 9)
-records.swap = faulty
-memory.undo(model="good", namespace=ANN)
-"""
-
-
 def test_after_a_kill_it_goes_on_where_it_was(tmp_path):
-    folder = tmp_path / "m"
-    done = run_python(KILLED, folder, path=(ROOT, TESTS, TESTS / "integration"))
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    folder, left = tmp_path / "m", [3]
+    memory = opened(folder, named("good", models.link_to_first), batch_size=8)
+    memory.add_many([f"The trip, part {n}" for n in range(40)], namespace=ANN)
+    records = memory._runtime.store._records
+    original = records.swap
+
+    def killed(*args, **kwargs):
+        left[0] -= 1
+        if left[0] <= 0:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    records.swap = killed
+    with pytest.raises(KeyboardInterrupt):
+        memory.undo(model="good", namespace=ANN)
+    memory._runtime.store.close()
     with opened(folder, named("good", models.link_to_first)) as memory:
         assert agree(memory)
         undone = [c for c in memory.history(None, namespace=ANN) if c.kind == "undo"]

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     InvalidInputError,
-    Link,
     MemoryConfig,
     ModelUnavailableError,
     Note,
@@ -33,7 +31,6 @@ from amem_integrations import (
 )
 from amem_integrations.decisions import Lease
 from amem_integrations.flows.work import take_lease
-from amem_integrations.plans import FOLLOWS
 from amem_integrations.runtime import run
 from amem_integrations.stores.payloads import decode_record
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -248,49 +245,6 @@ def test_a_worker_killed_after_it_wrote_its_decisions_costs_nothing_twice(
 
 async def nothing(*_args: Any) -> None:
     """Do nothing."""
-
-
-def update_last(text: str) -> Callable[[Any], dict[str, Any]]:
-    """Return an answer that links every note to its worst candidate, and adds `text` to that."""
-
-    def answer(request: Any) -> dict[str, Any]:
-        reply = models.update_first(text)(request)
-        for note, asked in zip(reply["notes"], request.inputs["notes"], strict=True):
-            note["links"][0]["to"] = note["updates"][0]["to"] = asked["candidates"][-1]["alias"]
-        return reply
-
-    return answer
-
-
-def proposed(memory: AgenticMemory, note: Note) -> list[Link]:
-    """The links of a note that a model made, without the one to the turn before."""
-    links = memory.get(note.id, namespace=ANN).links.values()
-    return [link for link in links if link.relation != FOLLOWS]
-
-
-def test_a_commit_that_arrives_too_late_writes_neither_the_note_nor_its_neighbours(
-    fake: FakeQdrant, opened: Open
-) -> None:
-    moved = models.model(models.update_first("It was moved to May."))
-    late, other = opened(), opened(moved)
-    for n in range(3):
-        late.add(f"the trip, part {n}", namespace=ANN, thread="t")
-    note = late.add("the trip, part 3", namespace=ANN, thread="t", evolve=False)
-
-    def evolve(request: Any) -> dict[str, Any]:
-        fake.before_write = lambda: other.evolve() and None
-        return update_last("It was cancelled.")(request)
-
-    model = models.model(evolve)
-    late._runtime = replace(late._runtime, model=model)
-    report = late.evolve()
-
-    assert report.done == ()
-    notes = check_sound(late)
-    assert len(proposed(late, note)) == 1
-    assert "cancelled" not in repr(notes)
-    assert "cancelled" not in repr(late.history(None, namespace=ANN))
-    assert repr(notes).count("It was moved to May.") == 1
 
 
 def refusing(word: str, reply: Any) -> Any:
@@ -526,8 +480,7 @@ def test_only_a_worker_on_a_server_takes_a_lease(opened: Open, tmp_path: Path) -
             assert all("holder" not in point.payload for point in points)
 
 
-@pytest.mark.parametrize("place", [":memory:", "folder"])
-def test_a_worker_ends_when_its_memory_is_closed(tmp_path, place):
+def test_a_worker_ends_when_its_memory_is_closed():
     asked, closed = threading.Event(), threading.Event()
 
     def construct(request):
@@ -535,9 +488,8 @@ def test_a_worker_ends_when_its_memory_is_closed(tmp_path, place):
         closed.wait()
         return models.construct(request)
 
-    location = str(tmp_path / "memory") if place == "folder" else place
     model = models.model(construct=construct)
-    memory = AgenticMemory.open(location, model=model, embedder=HashEmbedder())
+    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
     items = [NoteInput(content=f"note {number}", thread=str(number)) for number in range(9)]
     memory.add_many(items, namespace=ANN, evolve=False)
     reports = []
