@@ -198,7 +198,7 @@ def test_the_diff_of_a_changed_link_shows_both_strengths_and_the_reason(open_mem
     memory.add(NEW, namespace=ANN, thread="t")
     (made,) = relinks(memory, first)
     lines = "\n".join(diff(made))
-    for part in ("-link", "(0.80)", "+link", "(0.40)", "the new note shows it"):
+    for part in ("-strength: 0.80", "+strength: 0.40", "the new note shows it"):
         assert part in lines
 
 
