@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeVar, cast
 from uuid import UUID
 
@@ -18,8 +19,10 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.schema import QueryBundle
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, ValidationError
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, adapting
 from amem_integrations.conversation import Message
@@ -51,6 +54,7 @@ KEPT = 32  # texts that were recalled, and may be shortened: more than there are
 COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
+MAKING = Lock()  # of tables
 # The arguments of `Memory.from_defaults` that say where the history is kept.
 KEPT_BY = {"chat_store", "async_database_uri", "async_engine"}
 
@@ -406,6 +410,10 @@ class AMemMemory(Uncopied, Memory):
         block = AMemMemoryBlock(**mine)
         given |= {"memory_blocks": [block, *memory_blocks]}
         given |= {"insert_method": insert_method or InsertMethod.USER}
+        if uri := given.get("async_database_uri"):
+            names = {"table_name", "db_schema"} & given.keys()
+            with MAKING:
+                _make_table(uri, **{name: given[name] for name in names})
         made = cast("Self", super().from_defaults(**given))
         if not KEPT_BY & given.keys():
             made.sql_store = Session()
@@ -599,6 +607,23 @@ def _copy(message: ChatMessage) -> ChatMessage:
     """Return a message that may be changed: the framework puts what is recalled into messages, and blocks mark them."""
     parts = {"blocks": [*message.blocks], "additional_kwargs": {**message.additional_kwargs}}
     return message.model_copy(update=parts)
+
+
+@lru_cache
+def _make_table(
+    uri: str, table_name: str = "llama_index_memory", db_schema: str | None = None
+) -> None:
+    """Make the table of a history, once in a process.
+
+    LlamaIndex makes the table at the first use of a history; of several first uses at the same time all but one fail.
+    """
+
+    async def make() -> None:
+        engine = create_async_engine(uri)
+        await SQLAlchemyChatStore(table_name, async_engine=engine, db_schema=db_schema).get_keys()
+        await engine.dispose()
+
+    asyncio_run(make())
 
 
 def _keep(values: dict[K, V], key: K, value: V) -> None:

@@ -209,6 +209,24 @@ async def test_threads_may_share_it(memory: AgenticMemory) -> None:
     assert sorted(contents(memory)) == sorted(f"fact {n}" for n in range(8))
 
 
+async def test_many_sessions_may_be_the_first_to_use_a_fresh_file(
+    memory: AgenticMemory, tmp_path: Path
+) -> None:
+    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
+
+    def session(n: int) -> AMemMemory:
+        return ann(memory, session_id=f"s{n % 3}", async_database_uri=uri, evolve=False)
+
+    made = [session(n) for n in range(3)]
+    await asyncio.gather(
+        *(made[n % 3].aput(user(f"fact {n}")) for n in range(9)),
+        *(asyncio.to_thread(lambda n=n: session(n).put(user(f"fact {n}"))) for n in range(9, 15)),
+    )
+
+    assert sorted(contents(memory)) == sorted(f"fact {n}" for n in range(15))
+    assert [len(one.get_all()) for one in made] == [5, 5, 5]
+
+
 async def test_a_synchronous_call_beside_a_waiting_task_gets_through(
     memory: AgenticMemory,
 ) -> None:
