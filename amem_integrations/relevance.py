@@ -1,31 +1,88 @@
-"""Pure: which hits are about what is asked, and what of them to show: no filler, and once what was said again.
+"""Pure: what a question is about, and which hits have to do with it.
 
 A search ranks whatever there is; a prompt should hold only what has to do with the question. That is told by the
 cosine, against a floor that was measured for the embedder, or by the words.
+
+"And where does she work?" has no word of the note that answers it. The messages before the question have: they are added
+to what is looked for, and count less than the question itself. A question that stands alone is searched alone, since
+what else is talked about would only push other notes up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
+from .conversation import from_dict
+from .errors import InvalidInputError
 from .kinds import (
     LEAST_LETTERS,
     function_words,
-    is_bare,
     is_question,
+    kind_of,
+    points_back,
     says,
     telling_words,
     words_of,
 )
 from .notes import Note, ScoredNote
-from .plans import ANSWERS, REPEATS
-from .repetition import normal, voice
+from .repetition import repeated
+from .stored_note import Vector
 
 SHARE = 0.5  # of the telling words of a question that a note has, which counts as a strong hit
 LEAST_WORDS = 2  # of them, where the cosine says otherwise
 SHORT_REPLY = 5  # words of a reply that says little without its question
+
+# Chosen on half of 72 follow-ups written for it: see `docs/evaluation.md`.
+WINDOW = 3  # messages before the question
+BACKGROUND = 0.3  # what the messages weigh in the vector, where the question weighs 1
+TIMES = 3  # how often the words of the question count, where those of the messages count once
+MOST_CHARS = 300  # of a message: a long answer would drown the question
+
+
+def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) -> tuple[str, ...]:
+    """Return the last messages, oldest first, if the query cannot be understood without them; each is cut to `MOST_CHARS`.
+
+    Raises:
+        InvalidInputError: The query is no text, or a message is neither text nor a dict with `role` and `content`.
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInputError(f"query={query!r} must be text that says what to look for")
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
+        raise InvalidInputError(f"messages={messages!r} must be a list of messages, newest last")
+    texts = [_text(message) for message in messages]
+    before = [text for text in texts if text and kind_of(text) != "filler"]
+    if before and before[-1] == query.strip():  # the question itself
+        before.pop()
+    return tuple(text[:MOST_CHARS] for text in before[-WINDOW:]) if points_back(query) else ()
+
+
+def together(query: str, before: Sequence[str]) -> str:
+    """Return the text whose words are looked for: a word weighs as often as it stands there."""
+    return "\n".join([*[query] * TIMES, *before]) if before else query
+
+
+def is_said_in(before: Sequence[str], note: Note) -> bool:
+    """Return whether a note says just what one of the messages says."""
+    return bool(before) and words_of(note.content[:MOST_CHARS]) in map(words_of, before)
+
+
+def _text(message: object) -> str:
+    if isinstance(message, str):
+        return message.strip()
+    if isinstance(message, Mapping):
+        return from_dict(message).text
+    raise InvalidInputError(
+        f"message {message!r} must be text, or a dict with 'role' and 'content'"
+    )
+
+
+def mixed(query: Vector, background: Vector) -> Vector:
+    """Return the unit vector of a query with the vector of what was said before in it."""
+    both = query + BACKGROUND * background
+    unit: Vector = (both / np.linalg.norm(both)).astype(np.float32)
+    return unit
 
 
 def relevant(query: str, hits: Sequence[ScoredNote], floor: float | None) -> list[ScoredNote]:
@@ -62,82 +119,6 @@ def telling(query: str, hits: Iterable[ScoredNote]) -> list[ScoredNote]:
         if not (hit.note.kind == "filler" and not says(query, hit.note.content))
         and not (hit.note.kind == "question" and words_of(hit.note.content) == asked)
     ]
-
-
-def repeated(note: Note) -> list[str]:
-    """Return the ids of the notes that a note repeats, or that repeat the note."""
-    return [other for other, link in note.links.items() if link.relation == REPEATS]
-
-
-def said_once(hits: Sequence[ScoredNote], others: Iterable[Note] = ()) -> list[ScoredNote]:
-    """Return the hits, of those that say the same one, with how often that was said, and when last.
-
-    Hits say the same that links of the relation `repeats` connect, or that one speaker said in the same words. Of these
-    the fullest wording is shown, in the best place. One that holds and one by the user is preferred.
-
-    Args:
-        hits: What was found, best first.
-        others: Notes that are counted beside the hits.
-    """
-    notes = {note.id: note for note in (*others, *(hit.note for hit in hits))}
-    groups = _groups(notes.values())
-    members: dict[str, list[ScoredNote]] = {}
-    for hit in hits:
-        members.setdefault(groups[hit.note.id], []).append(hit)
-    said: dict[str, list[datetime]] = {}
-    for note in notes.values():
-        said.setdefault(groups[note.id], []).append(note.when)
-    shown = {group: max(some, key=_fullness) for group, some in members.items()}
-    # By the id of each note the one that is shown for it.
-    stand = {i: shown[group].note.id for i, group in groups.items() if group in shown}
-    once = []
-    for hit in hits:
-        group = groups[hit.note.id]
-        best, times = shown[group], said[group]
-        # An outdated note keeps its own place, below the note that took its place.
-        if hit is (members[group][0] if _holds(best) else best):
-            later = best.superseded_by and stand.get(best.superseded_by, best.superseded_by)
-            last = max(times) if len(times) > 1 else None
-            told = replace(best, times_said=len(times), last_said=last)
-            once.append(replace(told, score=hit.score, superseded_by=later))
-    return once
-
-
-def _groups(notes: Iterable[Note]) -> dict[str, str]:
-    """Return by the id of each note an id that those have in common which say the same."""
-    of: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while (above := of.setdefault(name, name)) != name:
-            name = above
-        return name
-
-    spoken: dict[Hashable, str] = {}
-    for note in notes:
-        said = note.id if _is_bare_reply(note) else normal(note.content)
-        same = spoken.setdefault((voice(note), said), note.id)
-        for other in (same, *repeated(note)):
-            of[root(other)] = root(note.id)
-    return {name: root(name) for name in of}
-
-
-def _is_bare_reply(note: Note) -> bool:
-    """Return whether a note says nothing without the question that it answers: "Yes." is many things."""
-    answers = any(
-        link.relation == ANSWERS and link.direction == "out" for link in note.links.values()
-    )
-    return answers and is_bare(note.content)
-
-
-def _fullness(hit: ScoredNote) -> tuple[object, ...]:
-    note = hit.note
-    is_users = note.source not in ("assistant", "tool")
-    length = len(normal(note.content))
-    return _holds(hit), note.kind == "statement", is_users, length, note.when, note.seq
-
-
-def _holds(hit: ScoredNote) -> bool:
-    return hit.superseded_by is None and not hit.is_over
 
 
 def is_short_reply(note: Note) -> bool:

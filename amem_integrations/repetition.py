@@ -1,4 +1,7 @@
-"""Pure: whether two texts say the same, as far as words can tell. In doubt they do not.
+"""Pure: which notes say the same, so that one of them is shown for all.
+
+Notes belong together by links of the relation `repeats`, and where one speaker says the same words. Rules draw such a
+link where two texts differ in nothing but their wording, as far as words can tell; in doubt they do not.
 
 Vectors of texts that differ in one number, name or negation are nearly the same, so a cosine would take for a repetition
 what says something else. Texts say the same here if they have the same phrases, in any order: the words that tell
@@ -11,12 +14,16 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .notes import Note
+from .kinds import is_bare
+from .notes import Note, ScoredNote
+from .plans import ANSWERS, REPEATS
 
 _WORD = re.compile(r"[+-]?\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*")
 _PART = re.compile(r"[,;:.!]\s")
@@ -107,3 +114,79 @@ def _phrases(text: str) -> list[tuple[str, ...]]:
             if word not in WORDS["function"] or word in PERSONS or word in WORDS["prepositions"]:
                 phrases[-1].append(SAME.get(word, word))
     return sorted(tuple(phrase) for phrase in phrases if phrase)
+
+
+def repeated(note: Note) -> list[str]:
+    """Return the ids of the notes that a note repeats, or that repeat the note."""
+    return [other for other, link in note.links.items() if link.relation == REPEATS]
+
+
+def said_once(hits: Sequence[ScoredNote], others: Iterable[Note] = ()) -> list[ScoredNote]:
+    """Return the hits, of those that say the same one, with how often that was said, and when last.
+
+    Hits say the same that links of the relation `repeats` connect, or that one speaker said in the same words. Of these
+    the fullest wording is shown, in the best place. One that holds and one by the user is preferred.
+
+    Args:
+        hits: What was found, best first.
+        others: Notes that are counted beside the hits.
+    """
+    notes = {note.id: note for note in (*others, *(hit.note for hit in hits))}
+    groups = _groups(notes.values())
+    members: dict[str, list[ScoredNote]] = {}
+    for hit in hits:
+        members.setdefault(groups[hit.note.id], []).append(hit)
+    said: dict[str, list[datetime]] = {}
+    for note in notes.values():
+        said.setdefault(groups[note.id], []).append(note.when)
+    shown = {group: max(some, key=_fullness) for group, some in members.items()}
+    # By the id of each note the one that is shown for it.
+    stand = {i: shown[group].note.id for i, group in groups.items() if group in shown}
+    once = []
+    for hit in hits:
+        group = groups[hit.note.id]
+        best, times = shown[group], said[group]
+        # An outdated note keeps its own place, below the note that took its place.
+        if hit is (members[group][0] if _holds(best) else best):
+            later = best.superseded_by and stand.get(best.superseded_by, best.superseded_by)
+            last = max(times) if len(times) > 1 else None
+            told = replace(best, times_said=len(times), last_said=last)
+            once.append(replace(told, score=hit.score, superseded_by=later))
+    return once
+
+
+def _groups(notes: Iterable[Note]) -> dict[str, str]:
+    """Return by the id of each note an id that those have in common which say the same."""
+    of: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (above := of.setdefault(name, name)) != name:
+            name = above
+        return name
+
+    spoken: dict[Hashable, str] = {}
+    for note in notes:
+        said = note.id if _is_bare_reply(note) else normal(note.content)
+        same = spoken.setdefault((voice(note), said), note.id)
+        for other in (same, *repeated(note)):
+            of[root(other)] = root(note.id)
+    return {name: root(name) for name in of}
+
+
+def _is_bare_reply(note: Note) -> bool:
+    """Return whether a note says nothing without the question that it answers: "Yes." is many things."""
+    answers = any(
+        link.relation == ANSWERS and link.direction == "out" for link in note.links.values()
+    )
+    return answers and is_bare(note.content)
+
+
+def _fullness(hit: ScoredNote) -> tuple[object, ...]:
+    note = hit.note
+    is_users = note.source not in ("assistant", "tool")
+    length = len(normal(note.content))
+    return _holds(hit), note.kind == "statement", is_users, length, note.when, note.seq
+
+
+def _holds(hit: ScoredNote) -> bool:
+    return hit.superseded_by is None and not hit.is_over

@@ -35,10 +35,10 @@ from ..flows.turn import HASH as HASH
 from ..flows.turn import LEFT_OVERS as LEFT_OVERS
 from ..flows.turn import Recalled as Recalled
 from ..flows.turn import Remembered as Remembered
-from ..follow_up import WINDOW as WINDOW
 from ..ids import parse_time as parse_time
 from ..notes import check_namespace as check_namespace
 from ..plans import HELD as HELD
+from ..relevance import WINDOW as WINDOW
 from .documents import RECORD as RECORD
 from .documents import DocumentInput as DocumentInput
 from .documents import DocumentReport as DocumentReport

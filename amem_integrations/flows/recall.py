@@ -10,11 +10,18 @@ from typing import Any
 from ..context import render_notes
 from ..fetch import get
 from ..filters import check_count, conditions_of
-from ..follow_up import messages_before, together
 from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, ScoredNote
-from ..relevance import is_short_reply, linked_turns, question_before, relevant, telling
+from ..relevance import (
+    is_short_reply,
+    linked_turns,
+    messages_before,
+    question_before,
+    relevant,
+    telling,
+    together,
+)
 from ..runtime import Runtime
 from ..thresholds import relevance_floor
 from .forms import profile

@@ -14,13 +14,13 @@ from ..decisions import Source
 from ..embedding import embed_query
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
-from ..follow_up import is_said_in, messages_before, mixed, together
 from ..ids import now
 from ..journal.known_at import notes_as_known
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..passages import best_passages, in_order_of_passages, size_of, spans
 from ..ports import Bring, Query, Ranked
-from ..relevance import repeated, said_once
+from ..relevance import is_said_in, messages_before, mixed, together
+from ..repetition import repeated, said_once
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote, Vector
 

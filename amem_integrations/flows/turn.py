@@ -28,10 +28,10 @@ from ..conversation import SPEAKING, Message, message_key, note_input, occurrenc
 from ..errors import AmemError, InvalidInputError, ModelUnavailableError
 from ..fetch import existing, get
 from ..filters import WITHOUT_VECTOR
-from ..follow_up import WINDOW
 from ..ids import note_id
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
 from ..plans import EvolutionReport
+from ..relevance import WINDOW
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote
 from .add import add, new_note, store

