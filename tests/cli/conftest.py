@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,33 @@ def amem(tmp_path: Path) -> Amem:
     return Amem(tmp_path / "memory")
 
 
-@pytest.fixture
-def talk(amem: Amem) -> Amem:
-    """A memory that holds the dialogue of the examples."""
+@pytest.fixture(scope="session")
+def dialogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a memory that holds the dialogue of the examples."""
+    amem = Amem(tmp_path_factory.mktemp("dialogue") / "memory")
     assert amem("import", DIALOGUE).exit_code == 0
-    amem.names.clear()
+    return amem.folder
+
+
+@pytest.fixture
+def talk(amem: Amem, dialogue: Path) -> Amem:
+    """A memory that holds the dialogue of the examples."""
+    shutil.copytree(dialogue, amem.folder)
     return amem
 
 
-@pytest.fixture
-def wedding(amem: Amem) -> Amem:
-    """A memory of two notes, of which the second is linked to the first and evolved it."""
+@pytest.fixture(scope="session")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a memory of two notes, of which the second is linked to the first and evolved it."""
+    amem = Amem(tmp_path_factory.mktemp("told") / "memory")
     said = "My sister Lena's wedding in Porto is on {} June."
     amem("add", said.format(14), "--key", "first", "--thread", "March", "--speaker", "Mira")
     amem("add", said.format(21), "--key", "second", "--thread", "May", "--speaker", "Mira")
+    return amem.folder
+
+
+@pytest.fixture
+def wedding(amem: Amem, told: Path) -> Amem:
+    """A memory of two notes, of which the second is linked to the first and evolved it."""
+    shutil.copytree(told, amem.folder)
     return amem

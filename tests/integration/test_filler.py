@@ -106,3 +106,16 @@ def test_filler_costs_its_id_in_the_reply(memory):
     entries = construct(memory.model.asked("construct")[0])
     assert [entry["id"] for entry in entries["notes"]] == ["n1"]
     assert entries["filler"] == ["n2"]
+
+
+def test_where_finds_notes_by_kind(tmp_path):
+    said = {"I moved to Oslo.": "statement", "Where do I live?": "question", "Bye!": "filler"}
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        memory.add_many(list(said), namespace=ANN)
+    with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        for text, kind in said.items():
+            found = memory.get_all(namespace=ANN, where={"kind": kind})
+            assert [note.content for note in found] == [text]
+        assert len(memory.get_all(namespace=ANN, where={"kind": {"$ne": "filler"}})) == 2
+        (hit,) = memory.search("bye", namespace=ANN, where={"kind": "filler"})
+        assert hit.note.kind == "filler"

@@ -1,4 +1,4 @@
-"""What happens to a note while a model is thinking about it."""
+"""What happens to a note between a plan and its commit, and while a model is thinking about it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from support import models
 
 from amem_integrations import InvalidInputError, NoteInput
+from amem_integrations.journal.erasure import MOST_EARLIER
 from amem_integrations.stores.store import PointStore
 
 ANN = ("ann",)
@@ -27,6 +28,29 @@ def test_a_plan_for_what_was_corrected_since_is_not_written(open_memory):
     report = memory.commit(plan, namespace=ANN)
     assert (report.done, report.links, report.evolved) == ((), 0, ())
     assert len(memory.get(one.id, namespace=ANN).contexts) == 1
+
+
+def busy(memory, note_id):
+    """Write a note so often that its earliest edits are forgotten."""
+    for number in range(MOST_EARLIER + 1):
+        memory.update(note_id, namespace=ANN, metadata={"n": number})
+
+
+def test_what_was_taken_back_since_does_not_come_back_by_committing_again(open_memory):
+    memory = open_memory(models.model(models.update_first("It goes on.")))
+    one, _, plan = planned(memory)
+    busy(memory, one.id)
+    report = memory.commit(plan, namespace=ANN)
+    assert (report.links, report.evolved) == (1, (one.id,))
+    assert memory.get(one.id, namespace=ANN).contexts[-1].text == "It goes on."
+    for kind in ("evolve", "link"):
+        (made,) = [c for c in memory.history(one.id, namespace=ANN) if c.kind == kind]
+        memory.undo(made.id, namespace=ANN)
+    busy(memory, one.id)
+    before = memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)
+    report = memory.commit(plan, namespace=ANN)
+    assert (report.links, report.evolved) == (0, ())
+    assert (memory.get_all(namespace=ANN), memory.history(None, namespace=ANN)) == before
 
 
 def test_a_plan_leaves_out_what_is_gone_and_keeps_the_rest(open_memory):
