@@ -9,7 +9,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
-from time import monotonic
 from typing import Protocol, Self, cast, runtime_checkable
 
 from . import flows
@@ -174,7 +173,6 @@ class AgenticMemory:
     _resumed: Sequence[Namespace]  # where something was left, or had no vector, when it was opened
     _worker: flows.work.Background
     _on_close: list[Callable[[], object]]
-    _waits: list[Callable[[float | None], bool]]
 
     def __init__(self, *_: object, **__: object) -> None:
         """Refuse: `open` is the way in.
@@ -196,7 +194,7 @@ class AgenticMemory:
         if not isinstance(config, MemoryConfig | None):
             raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         memory = cls.__new__(cls)
-        memory._location, memory._on_close, memory._waits = None, [], []
+        memory._location, memory._on_close = None, []
         memory._worker = flows.work.Background(memory._evolve_pending)
         memory._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
         return memory
@@ -303,10 +301,7 @@ class AgenticMemory:
         Raises:
             AmemError: The first error of the worker that waiting does not mend, such as a refused key.
         """
-        end = None if timeout is None else monotonic() + timeout
         done = self._worker.flush(timeout)
-        for wait in self._waits:
-            done &= bool(wait(None if end is None else max(0.0, end - monotonic())))
         run(resolve(self._runtime.store.flush()))
         return done
 
@@ -314,18 +309,9 @@ class AgenticMemory:
         """Do what `flush` does, in a thread."""
         return await asyncio.to_thread(self.flush, timeout)
 
-    def on_close(
-        self,
-        callback: Callable[[], object],
-        *,
-        flush: Callable[[float | None], bool] | None = None,
-    ) -> None:
-        """Have `callback` called before the store is let go, such as to stop a background worker.
-
-        `flush` waits for what the worker has to do, for so many seconds at most, and returns whether it is done.
-        """
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called before the store is let go, such as to stop a thread that works on the memory."""
         self._on_close.append(callback)
-        self._waits += [] if flush is None else [flush]
 
     def close(self) -> None:
         """Write everything to disk and let go of the store; calling it again does nothing."""
@@ -349,20 +335,9 @@ class AgenticMemory:
         await self.aclose()
 
     def __repr__(self) -> str:
-        """Return where it is, how many notes it has, and with which embedder and model it works.
-
-        A server is asked once for their number; what does not answer, or is closed, has "unknown" many.
-        """
-        count = "unknown" if (number := self._number_of_notes()) is None else f"{number:,}"
+        """Return where it is, and with which embedder and model it works."""
         names = f"embedder={self._embedder.name!r}, model={self._runtime.model_name!r}"
-        return f"<AgenticMemory at {self._place()!r}: {count} notes, {names}>"
-
-    def _number_of_notes(self) -> int | None:
-        try:
-            number: int | None = run(resolve(self._runtime.store.number_of_notes()))
-        except Exception:  # noqa: BLE001 - a debugger shows it, whatever state the memory is in
-            return None
-        return number
+        return f"<AgenticMemory at {self._place()!r}: {names}>"
 
     def __enter__(self) -> Self:
         """Return the memory itself."""

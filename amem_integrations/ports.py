@@ -346,10 +346,6 @@ class Store(Protocol):
         """Return the greatest `seq` of all notes, their wordings and records in all namespaces; 0 if there are none."""
         ...
 
-    def number_of_notes(self) -> MaybeAwaitable[int]:
-        """Return about how many notes all namespaces have together, by one quick try."""
-        ...
-
     def flush(self) -> MaybeAwaitable[None]:
         """Make everything written so far survive a power cut as well."""
         ...

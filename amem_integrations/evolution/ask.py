@@ -337,14 +337,10 @@ def render(config: MemoryConfig, task: str, /, **values: str) -> tuple[str, str]
     return Template(system.strip()).substitute() + own, Template(prompt.strip()).substitute(values)
 
 
-def room(runtime: Runtime) -> int | None:
-    """Return how many tokens of a prompt and its reply the model can take, if that is known."""
-    return runtime.config.context_tokens or getattr(runtime.model, "context_tokens", None) or None
-
-
 def fits(runtime: Runtime, task: str, values: Mapping[str, str], reply: int) -> bool:
     """Return whether the prompt of a task and a reply of so many tokens have room in what the model can take."""
-    if (most := room(runtime)) is None:
+    most = runtime.config.context_tokens or getattr(runtime.model, "context_tokens", None)
+    if not most:
         return True
     asked = sum(map(texts.count_tokens, render(runtime.config, task, **values)))
     return asked * MARGIN + reply <= most

@@ -38,7 +38,7 @@ from ..prompts.replies import (
     Targeted,
 )
 from ..runtime import Runtime
-from .ask import OpenCall, RefusedError, ask, fits, render, room
+from .ask import OpenCall, RefusedError, ask, fits, render
 from .candidates import find_candidates
 from .construct import Batch
 from .gate import judge, objection_to
@@ -87,7 +87,6 @@ async def propose(
     runtime = call.runtime
     talk = [note for note in batch.notes if note.kind != "filler"]
     offer = await find_candidates(runtime, call.namespace, replace(batch, notes=talk), fresh)
-    offer = _trimmed(runtime, offer)
     evolutions = dict[str, NoteEvolution]()
     try:
         evolutions = await _ask(call, offer)
@@ -176,8 +175,9 @@ async def _ask(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
 async def _ask_together(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
     """Ask for the links and updates of the whole batch in one call, or in several if the model cannot take it."""
     values, links = _values(call.runtime, offer)
-    if len(offer.batch) > 1 and not fits(call.runtime, "evolve", values, offer.reply_tokens):
-        return await _ask_each(call, offer.halves())
+    smaller = _smaller(offer)
+    if smaller and not fits(call.runtime, "evolve", values, offer.reply_tokens):
+        return await _ask_each(call, smaller)
     try:
         reply = await ask(
             call,
@@ -192,7 +192,7 @@ async def _ask_together(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution
             values=values,
         )
     except RefusedError:
-        if smaller := _smaller(offer):
+        if smaller:
             return await _ask_each(call, smaller)
         raise
     answered = {bare(item.id): item for item in reversed(reply.notes)}
@@ -213,7 +213,7 @@ async def _ask_each(call: OpenCall, offers: Iterable[Offer]) -> dict[str, NoteEv
 
 
 def _smaller(offer: Offer) -> Sequence[Offer]:
-    """Return the smaller requests in place of a refused one: halves, or a note with half of its candidates."""
+    """Return smaller requests in place of one that is too long: halves, or a note with half of its candidates."""
     if len(offer.batch) > 1:
         return offer.halves()
     (note,) = offer.batch
@@ -266,17 +266,6 @@ def _values(runtime: Runtime, offer: Offer) -> tuple[dict[str, str], list[Shown]
     tokens = sum(map(texts.count_tokens, render(runtime.config, "evolve", **values)))
     links = offer.links(tokens // LINKS_SHARE)
     return {**values, "links": lines([linked(link) for link in links])}, links
-
-
-def _trimmed(runtime: Runtime, offer: Offer) -> Offer:
-    """Return the offer without the last candidates of a note that alone would be too long for the model."""
-    for note in offer.batch if room(runtime) else ():
-        while len(offer.candidates[note.id]) > 1:
-            alone = offer.only([note])
-            if fits(runtime, "evolve", _values(runtime, alone)[0], alone.reply_tokens):
-                break
-            offer = offer.without_last(note)
-    return offer
 
 
 def _proposed(

@@ -63,17 +63,16 @@ class Connection:
             threading.RLock() if is_local else threading.BoundedSemaphore(connections)
         )
 
-    def call(self, do: Callable[[Any], Any], tries: int | None = None) -> Any:  # noqa: ANN401 - of the client
+    def call(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - of the client
         """Return what `do` returns of the client.
 
-        It is tried once more than there are `pauses`, or at most `tries` times.
+        It is tried once more than there are `pauses`.
 
         Raises:
             StoreUnavailableError: The server cannot be reached, or is too busy, after all tries.
             StoreError: The server refuses.
         """
-        pauses = self._pauses if tries is None else self._pauses[: tries - 1]
-        for pause in (*pauses, None):
+        for pause in (*self._pauses, None):
             try:
                 with self._guard:
                     return do(self._client)

@@ -274,7 +274,7 @@ class FolderCollection:
             if offset is None:
                 return
 
-    def count(self, which: Filter | None = None, *, quickly: bool = False) -> int:  # noqa: ARG002
+    def count(self, which: Filter | None = None) -> int:
         """Return how many points match, exactly."""
         with self._using:
             return self._shard.count(edge.CountRequest(exact=True, filter=which))

@@ -16,7 +16,6 @@ from .store import Fused, Hits, Nearest
 PAGE = 256  # points with their payloads in one request
 PAGE_OF_SWAPS = 50  # points with a condition each
 PAGE_OF_IDS = 1024  # points that are looked for
-QUICK = 2  # seconds
 MAX_VALUES = 1_000_000
 
 # One replica after the other, by a leader that is elected anew when its node is away: two writers of one point
@@ -134,10 +133,8 @@ class ServerCollection:
         order = models.OrderBy(key=by, direction=direction)
         return self._page(which, limit, order_by=order)[0]
 
-    def count(self, which: Filter, *, quickly: bool = False) -> int:
-        """Return how many points match: exactly, or about how many by one quick try."""
-        if quickly:
-            return int(self._call("count", which, exact=False, timeout=QUICK, tries=1).count)
+    def count(self, which: Filter) -> int:
+        """Return how many points match, exactly."""
         if not self._reading:
             return int(self._call("count", which, exact=True).count)
         request = models.CountRequest(filter=which, exact=True)
@@ -181,11 +178,11 @@ class ServerCollection:
         records, offset = self._call("scroll", which, **how)
         return list(points_of(records)), offset
 
-    def _call(self, method: str, *args: Any, tries: int | None = None, **how: Any) -> Any:  # noqa: ANN401
+    def _call(self, method: str, *args: Any, **how: Any) -> Any:  # noqa: ANN401
         def do(client: Any) -> Any:  # noqa: ANN401
             return getattr(client, method)(self._name, *args, **how)
 
-        return self._connection.call(do, tries)
+        return self._connection.call(do)
 
 
 class _Requests:

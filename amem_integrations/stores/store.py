@@ -147,8 +147,8 @@ class Collection(Protocol):
     ) -> list[Point]:
         """Return that many matching points in the order of a field."""
 
-    def count(self, which: Filter, *, quickly: bool = False) -> int:
-        """Return how many points match: exactly, or about how many by one quick try."""
+    def count(self, which: Filter) -> int:
+        """Return how many points match, exactly."""
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
@@ -363,12 +363,6 @@ class PointStore:
             for point in collection.ordered(by, None, 1, newest_first=True)
         ]
         return max(newest, default=0)
-
-    def number_of_notes(self) -> int:
-        """Return about how many notes all namespaces have together, by one quick try."""
-        self._check_open()
-        alive = self._dialect.between("attempts", {"gte": 0})  # a tombstone has none
-        return self._notes.count(self._dialect.every([alive]), quickly=True)
 
     def _point_of(self, stored: StoredNote) -> Point:
         dense, payload = None, encode_note(stored)
