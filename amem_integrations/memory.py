@@ -92,8 +92,8 @@ class AgenticMemory:
     commit, acommit = both_methods(flows.evolve.commit)
 
     search, asearch = both_methods(flows.search.search)
-    recall, arecall = both_methods(flows.recall.recall)
-    context, acontext = both_methods(flows.recall.context)
+    recall, arecall = both_methods(flows.read.recall)
+    context, acontext = both_methods(flows.read.context)
     get, aget = both_methods(flows.read.get)
     get_all, aget_all = both_methods(flows.read.get_all)
 

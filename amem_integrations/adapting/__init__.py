@@ -27,8 +27,8 @@ from __future__ import annotations
 from ..evolution.gate import decide as decide
 from ..filters import FIELDS as FIELDS
 from ..filters import parse as parse
-from ..flows.recall import RECALLED as RECALLED
-from ..flows.recall import marked as marked
+from ..flows.read import RECALLED as RECALLED
+from ..flows.read import marked as marked
 from ..flows.search import falling as falling
 from ..flows.turn import ANSWERS as ANSWERS
 from ..flows.turn import HASH as HASH

@@ -38,8 +38,7 @@ from .add import add, new_note, store
 from .edit import supersede
 from .evolve import evolve
 from .forms import profile
-from .read import get_all
-from .recall import RECALLED, marked, recall
+from .read import RECALLED, get_all, marked, recall
 from .search import search
 from .writing import PAGE, writing
 
