@@ -55,7 +55,6 @@ class AMemIngest(TransformComponent):
 
     _memory: AgenticMemory = PrivateAttr()
     _namespace: Whose = PrivateAttr()
-    _replace: bool = PrivateAttr()
     _options: dict[str, Any] = PrivateAttr()
 
     def __init__(
@@ -84,7 +83,7 @@ class AMemIngest(TransformComponent):
         checked(memory, namespace, {})
         adapting.check_flags(replace=replace, evolve=evolve)
         super().__init__()
-        self._memory, self._namespace, self._replace = memory, namespace, replace
+        self._memory, self._namespace = memory, namespace
         self._options = {"replace": replace, "evolve": evolve, "progress": progress}
 
     async def _add(self, call: adapting.Call, nodes: Sequence[BaseNode]) -> adapting.DocumentReport:
@@ -94,7 +93,7 @@ class AMemIngest(TransformComponent):
             InvalidInputError: A node cannot be stored; the 64s before it are.
         """
         documents, before = adapting.Documents(self._memory, whose(self._namespace)), list[Note]()
-        if self._replace:
+        if self._options["replace"]:
             before = await documents.held(call, {_document(node) for node in nodes})
         ids = _stored_ids(nodes, before)
         return await call(documents.add, [_input(node, ids) for node in nodes], **self._options)

@@ -48,12 +48,14 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+Status = MessageStatus | None
 
 RECALL = ("also", *adapting.RecallOptions.__annotations__)
 KEPT = 32  # texts that were recalled, and may be shortened: more than there are sessions that share a block at one time
 COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
+ACTIVE = MessageStatus.ACTIVE
 MAKING = Lock()  # of tables
 # The arguments of `Memory.from_defaults` that say where the history is kept.
 KEPT_BY = {"chat_store", "async_database_uri", "async_engine"}
@@ -244,19 +246,12 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     @dispatcher.span
     def _remember(
-        self,
-        said: Sequence[Message],
-        thread: str | None,
-        new: bool,
-        just_said: bool,
+        self, said: Sequence[Message], thread: str | None, new: bool, just_said: bool
     ) -> None:
-        answered, done = (
-            any(one.party == "assistant" and one.spoken for one in said),
-            adapting.Remembered(),
-        )
+        answered = any(one.party == "assistant" and one.spoken for one in said)
+        done = adapting.Remembered()
         with self._failures.tolerated("write", callback=True):
             space = self._space(thread, asked=any(one.party == "user" for one in said))
-            metadata = settled(self.metadata)
             if not new:  # what waits since an outage is among these
                 self.memory.remember_turn([], namespace=space, complete=False)
             done = self.memory.remember_turn(
@@ -264,7 +259,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
                 namespace=space,
                 thread=thread,
                 roles=[role.value for role in self.roles],
-                metadata=metadata,
+                metadata=settled(self.metadata),
                 new=new,
                 just_said=just_said,
                 complete=answered,
@@ -314,7 +309,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         Doing it again, or going on with the session, makes no second notes.
         """
         archived = await memory.aget_all(status=MessageStatus.ARCHIVED)
-        active = await memory.aget_all(status=MessageStatus.ACTIVE)
+        active = await memory.aget_all(status=ACTIVE)
         await self.aremember([*archived, *active], memory.session_id, new=False)
         _keep(self._known, memory.session_id, [to_message(one, stored=False) for one in archived])
 
@@ -520,61 +515,50 @@ class Session(AsyncDBChatStore):
     _said: dict[str, list[Said]] = PrivateAttr(default_factory=dict)
 
     async def get_messages(
-        self,
-        key: str,
-        status: MessageStatus | None = MessageStatus.ACTIVE,
-        limit: int | None = None,
-        offset: int | None = None,
+        self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
         """Return copies of the messages of a session, all of them or those of a status."""
-        found = [row.message for row in self._said.get(key, ()) if status in (None, row.status)]
-        return [_copy(message) for message in found[offset:][:limit]]
+        return [_copy(row.message) for row in self._rows(key, status)[offset:][:limit]]
 
-    async def count_messages(
-        self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE
-    ) -> int:
+    async def count_messages(self, key: str, status: Status = ACTIVE) -> int:
         """Return how many messages of a status there are."""
-        return len(await self.get_messages(key, status))
+        return len(self._rows(key, status))
 
     async def add_message(
-        self, key: str, message: ChatMessage, status: MessageStatus = MessageStatus.ACTIVE
+        self, key: str, message: ChatMessage, status: MessageStatus = ACTIVE
     ) -> None:
         """Add a message."""
         await self.add_messages(key, [message], status)
 
     async def add_messages(
-        self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
     ) -> None:
         """Add messages."""
-        said = self._said.setdefault(key, [])
-        said.extend(Said(_copy(message), status) for message in messages)
+        said = [Said(_copy(message), status) for message in messages]
+        self._said.setdefault(key, []).extend(said)
 
     async def set_messages(
-        self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
     ) -> None:
         """Replace all messages."""
         self._said[key] = [Said(_copy(message), status) for message in messages]
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Remove and return the message at a place."""
-        said = self._said.get(key, [])
-        return said.pop(idx).message if 0 <= idx < len(said) else None
+        rows = self._rows(key)[idx : idx + 1] if idx >= 0 else []
+        return next(iter(self._removed(key, rows)), None)
 
-    async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
+    async def delete_messages(self, key: str, status: Status = None) -> None:
         """Remove all messages, or those of a status."""
-        self._said[key] = [
-            row for row in self._said.get(key, ()) if status not in (None, row.status)
-        ]
+        self._removed(key, self._rows(key, status))
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Remove and return the oldest messages of the queue."""
-        oldest = self._oldest(key, n)
-        self._said[key] = [row for row in self._said.get(key, ()) if row not in oldest]
-        return [row.message for row in oldest]
+        return self._removed(key, self._rows(key, ACTIVE)[:n])
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Take the oldest messages out of the queue, and return them."""
-        oldest = self._oldest(key, n)
+        oldest = self._rows(key, ACTIVE)[:n]
         for row in oldest:
             row.status = MessageStatus.ARCHIVED
         return [_copy(row.message) for row in oldest]
@@ -585,13 +569,17 @@ class Session(AsyncDBChatStore):
 
     def tokens(self, key: str, count: Callable[[ChatMessage], int]) -> int:
         """Return how many tokens the queue has; those of each message are counted once."""
-        queue = [row for row in self._said.get(key, ()) if row.status == MessageStatus.ACTIVE]
+        queue = self._rows(key, ACTIVE)
         for row in queue:
             row.tokens = count(row.message) if row.tokens is None else row.tokens
         return sum(row.tokens or 0 for row in queue)
 
-    def _oldest(self, key: str, n: int) -> list[Said]:
-        return [row for row in self._said.get(key, ()) if row.status == MessageStatus.ACTIVE][:n]
+    def _rows(self, key: str, status: Status = None) -> list[Said]:
+        return [row for row in self._said.get(key, ()) if status in (None, row.status)]
+
+    def _removed(self, key: str, rows: list[Said]) -> list[ChatMessage]:
+        self._said[key] = [row for row in self._rows(key) if row not in rows]
+        return [row.message for row in rows]
 
 
 @dataclass(slots=True, eq=False)

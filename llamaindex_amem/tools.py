@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
@@ -123,9 +122,9 @@ class AMemToolSpec(BaseToolSpec):
             )
             self._evolve_later(space)
             came = [(SUPERSEDED if one in taken else PROPOSED).format(one) for one in older]
-            answer.text = " ".join([f"Remembered as note {note.id}.", *came])
+            answer.answer = " ".join([f"Remembered as note {note.id}.", *came])
             answer.note_ids = [note.id, *older]
-        return answer.text
+        return answer.answer
 
     @dispatcher.span
     async def _recall(
@@ -152,9 +151,9 @@ class AMemToolSpec(BaseToolSpec):
             text = render_notes(
                 adapting.marked(hits, options["also"]), max_tokens=self._max_tokens, ids=True
             )
-            answer.text, answer.note_ids = text or NOTHING, [hit.note.id for hit in hits]
+            answer.answer, answer.note_ids = text or NOTHING, [hit.note.id for hit in hits]
         self._failures.failed("recall", found.error)
-        return answer.text
+        return answer.answer
 
     @dispatcher.span
     async def _forget(self, call: adapting.Call, note_id: str, thorough: bool = False) -> str:
@@ -165,8 +164,8 @@ class AMemToolSpec(BaseToolSpec):
         with self._answering("forget") as answer:
             space, wanted = whose(self._namespace), _id(note_id)
             await call(self._memory.delete, wanted, namespace=space, thorough=thorough)
-            answer.text, answer.note_ids = "Forgotten.", [wanted]
-        return answer.text
+            answer.answer, answer.note_ids = "Forgotten.", [wanted]
+        return answer.answer
 
     @dispatcher.span
     async def _correct(self, call: adapting.Call, note_id: str, content: str) -> str:
@@ -175,8 +174,8 @@ class AMemToolSpec(BaseToolSpec):
             space = whose(self._namespace)
             note = await call(self._memory.update, _id(note_id), namespace=space, content=content)
             self._evolve_later(space)
-            answer.text, answer.note_ids = "Corrected.", [note.id]
-        return answer.text
+            answer.answer, answer.note_ids = "Corrected.", [note.id]
+        return answer.answer
 
     remember, aremember = adapting.both(_remember)
     recall, arecall = adapting.both(_recall)
@@ -188,25 +187,17 @@ class AMemToolSpec(BaseToolSpec):
             self._memory.evolve_later(space)
 
     @contextmanager
-    def _answering(self, tool: str) -> Iterator[Answer]:
+    def _answering(self, tool: str) -> Iterator[AMemToolEvent]:
         """Yield the answer to be; when the work fails, it says what there is to say about that."""
-        answer = Answer(DOWN)
+        answer = AMemToolEvent(tool=tool, note_ids=[], answer=DOWN)
         with self._failures.tolerated(tool, callback=True):
             try:
                 yield answer
             except NoteNotFoundError:
-                answer.text = UNKNOWN
+                answer.answer = UNKNOWN
             except InvalidInputError as error:
-                answer.text = f"Error: {error}"
-        dispatcher.event(AMemToolEvent(tool=tool, note_ids=answer.note_ids, answer=answer.text))
-
-
-@dataclass(slots=True)
-class Answer:
-    """The answer of a tool to the model, and the notes that the answer is about."""
-
-    text: str
-    note_ids: list[str] = field(default_factory=list)
+                answer.answer = f"Error: {error}"
+        dispatcher.event(answer)
 
 
 def _id(given: object) -> str:
