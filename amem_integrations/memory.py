@@ -27,16 +27,17 @@ from .opening import (
     open_store,
 )
 from .ports import ChatModel, Embedder, Store
-from .progress import Progress, reporter
 from .reindex import rebuild
 from .runtime import (
     RULES,
     Awaiting,
+    Progress,
     Runtime,
     Usage,
     both_methods,
     map_in_tasks,
     map_in_threads,
+    reporter,
     resolve,
     run,
     sync_method,

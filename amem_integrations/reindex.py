@@ -12,8 +12,7 @@ from .embedding import embed_by, vectors_by
 from .errors import ConfigurationError
 from .opening import Location
 from .ports import Embedder
-from .progress import Meter, Progress, reporter
-from .runtime import run
+from .runtime import Meter, Progress, reporter, run
 from .stored_note import StoredNote
 
 PAGE = 64  # notes embedded at once

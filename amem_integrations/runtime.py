@@ -26,7 +26,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .budget import Budget
 from .config import Cosines, MemoryConfig
-from .errors import AmemError, ConfigurationError
+from .errors import AmemError, ConfigurationError, InvalidInputError
 from .ids import Clock
 from .notes import Namespace, Note, NoteInput
 from .ports import ChatModel, Embedder, MaybeAwaitable, Store
@@ -43,6 +43,8 @@ MOST_WAITING = 10_000  # messages that wait for the store
 SIZE = 1024  # vectors; with 384 dimensions 1.5 MiB
 RULES = "rules"  # the name of the model that works by rules and costs nothing
 COSTS = ("calls", "input_tokens", "output_tokens")
+
+Progress = Callable[[int, int], None]  # is told how much is done, and of how much
 
 
 async def resolve(value: MaybeAwaitable[T]) -> T:
@@ -388,3 +390,29 @@ def describe(
     }
     method.__signature__ = signature.replace(parameters=parameters)
     method.__wrapped__ = flow  # in whose module `typing.get_type_hints` finds the names of types
+
+
+def reporter(progress: bool | Progress) -> Progress | None:
+    """Return the function to call with how far it is: the caller's, one that logs, or none."""
+    if callable(progress):
+        return progress
+    if not isinstance(progress, bool):
+        raise InvalidInputError(f"progress={progress!r} must be True, False or a function")
+    return (lambda done, total: log.info("%d of %d notes", done, total)) if progress else None
+
+
+class Meter:
+    """Counts what is done of a total, and tells a function of it, if there is one."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        """Start at zero; nothing is told before something is done."""
+        self._progress = progress
+        self._total = total
+        self.done = 0
+
+    def add(self, number: int) -> None:
+        """Count so many more; what came in meanwhile makes the total larger."""
+        self.done += number
+        self._total = max(self._total, self.done)
+        if self._progress is not None and number:
+            self._progress(self.done, self._total)

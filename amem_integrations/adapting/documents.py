@@ -17,7 +17,7 @@ from typing import Any
 from ..ids import derive, note_id
 from ..memory import AgenticMemory
 from ..notes import Note, NoteInput, check_namespace
-from ..progress import Meter, Progress, reporter
+from ..runtime import Meter, Progress, reporter
 from .twins import Call, both
 
 BATCH = 64  # documents stored at once

@@ -37,7 +37,7 @@ from ..prompts.replies import (
     ReviseReply,
     Targeted,
 )
-from ..runtime import Runtime
+from ..runtime import RULES, Runtime
 from .ask import OpenCall, RefusedError, ask, fits, render
 from .candidates import find_candidates
 from .construct import Batch
@@ -167,7 +167,7 @@ async def _ask(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
     config = call.runtime.config
     if not config.link or not any(offer.candidates.values()):
         return {}
-    if config.calls == "paper":
+    if config.calls == "paper" and call.runtime.model_name != RULES:
         return {offer.alias[note.id]: await _ask_apart(call, offer, note) for note in offer.batch}
     return await _ask_together(call, offer)
 

@@ -19,8 +19,7 @@ from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is
 from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, Source, check_namespace, check_note_input
-from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime
+from ..runtime import Meter, Progress, Runtime, reporter
 from ..stored_note import StoredNote
 from .edit import change_note, check_superseded, supersede_with
 from .evolve import evolve_notes

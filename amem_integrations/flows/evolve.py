@@ -33,11 +33,10 @@ from ..journal.writer import Writer, as_it_is
 from ..notes import Attempts, Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan, PlannedNote
 from ..ports import RecordQuery
-from ..progress import Meter, Progress, reporter
-from ..runtime import RULES, Runtime, resolve
+from ..runtime import RULES, Meter, Progress, Runtime, reporter, resolve
 from .forms import write_profile
 from .overview import read_budget
-from .writing import embed_all_missing, writing
+from .writing import embed_missing, writing
 
 log = logging.getLogger("amem_integrations")
 
@@ -95,7 +94,7 @@ async def evolve(
     if upgrade and runtime.model_name != RULES:
         jobs.insert(0, ((MADE_BY_RULES, *within), True))
     if runtime.vectors.lacking:
-        await embed_all_missing(runtime, given)
+        await embed_missing(runtime, namespace=given)
     work = [
         (space, where, anew)
         for where, anew in jobs

@@ -37,8 +37,7 @@ from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, check_namespace
 from ..plans import adapter_of
 from ..ports import RecordQuery
-from ..progress import Meter, Progress, reporter
-from ..runtime import Runtime, resolve
+from ..runtime import Meter, Progress, Runtime, reporter, resolve
 from ..stored_note import Earlier, StoredNote
 from .writing import writing
 

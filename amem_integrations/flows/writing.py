@@ -21,8 +21,7 @@ from ..journal.erasure import resume, resume_after_power_cut
 from ..journal.projection import project
 from ..journal.writer import Writer
 from ..notes import USER, Namespace, check_namespace
-from ..progress import Meter, Progress
-from ..runtime import Runtime, resolve
+from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
 
 Errors = tuple[type[AmemError], ...]
@@ -119,10 +118,10 @@ async def make_views_anew(
 async def embed_missing(
     runtime: Runtime,
     *,
-    namespace: Sequence[str],
+    namespace: Sequence[str] | None,
     despite: Errors = (ModelUnavailableError,),
 ) -> bool:
-    """Make vectors for the notes of a namespace that have none; return whether all of them have one now.
+    """Make vectors for the notes that have none, of a namespace or (None) of all; return whether all have one now.
 
     While the embedder fails by one of `despite`, the notes stay as they are, and are found by their words.
 
@@ -130,37 +129,31 @@ async def embed_missing(
         ConfigurationError: The embedder cannot be used, such as with a wrong key.
         StoreError: The store refused.
     """
-    space, is_done = check_namespace(namespace), True
+    if namespace is not None:
+        spaces = [check_namespace(namespace)]
+    else:
+        spaces = await resolve(runtime.store.namespaces((WITHOUT_VECTOR,)))
+        runtime.vectors.lacking = False  # what fails from now on says so again
+    is_done = False
+    try:
+        is_done = all([await _embed_missing(runtime, space, despite) for space in spaces])
+    finally:
+        runtime.vectors.lacking |= not is_done
+    return is_done
+
+
+async def _embed_missing(runtime: Runtime, space: Namespace, despite: Errors) -> bool:
+    lacking = False
     async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,), size=PAGE):
         ids = [note.id for note in page]
         async with writing(runtime, space, despite=despite) as writer:
             await project(writer, ids)
-        stored = await resolve(runtime.store.notes(space, ids))
-        lacking = [one for one in stored.values() if not (one.is_deleted or one.embedded)]
-        is_done &= not lacking
-        if len(lacking) == len(page):
+        stored = (await resolve(runtime.store.notes(space, ids))).values()
+        bare = [one for one in stored if not (one.is_deleted or one.embedded)]
+        lacking |= bool(bare)
+        if len(bare) == len(page):
             break  # the embedder is down
-    if not is_done:
-        runtime.vectors.lacking = True
-    return is_done
-
-
-async def embed_all_missing(
-    runtime: Runtime,
-    namespace: Sequence[str] | None = None,
-    despite: Errors = (ModelUnavailableError,),
-) -> None:
-    """Make vectors for all notes that have none, of one namespace or (None) of all; what fails is tried again."""
-    if namespace is not None:
-        await embed_missing(runtime, namespace=namespace, despite=despite)
-        return
-    runtime.vectors.lacking = False
-    try:
-        for space in await resolve(runtime.store.namespaces((WITHOUT_VECTOR,))):
-            await embed_missing(runtime, namespace=space, despite=despite)
-    except AmemError:
-        runtime.vectors.lacking = True
-        raise
+    return not lacking
 
 
 async def embed_anew(runtime: Runtime, progress: Progress | None) -> int:

@@ -16,7 +16,7 @@ from os import PathLike
 from ..errors import InvalidInputError, NamespaceError
 from ..memory import AgenticMemory
 from ..notes import Namespace, check_namespace, check_note_input
-from ..progress import Meter, Progress, reporter
+from ..runtime import Meter, Progress, reporter
 from . import conversations, memories
 from .source import Format, Found, Rows, Skipped, Source
 

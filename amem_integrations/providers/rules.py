@@ -61,12 +61,7 @@ class RuleModel:
         Raises:
             ValueError: The task is none of this memory's.
         """
-        answers = {
-            "construct": self._construct,
-            "evolve": _evolve,
-            "link": _link,
-            "revise": _revise,
-        }
+        answers = {"construct": self._construct, "evolve": _evolve}
         if request.task not in answers:
             raise ValueError(f"the rule model knows no task {request.task!r}")
         return Completion(text=json.dumps(answers[request.task](request.inputs)))
@@ -123,21 +118,6 @@ def _day(note: Shown) -> str | None:
 def _evolve(inputs: Mapping[str, Any]) -> dict[str, Any]:
     shown = {note["alias"]: note for note in [*inputs["candidates"], *inputs["notes"]]}
     return {"notes": [_evolution(note, shown) for note in inputs["notes"]]}
-
-
-def _link(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    (evolution,) = _evolve(inputs)["notes"]
-    return {"links": evolution["links"]}
-
-
-def _revise(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    neighbour, note = inputs["neighbour"], inputs["note"]
-    shown = {candidate["alias"]: candidate for candidate in note["candidates"]}
-    found = shown.get(neighbour["alias"])
-    if found is None or (found["similarity"] or 0.0) < SAME_TOPIC or found["same"]:
-        return {"change": False}
-    update = _update(note, neighbour)
-    return {"change": True, "context": update["context"], "tags": update["tags"]}
 
 
 def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:

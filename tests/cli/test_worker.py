@@ -113,4 +113,4 @@ def test_an_idle_worker_ends_at_once_and_a_busy_one_at_the_second_signal(tmp_pat
         said, errors = idle.communicate(timeout=20)
         assert (idle.returncode, errors) == (0, "")
         assert json.loads(said.replace("asked", ""))["done"] == 1
-        assert (busy.communicate(timeout=20)[1], busy.returncode) == ("", 130)
+        assert (busy.communicate(timeout=20)[1], busy.returncode) == ("", -signal.SIGTERM)

@@ -61,6 +61,25 @@ def paper_model():
     )
 
 
+def test_the_paper_makes_three_kinds_of_call_one_note_at_a_time():
+    said = "It was a kayak trip."
+    script = {
+        "construct": models.construct,
+        "link": lambda request: models.link_to_first(request)["notes"][0],
+        "revise": ReviseReply(change=True, context=said),
+    }
+    config = MemoryConfig.paper()
+    memory, model = opened(
+        ScriptedModel(script), calls=config.calls, batch_size=config.batch_size, recent=0
+    )
+    with memory:
+        first, later = add(memory, TURNS[:2])
+        tasks = [request.task for request in model.requests]
+        assert sorted(tasks) == ["construct", "construct", "link", "revise"]
+        assert first.id in later.links
+        assert memory.get(first.id, namespace=ANN).contexts[-1].text == said
+
+
 def test_instructions_reach_every_prompt_in_one_marked_place():
     memory, model = opened(instructions=OWN)
     add(memory)
