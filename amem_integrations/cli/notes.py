@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -20,7 +19,7 @@ from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import check_count
 from ..ids import now
 from ..notes import RELATIONS, Namespace, Note, ScoredNote, Source, Via
-from . import INTERRUPTED, app
+from . import app
 from .app import SHORT_ID, Line, Session, dim, format_namespace, headline, note_values
 
 if TYPE_CHECKING:
@@ -167,29 +166,18 @@ def worker(
     """
     amem.location = place or amem.location
     how: dict[str, Any] = {"once": once, "concurrency": concurrency, "budget": budget, "poll": poll}
-    with _stopping() as stopped:
-        report = amem.memory.work(namespace=amem.any_space, stop=stopped, **how)
+    stopped = threading.Event()
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    report = amem.memory.work(namespace=amem.any_space, stop=stopped.is_set, **how)
     amem.show(report)
     if once and report.interrupted:
         raise ModelUnavailableError(report.interrupted)
-
-
-@contextmanager
-def _stopping() -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether SIGTERM or SIGINT has come; at the second one the process ends."""
-    came: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
-        if len(came) > 1:
-            os._exit(INTERRUPTED)  # the model's call that it would wait for is in another thread
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield lambda: bool(came)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @app.command("search", app.EMBEDDER, app.NAMESPACE)

@@ -186,15 +186,10 @@ def _notes(about: str, ids: Sequence[str], what: str) -> Finding:
 
 def _describe(info: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what the memory was made with, which versions read it, and what is in it."""
-    states, embedder = counts["states"], info["embedder"] or "unknown"
-    told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    good = {
-        "versions": app.text_of(info["versions"]),
-        "format": f"{info['format']}, schema {info['schema']}, made {info['created_at']}",
-        "embedder": f"{embedder}, {info['dimensions']} dimensions",
-        "notes": f"{counts['notes']}, {counts['links']} links" + (f" ({told})" if told else ""),
-    }
-    yield from (check("good", about, text) for about, text in good.items())
+    for name in ("versions", "format", "schema", "created_at", "embedder", "dimensions"):
+        yield check("good", name, app.text_of(info[name]))
+    yield check("good", "notes", f"{counts['notes']}, {counts['links']} links")
+    states = counts["states"]
     if waiting := states.get("pending", 0) + states.get("constructed", 0):
         yield check("hint", "unfinished", f"{waiting} notes wait to be linked", "run `amem evolve`")
 

@@ -69,9 +69,12 @@ def test_a_memory_in_order_is_well(talk):
     assert sick == []
     for about, said in {
         "notes": "30, ",
-        "embedder": "hash, 256 dimensions",
+        "embedder": "hash",
+        "dimensions": "256",
         "versions": "qdrant-edge-py",
-        "format": "2, schema 2, made 20",
+        "format": "2",
+        "schema": "2",
+        "created_at": "20",
         "disk": "MiB are free",
     }.items():
         assert said in found[about]["text"]
