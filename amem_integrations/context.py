@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date, datetime
 from math import inf
 
@@ -80,26 +80,20 @@ def fit(
     return shown, page.text()
 
 
-@dataclass(slots=True)
 class _Page:
     """The notes taken so far, by their ids, and the tokens that are left."""
 
-    hits: Sequence[ScoredNote]
-    left: int
-    ids: bool = False
-    above: list[str] = field(default_factory=list)
-    lines: dict[str, str] = field(default_factory=dict)
-    cut: set[str] = field(default_factory=set)
-    passages: dict[str, list[Passage]] = field(default_factory=dict)
-    is_full: bool = False
-    times: dict[str, datetime] = field(init=False)
-    replaced: dict[str, list[Note]] = field(init=False)  # by the id of what takes their place
-    sessions: set[tuple[date, str | None]] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        """Note when each of the hits was said, and which of them each takes the place of."""
-        self.times, self.replaced = {hit.note.id: hit.note.when for hit in self.hits}, {}
-        for hit in self.hits:
+    def __init__(self, hits: Sequence[ScoredNote], left: int, *, ids: bool) -> None:
+        self.hits, self.left, self.ids = hits, left, ids
+        self.above: list[str] = []
+        self.lines: dict[str, str] = {}
+        self.cut: set[str] = set()
+        self.passages: dict[str, list[Passage]] = {}
+        self.sessions: set[tuple[date, str | None]] = set()
+        self.is_full = False
+        self.times = {hit.note.id: hit.note.when for hit in hits}
+        self.replaced: dict[str, list[Note]] = {}  # by the id of what takes their place
+        for hit in hits:
             self.replaced.setdefault(hit.superseded_by or "", []).append(hit.note)
 
     def take_above(self, text: str, most: int) -> None:
@@ -151,16 +145,11 @@ class _Page:
         if not (self.lines or self.above):
             return ""
         notes = [hit.note for hit in self.hits if hit.note.id in self.lines]
-        began: dict[tuple[date, str | None], tuple[datetime, int]] = {}
-        for note in notes:
-            start = began.setdefault(_session(note), (note.when, note.seq))
-            began[_session(note)] = min(start, (note.when, note.seq))
-        shown: list[str] = []
-        last = None
-        for note in sorted(notes, key=lambda n: (began[_session(n)], n.when, n.seq, n.id)):
-            shown += [f"{texts.day(note.when)}:"] if _session(note) != last else []
-            shown.append(self.lines[note.id])
-            last = _session(note)
+        sessions: dict[tuple[date, str | None], list[str]] = {}
+        for note in sorted(notes, key=lambda note: (note.when, note.seq, note.id)):
+            said = sessions.setdefault(_session(note), [f"{texts.day(note.when)}:"])
+            said.append(self.lines[note.id])
+        shown = [line for said in sessions.values() for line in said]
         return "\n".join([OPENING, *self.above, *shown, CLOSING])
 
 
