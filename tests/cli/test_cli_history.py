@@ -21,7 +21,7 @@ def test_a_history_shows_what_was_added_as_a_diff(wedding):
     assert [change["kind"] for change in changes] == ["add", "construct", "link", "evolve"]
     assert changes[3]["diff"][0].startswith("+context: ")
     text = wedding("history", "first").stdout
-    assert all(said in text for said in ("+context: ", "because of", "+relation: "))
+    assert all(said in text for said in ("+context: ", "because of", "+relation: ", " by rules"))
     every = wedding.json("history")
     notes = {wedding.json("show", name)["id"] for name in ("first", "second")}
     assert {change["note_id"] for change in every} == notes

@@ -135,7 +135,7 @@ def test_files_that_are_something_else_are_named(tmp_path):
 
 
 def test_progress_and_a_stop_in_the_middle_go_on_without_repeating(tmp_path):
-    rows = [{"id": str(n), "memory": f"Memory {n}.", "user_id": "ann"} for n in range(200)]
+    rows = [{"id": str(n), "memory": f"Memory {n}.", "user_id": "ann"} for n in range(140)]
     path = write(tmp_path, "mem0.json", rows)
     seen = []
 
@@ -147,11 +147,11 @@ def test_progress_and_a_stop_in_the_middle_go_on_without_repeating(tmp_path):
     with open_memory() as memory:
         with pytest.raises(KeyboardInterrupt):
             import_from(memory, path, progress=stop, evolve=False)
-        assert seen == [(64, 200), (128, 200)]
+        assert seen == [(64, 140), (128, 140)]
         stored = memory.stats(namespace=ANN)["notes"]
         report = import_from(memory, path)
-        assert stored + report.added[ANN] == 200
-        assert memory.stats(namespace=ANN)["states"] == {"done": 200}
+        assert stored + report.added[ANN] == 140
+        assert memory.stats(namespace=ANN)["states"] == {"done": 140}
 
 
 def test_the_command_knows_every_format():

@@ -59,14 +59,13 @@ def rate_limited(seconds: int) -> Fault:
 class FakeQdrant:
     """The state behind the server.
 
-    With `api_key` every request must bring it, or `read_only_key`; `hidden` are collections that no key may reach.
+    With `api_key` every request must bring it, or `read_only_key`.
     Writes to a shard in `down` fail, those to others are done.
     """
 
     version: str = "1.20.0"
     api_key: str | None = None
     read_only_key: str | None = None
-    hidden: set[str] = field(default_factory=set)
     faults: deque[Fault] = field(default_factory=deque)
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)
@@ -115,8 +114,7 @@ class FakeQdrant:
         if path == "/collections":
             return _done({"collections": [{"name": name} for name in list(self.collections)]})
         _, _, name, *rest = path.split("/")
-        is_write = (method, rest) in (("PUT", ["points"]), ("POST", ["points", "batch"]))
-        if is_write and self.before_write:
+        if (method, rest) == ("PUT", ["points"]) and self.before_write:
             once, self.before_write = self.before_write, None
             once()
         with self._lock:
@@ -150,9 +148,6 @@ class FakeQdrant:
             reading = path.endswith(("/scroll", "/count", "/facet", "/query/batch", "/points"))
             if not (method == "GET" or (method == "POST" and reading)):
                 return 403, _error(READ_ONLY)
-        name = [*path.split("/"), "", ""][2]
-        if name in self.hidden:
-            return 403, _error(f"Forbidden: Access to collection {name} is required")
         return None
 
     def _get_exists(self, name: str, body: Any) -> Any:
@@ -194,17 +189,6 @@ class FakeQdrant:
         wanted = TypeAdapter(models.PointsSelector).validate_python(body)
         return self._updated(name, "delete", wanted)
 
-    def _post_points_payload_delete(self, name: str, body: Any) -> Any:
-        return self._updated(name, "delete_payload", models.DeletePayload.model_validate(body))
-
-    def _post_points_batch(self, name: str, body: Any) -> Any:
-        for operation in models.UpdateOperations.model_validate(body).operations:
-            ((kind, wanted),) = [
-                (key, getattr(operation, key)) for key in operation.model_fields_set
-            ]
-            self._updated(name, kind, wanted)
-        return [_COMPLETED] * len(body["operations"])
-
     def _updated(self, name: str, kind: str, wanted: Any) -> Any:
         if self.down_for_notes is not None and not name.endswith("-journal"):
             with self._without(self.down_for_notes):
@@ -234,9 +218,6 @@ class FakeQdrant:
     def _post_points_query_batch(self, name: str, body: Any) -> Any:
         wanted = models.QueryRequestBatch.model_validate(body)
         return [self.collections[name].query(request) for request in wanted.searches]
-
-    def _post_points_query(self, name: str, body: Any) -> Any:
-        return self.collections[name].query(models.QueryRequest.model_validate(body))
 
     def _post_facet(self, name: str, body: Any) -> Any:
         return {"hits": self.collections[name].facet(models.FacetRequest.model_validate(body))}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -132,17 +131,8 @@ class ShardedCollection:
             self._client.upsert(place, wanted.points, **how)
         elif kind == "delete":
             self._client.delete(place, wanted)
-        elif kind in ("set_payload", "overwrite_payload"):
-            chosen: Any = wanted.filter or self._present(place, wanted.points or [])
-            getattr(self._client, kind)(place, wanted.payload, chosen)
-        elif kind == "delete_payload":
-            chosen = models.FilterSelector(filter=wanted.filter)
-            self._client.delete_payload(place, wanted.keys, chosen)
         else:
             raise NotImplementedError(kind)
-
-    def _present(self, place: str, ids: Sequence[Any]) -> list[Any]:
-        return [record.id for record in self._client.retrieve(place, ids, with_payload=False)]
 
 
 _HNSW = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
