@@ -24,12 +24,24 @@ from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
+from pydantic import BaseModel
 
 from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
 from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
+
+
+class Reply(BaseModel):
+    """The reply that `REQUEST` wants."""
+
+    notes: list[str]
+
+
+REQUEST = ModelRequest(
+    task="construct", system="Be brief.", prompt='{"a": {query_str}} {0}', reply=Reply, inputs={}
+)
 
 
 def annotated(request: ModelRequest) -> dict[str, Any]:
@@ -48,6 +60,16 @@ def annotated(request: ModelRequest) -> dict[str, Any]:
             ]
         }
     return {"notes": []}
+
+
+def to_the_insurance(request: ModelRequest) -> dict[str, Any]:
+    """Link each new note to the one about an insurance, if it is shown."""
+    if request.task != "evolve":
+        return annotated(request)
+    shown = [c["alias"] for c in request.inputs["candidates"] if "insurance" in c["content"]]
+    link = {"relation": "paid for", "reason": "same dog", "strength": 0.9}
+    links = [{"to": alias, **link} for alias in shown]
+    return {"notes": [{"id": note["alias"], "links": links} for note in request.inputs["notes"]]}
 
 
 def annotated_text(messages: Sequence[ChatMessage]) -> str:

@@ -56,9 +56,7 @@ def engine_of(kind: str, chat_memory: AMemMemory, model: Chatbot) -> BaseChatEng
 # A query; question and answer together.
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["chat", "achat"])
 @pytest.mark.parametrize("kind", ["simple", "context"])
-async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
-    kind: str, asynchronous: bool
-) -> None:
+async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(kind, asynchronous):
     embedder = Counting()
     memory, _ = open_memory(ScriptedModel(annotated), embedder=embedder)
     memory.add_many(
@@ -82,7 +80,7 @@ async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls(
         assert all(hit.similarity is not None for hit in hits)
 
 
-def test_a_question_whose_turn_never_ended_is_found_and_embedded_with_the_next() -> None:
+def test_a_question_whose_turn_never_ended_is_found_and_embedded_with_the_next():
     embedder = Counting()
     memory, _ = open_memory(embedder=embedder)
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=False)
@@ -97,7 +95,7 @@ def test_a_question_whose_turn_never_ended_is_found_and_embedded_with_the_next()
     assert memory.search("Oslo", namespace=("ann",))[0].similarity is not None
 
 
-def test_a_turn_that_is_put_as_a_whole_is_encoded_by_two_calls() -> None:
+def test_a_turn_that_is_put_as_a_whole_is_encoded_by_two_calls():
     embedder = Counting()
     memory, _ = open_memory(embedder=embedder)
     memory.info()  # finds the thresholds of the embedder, once

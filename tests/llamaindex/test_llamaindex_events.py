@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,9 +9,9 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
-from llamaindex_fakes import ANN, Probe, assistant, user
+from llamaindex_fakes import ANN, assistant, user
 
-from amem_integrations import AgenticMemory, StoreUnavailableError
+from amem_integrations import StoreUnavailableError
 from llamaindex_amem import (
     AMemEvolutionEvent,
     AMemFailureEvent,
@@ -40,7 +39,7 @@ class Events(BaseEventHandler):
 
 
 @pytest.fixture
-def watched() -> Iterator[tuple[Events, SimpleSpanHandler]]:
+def watched():
     root, events, spans = get_dispatcher(), Events(), SimpleSpanHandler()
     handlers = list(root.event_handlers), list(root.span_handlers)
     root.add_event_handler(events)
@@ -49,9 +48,7 @@ def watched() -> Iterator[tuple[Events, SimpleSpanHandler]]:
     root.event_handlers, root.span_handlers = handlers
 
 
-async def test_recall_write_and_evolution_are_events_and_spans(
-    memory: AgenticMemory, watched: tuple[Events, SimpleSpanHandler]
-) -> None:
+async def test_recall_write_and_evolution_are_events_and_spans(memory, watched):
     events, spans = watched
     known = memory.add("My dog is called Rex.", namespace=ANN)
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
@@ -76,9 +73,7 @@ async def test_recall_write_and_evolution_are_events_and_spans(
     }
 
 
-async def test_what_fails_is_an_event_and_a_span(
-    memory: AgenticMemory, store: Probe, watched: tuple[Events, SimpleSpanHandler]
-) -> None:
+async def test_what_fails_is_an_event_and_a_span(memory, store, watched):
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
     store.down = True
 
@@ -94,9 +89,7 @@ async def test_what_fails_is_an_event_and_a_span(
     assert "AMemMemoryBlock._recall" in {span.id_.split("-")[0] for span in spans.completed_spans}
 
 
-def test_a_retriever_has_the_frameworks_own_events(
-    memory: AgenticMemory, watched: tuple[Events, SimpleSpanHandler]
-) -> None:
+def test_a_retriever_has_the_frameworks_own_events(memory, watched):
     memory.add("My dog is called Rex.", namespace=ANN)
 
     AMemRetriever(memory, ANN).retrieve("dog")
@@ -109,9 +102,7 @@ def test_a_retriever_has_the_frameworks_own_events(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_the_call_of_a_tool_is_an_event_and_a_span(
-    memory: AgenticMemory, watched: tuple[Events, SimpleSpanHandler], asynchronous: bool
-) -> None:
+async def test_the_call_of_a_tool_is_an_event_and_a_span(memory, watched, asynchronous):
     events, spans = watched
     spec = AMemToolSpec(memory, ANN)
     if asynchronous:
@@ -133,9 +124,7 @@ async def test_the_call_of_a_tool_is_an_event_and_a_span(
     assert names == ["AMemToolSpec._remember", "AMemToolSpec._recall", "AMemToolSpec._forget"]
 
 
-async def test_a_failure_that_is_raised_is_an_event_too(
-    memory: AgenticMemory, store: Probe, watched: tuple[Events, SimpleSpanHandler]
-) -> None:
+async def test_a_failure_that_is_raised_is_an_event_too(memory, store, watched):
     store.down = True
     with pytest.raises(StoreUnavailableError):
         await AMemRetriever(memory, ANN, on_error="raise").aretrieve("dog")
@@ -144,9 +133,7 @@ async def test_a_failure_that_is_raised_is_an_event_too(
     assert (failure.doing, failure.error) == ("recall", "the Qdrant server does not answer")
 
 
-async def test_what_is_not_tried_so_soon_after_a_time_out_is_an_event(
-    memory: AgenticMemory, store: Probe, watched: tuple[Events, SimpleSpanHandler]
-) -> None:
+async def test_what_is_not_tried_so_soon_after_a_time_out_is_an_event(memory, store, watched):
     store.down, store.delay = True, 0.6
     retriever = AMemRetriever(memory, ANN)
     retriever.retrieve("dog")

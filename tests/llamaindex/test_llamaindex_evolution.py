@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ class Gated:
 
 
 @pytest.fixture
-def gated() -> Iterator[Gated]:
+def gated():
     gated = Gated()
     yield gated
     gated.gate.set()
@@ -43,7 +42,7 @@ def turn(chat_memory: AMemMemory, said: str = "My dog is called Rex.") -> None:
     chat_memory.put(assistant("A fine name."))
 
 
-def test_in_the_background_a_slow_model_keeps_nobody_waiting(gated: Gated) -> None:
+def test_in_the_background_a_slow_model_keeps_nobody_waiting(gated):
     memory, _ = open_memory(ScriptedModel(gated))
 
     turn(AMemMemory.from_defaults(memory=memory, user_id="ann"))
@@ -57,7 +56,7 @@ def test_in_the_background_a_slow_model_keeps_nobody_waiting(gated: Gated) -> No
     assert set(states(memory)) == {"done"}
 
 
-def test_turned_off_notes_are_left_to_a_later_evolve_or_a_worker() -> None:
+def test_turned_off_notes_are_left_to_a_later_evolve_or_a_worker():
     memory, _ = open_memory()
     turn(AMemMemory.from_defaults(memory=memory, user_id="ann", evolve=False))
     AMemToolSpec(memory, ANN, evolve=False).remember("Rex likes the sea.")
@@ -68,7 +67,7 @@ def test_turned_off_notes_are_left_to_a_later_evolve_or_a_worker() -> None:
     assert set(states(memory)) == {"done"}
 
 
-def test_a_block_that_does_not_remember_only_recalls() -> None:
+def test_a_block_that_does_not_remember_only_recalls():
     memory, store = open_memory()
     memory.add("My dog is called Rex.", namespace=ANN)
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", remember=False)
@@ -81,9 +80,7 @@ def test_a_block_that_does_not_remember_only_recalls() -> None:
 
 
 @pytest.mark.parametrize("error", [ModelUnavailableError("away"), ConfigurationError("a bad key")])
-def test_a_model_that_is_away_or_refused_costs_no_answer_and_its_notes_wait(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_that_is_away_or_refused_costs_no_answer_and_its_notes_wait(error, caplog):
     answers: list[Any] = [error] * 4
     memory, _ = open_memory(ScriptedModel(lambda r: answers.pop() if answers else annotated(r)))
     chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann", session_id="s")

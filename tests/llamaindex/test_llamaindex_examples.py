@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from amem_integrations import AgenticMemory
-
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 STAND_INS = ROOT / "tests/support/stand_ins"
@@ -21,9 +19,7 @@ def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_the_chat_engine_remembers_across_sessions_and_tells_users_apart(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_chat_engine_remembers_across_sessions_and_tells_users_apart(capsys):
     _, monday, friday, bob, notes = output_of("llamaindex_chat_engine.py", capsys).split("--- ")
 
     assert monday.count("I will remember that.") == 3
@@ -34,7 +30,7 @@ def test_the_chat_engine_remembers_across_sessions_and_tells_users_apart(
     assert "links" in notes
 
 
-def test_the_agent_corrects_its_memory(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_agent_corrects_its_memory(capsys):
     _, monday, friday, before, sunday, found = output_of("llamaindex_agent.py", capsys).split(
         "--- "
     )
@@ -47,7 +43,7 @@ def test_the_agent_corrects_its_memory(capsys: pytest.CaptureFixture[str]) -> No
     assert "learnt later: Clara is the nurse whom Ann talks about visiting in May." in before
 
 
-def test_agents_of_a_workflow_share_what_a_user_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_agents_of_a_workflow_share_what_a_user_said(capsys):
     out = output_of("llamaindex_workflow.py", capsys)
 
     assert "cook: No peanuts for you: rice with mango." in out
@@ -55,7 +51,7 @@ def test_agents_of_a_workflow_share_what_a_user_said(capsys: pytest.CaptureFixtu
 
 
 @pytest.fixture
-def block() -> str:
+def block():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (section,) = re.findall(
         r"^\*\*LlamaIndex\.\*\*.*?^The guides", readme, re.MULTILINE | re.DOTALL
@@ -65,11 +61,8 @@ def block() -> str:
 
 
 def test_the_readmes_code_finds_what_is_known_and_remembers_what_is_said(
-    block: str,
-    memory: AgenticMemory,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    block, memory, monkeypatch, capsys
+):
     monkeypatch.syspath_prepend(str(STAND_INS))
     memory.add("Ella's wedding is in the old harbour.", namespace=("mira",))
     names: dict[str, Any] = {"memory": memory, "mira": ("mira",)}

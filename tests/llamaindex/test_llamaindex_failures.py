@@ -8,7 +8,7 @@ import pytest
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import Memory
-from llamaindex_fakes import ANN, Chatbot, Probe, assistant, open_memory, user
+from llamaindex_fakes import ANN, Chatbot, assistant, open_memory, user
 
 from amem_integrations import (
     AgenticMemory,
@@ -70,9 +70,7 @@ def contents(memory: AgenticMemory) -> list[str]:
     return [note.content for note in memory.get_all(namespace=ANN)]
 
 
-async def test_a_store_that_is_down_is_logged_counted_and_done_without(
-    memory: AgenticMemory, store: Probe, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_store_that_is_down_is_logged_counted_and_done_without(memory, store, caplog):
     block = AMemMemoryBlock(memory, ANN)
     store.down = True
 
@@ -83,9 +81,7 @@ async def test_a_store_that_is_down_is_logged_counted_and_done_without(
     assert caplog.text.count("the Qdrant server does not answer") == 2
 
 
-async def test_what_was_said_while_the_store_was_down_is_written_when_it_is_back(
-    memory: AgenticMemory, store: Probe
-) -> None:
+async def test_what_was_said_while_the_store_was_down_is_written_when_it_is_back(memory, store):
     block = AMemMemoryBlock(memory, ANN)
     store.down = True
     await block.aput([user("one"), assistant("two")])
@@ -97,9 +93,7 @@ async def test_what_was_said_while_the_store_was_down_is_written_when_it_is_back
     assert contents(memory) == ["one", "two", "three", "four"]
 
 
-async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(
-    memory: AgenticMemory, store: Probe
-) -> None:
+async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(memory, store):
     block = AMemMemoryBlock(memory, ANN)
     chat_memory = Memory.from_defaults(
         memory_blocks=[block], token_limit=40, chat_history_token_ratio=0.1, token_flush_size=4
@@ -117,9 +111,7 @@ async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(
 
 
 @pytest.mark.parametrize("operation", ["recall", "write"])
-async def test_it_raises_where_that_was_asked_for(
-    memory: AgenticMemory, store: Probe, operation: str
-) -> None:
+async def test_it_raises_where_that_was_asked_for(memory, store, operation):
     block = AMemMemoryBlock(memory, ANN, on_error="raise")
     store.down = True
 
@@ -129,7 +121,7 @@ async def test_it_raises_where_that_was_asked_for(
     assert block.failures == {operation: 1}
 
 
-async def test_an_embedder_that_is_away_or_refused_is_counted_and_words_count() -> None:
+async def test_an_embedder_that_is_away_or_refused_is_counted_and_words_count():
     for error in [
         ModelUnavailableError("away"),
         ConnectionError("refused"),
@@ -157,7 +149,7 @@ async def test_an_embedder_that_is_away_or_refused_is_counted_and_words_count() 
 
 
 @pytest.mark.parametrize("hook", ["should_store", "where", "metadata", "namespace"])
-async def test_an_error_of_a_callback_costs_no_answer(memory: AgenticMemory, hook: str) -> None:
+async def test_an_error_of_a_callback_costs_no_answer(memory, hook):
     def broken(*_: object) -> Any:
         raise AttributeError(hook)
 
@@ -172,7 +164,7 @@ async def test_an_error_of_a_callback_costs_no_answer(memory: AgenticMemory, hoo
         await (strict.aget(ASKED) if hook == "where" else strict.aput(list(ASKED)))
 
 
-async def test_a_closed_memory_raises_at_every_door(memory: AgenticMemory) -> None:
+async def test_a_closed_memory_raises_at_every_door(memory):
     block, retriever, spec = AMemMemoryBlock(memory, ANN), AMemRetriever(memory, ANN), None
     spec = AMemToolSpec(memory, ANN)
     memory.close()
@@ -198,9 +190,7 @@ def vendor_memory() -> tuple[AgenticMemory, Vendor]:
     return open_memory(embedder=LlamaIndexEmbedder(vendor))[0], vendor
 
 
-async def test_a_key_revoked_after_the_answer_costs_no_answer(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_key_revoked_after_the_answer_costs_no_answer(caplog):
     memory, vendor = vendor_memory()
 
     class Revoking(Chatbot):

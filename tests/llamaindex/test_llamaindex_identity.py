@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,9 +55,7 @@ def with_id(role: str, text: str, known: Any) -> ChatMessage:
 
 
 @pytest.mark.parametrize("talk", [TALK, [with_id(m.role, m.content, "turn-1") for m in TALK[:2]]])
-def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(
-    memory: AgenticMemory, talk: list[ChatMessage]
-) -> None:
+def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(memory, talk):
     made = ann(memory)
     for message in talk:
         made.put(message)
@@ -70,7 +67,7 @@ def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(
     assert [note.id for note in memory.get_all(namespace=ANN)] == [note.id for note in before]
 
 
-def test_tools_and_systems_do_not_count_for_the_occurrence(memory: AgenticMemory) -> None:
+def test_tools_and_systems_do_not_count_for_the_occurrence(memory):
     made = ann(memory)
     made.put_messages([ChatMessage(role="system", content="Be brief."), TALK[0]])
     made.put_messages([calling("look", {}), ChatMessage(role="tool", content="seen"), *TALK[1:]])
@@ -80,9 +77,7 @@ def test_tools_and_systems_do_not_count_for_the_occurrence(memory: AgenticMemory
     assert contents(memory) == SPOKEN
 
 
-def test_occurrences_go_on_after_a_restart_of_the_session(
-    memory: AgenticMemory, tmp_path: Path
-) -> None:
+def test_occurrences_go_on_after_a_restart_of_the_session(memory, tmp_path):
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
     for message in TALK:
         ann(memory, async_database_uri=uri, **SMALL).put(message)
@@ -92,9 +87,7 @@ def test_occurrences_go_on_after_a_restart_of_the_session(
     assert contents(memory) == SPOKEN
 
 
-def test_two_objects_of_one_session_take_no_occurrence_twice(
-    memory: AgenticMemory, tmp_path: Path
-) -> None:
+def test_two_objects_of_one_session_take_no_occurrence_twice(memory, tmp_path):
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
     pair = [ann(memory, async_database_uri=uri) for _ in range(2)]
     for n in range(6):
@@ -103,7 +96,7 @@ def test_two_objects_of_one_session_take_no_occurrence_twice(
     assert contents(memory) == ["ok"] * 6
 
 
-def test_what_is_said_again_after_a_reset_is_a_message_of_its_own(memory: AgenticMemory) -> None:
+def test_what_is_said_again_after_a_reset_is_a_message_of_its_own(memory):
     made = ann(memory)
     made.put(user("I live in Berlin."))
     made.reset()
@@ -112,7 +105,7 @@ def test_what_is_said_again_after_a_reset_is_a_message_of_its_own(memory: Agenti
     assert contents(memory) == ["I live in Berlin."] * 2
 
 
-def test_an_id_on_both_sides_of_a_turn_overwrites_nothing(memory: AgenticMemory) -> None:
+def test_an_id_on_both_sides_of_a_turn_overwrites_nothing(memory):
     made = ann(memory)
     made.put(with_id("user", "My dog is called Rex.", "turn-1"))
     made.put(with_id("assistant", "A fine name.", "turn-1"))
@@ -134,7 +127,7 @@ async def overflow(memory: AgenticMemory, talk: list[ChatMessage], **options: An
     await block.aflush_from(stock)
 
 
-async def test_what_overflows_into_a_block_is_known_to_add_messages(memory: AgenticMemory) -> None:
+async def test_what_overflows_into_a_block_is_known_to_add_messages(memory):
     await overflow(memory, TALK)
 
     add_messages(memory, TALK)
@@ -142,7 +135,7 @@ async def test_what_overflows_into_a_block_is_known_to_add_messages(memory: Agen
     assert contents(memory) == SPOKEN
 
 
-async def test_an_overflow_is_counted_with_what_was_not_to_be_stored(memory: AgenticMemory) -> None:
+async def test_an_overflow_is_counted_with_what_was_not_to_be_stored(memory):
     await overflow(memory, TALK, roles=("user",))
 
     add_messages(memory, TALK)
@@ -159,9 +152,7 @@ async def deliver(memory: AgenticMemory, *batches: list[ChatMessage]) -> list[st
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_batches_follow_what_is_stored_of_the_session(
-    memory: AgenticMemory, restart: bool
-) -> None:
+async def test_batches_follow_what_is_stored_of_the_session(memory, restart):
     batches = [TALK[:2], TALK[2:6], TALK[6:]]
     if restart:
         for batch in batches:
@@ -180,7 +171,7 @@ def times(memory: AgenticMemory) -> list[datetime | None]:
     return [note.at for note in memory.get_all(namespace=ANN)]
 
 
-def test_a_message_has_the_time_that_it_carries(memory: AgenticMemory) -> None:
+def test_a_message_has_the_time_that_it_carries(memory):
     for extra in [
         {"timestamp": "2023-05-08T10:00:00Z"},
         {"created_at": "2023-05-08T12:00:00+02:00"},
@@ -196,7 +187,7 @@ def test_a_message_has_the_time_that_it_carries(memory: AgenticMemory) -> None:
         memory.clear(namespace=ANN)
 
 
-async def test_a_message_without_a_time_has_that_of_now(memory: AgenticMemory) -> None:
+async def test_a_message_without_a_time_has_that_of_now(memory):
     first_hour = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))  # none in UTC
     for extra in [
         {},
@@ -216,7 +207,7 @@ async def test_a_message_without_a_time_has_that_of_now(memory: AgenticMemory) -
         memory.clear(namespace=ANN)
 
 
-def test_a_time_of_now_changes_no_stored_note(memory: AgenticMemory) -> None:
+def test_a_time_of_now_changes_no_stored_note(memory):
     then = datetime(2023, 5, 8, 10, tzinfo=UTC)
     said = {"role": "user", "content": "Hello", "at": then}
     memory.add_messages([said], namespace=ANN, thread="s")
@@ -226,7 +217,7 @@ def test_a_time_of_now_changes_no_stored_note(memory: AgenticMemory) -> None:
     assert times(memory) == [then]
 
 
-def test_history_that_is_given_was_not_said_now(memory: AgenticMemory) -> None:
+def test_history_that_is_given_was_not_said_now(memory):
     ann(memory, chat_history=TALK[:2], ingest_history=True)
 
     assert times(memory) == [None, None]
@@ -235,7 +226,7 @@ def test_history_that_is_given_was_not_said_now(memory: AgenticMemory) -> None:
 # --- what was said
 
 
-def test_recalled_notes_that_an_answer_quotes_are_not_stored(memory: AgenticMemory) -> None:
+def test_recalled_notes_that_an_answer_quotes_are_not_stored(memory):
     before = ann(memory, session_id="before")
     before.put(user("My dog is called Rex."))
     before.put(assistant("A good name."))

@@ -22,7 +22,7 @@ QUESTION = "What is my dog called?"
 
 
 @pytest.mark.enable_socket
-def test_a_server_is_reached_from_every_loop_and_thread() -> None:
+def test_a_server_is_reached_from_every_loop_and_thread():
     llm = Chatbot()
     with serving(FakeQdrant()) as qdrant:
         memory = AgenticMemory.open(qdrant.url, embedder=HashEmbedder(64))
@@ -50,7 +50,7 @@ def test_a_server_is_reached_from_every_loop_and_thread() -> None:
     assert qdrant.connections < len(qdrant.requests) / 3
 
 
-async def test_the_users_models_are_called_in_threads_and_leave_every_loop_free() -> None:
+async def test_the_users_models_are_called_in_threads_and_leave_every_loop_free():
     ticks, threads = 0, set[int]()
 
     class Slow(Chatbot):

@@ -20,9 +20,8 @@ from llama_index.core.chat_engine import (
     SimpleChatEngine,
 )
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llamaindex_fakes import ANN, Chatbot, Probe, Toolbot
+from llamaindex_fakes import ANN, Chatbot, Toolbot
 
-from amem_integrations import AgenticMemory
 from llamaindex_amem import AMemMemory, AMemRetriever
 
 QUESTION = "What is my dog called?"
@@ -149,7 +148,7 @@ def made(name: str, chat_memory: AMemMemory) -> tuple[Any, Any, list[Form]]:
 
 
 @pytest.mark.parametrize("name", [*ENGINES, *INDEXED, *AGENTS])
-def test_an_engine_or_agent_remembers_however_it_is_asked(memory: AgenticMemory, name: str) -> None:
+def test_an_engine_or_agent_remembers_however_it_is_asked(memory, name):
     forms = OF_AGENTS if name in AGENTS else OF_ENGINES
     of_an_index = name.startswith("as_chat_engine")  # one of the other engines
     for place in PLACES[:1] if of_an_index else PLACES:
@@ -175,9 +174,7 @@ ASKS_IN_ITS_HISTORY = {"simple", *AGENTS}
 
 
 @pytest.mark.parametrize("name", [*ENGINES, *AGENTS])
-async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(
-    memory: AgenticMemory, name: str
-) -> None:
+async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(memory, name):
     memory.add("My dog is called Rex.", namespace=ANN)
     engine, llm, forms = made(name, AMemMemory.from_defaults(memory=memory, user_id="ann"))
     for text in ("Hello there", QUESTION):
@@ -194,9 +191,7 @@ async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(
 
 
 @pytest.mark.parametrize("name", [*ENGINES, *AGENTS])
-def test_an_engine_or_agent_answers_while_the_store_is_down(
-    memory: AgenticMemory, store: Probe, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_engine_or_agent_answers_while_the_store_is_down(memory, store, name, caplog):
     for form in OF_AGENTS if name in AGENTS else OF_ENGINES:
         caplog.clear()
         chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")

@@ -6,7 +6,6 @@ import asyncio
 import pickle
 import warnings
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,7 +55,7 @@ def text(messages: list[ChatMessage]) -> str:
 # --- making one
 
 
-def test_it_is_a_memory(memory: AgenticMemory) -> None:
+def test_it_is_a_memory(memory):
     made = ann(memory)
 
     assert isinstance(made, Memory)
@@ -64,23 +63,23 @@ def test_it_is_a_memory(memory: AgenticMemory) -> None:
     assert AMemMemory.class_name() == "AMemMemory"
 
 
-def test_a_missing_user_is_an_error_that_says_so(memory: AgenticMemory) -> None:
+def test_a_missing_user_is_an_error_that_says_so(memory):
     with pytest.raises(NamespaceError, match=r"user_id=None .* no shared default"):
         AMemMemory.from_defaults(memory=memory)
 
 
-def test_a_user_that_names_nobody_or_two_is_an_error(memory: AgenticMemory) -> None:
+def test_a_user_that_names_nobody_or_two_is_an_error(memory):
     for whose in [{"user_id": ""}, {"namespace": ()}, {"user_id": "ann", "namespace": ("ann",)}]:
         with pytest.raises(NamespaceError):
             AMemMemory.from_defaults(memory=memory, **whose)
 
 
-def test_made_without_its_block_it_says_how_to_make_it() -> None:
+def test_made_without_its_block_it_says_how_to_make_it():
     with pytest.raises(ValueError, match=r"AMemMemory.from_defaults\(memory=…, user_id=…\)"):
         AMemMemory(token_limit=100).put(user("Hello"))
 
 
-def test_options_reach_the_memory_and_the_block(memory: AgenticMemory) -> None:
+def test_options_reach_the_memory_and_the_block(memory):
     static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
     made = ann(memory, session_id="s", token_limit=500, memory_blocks=[static], k=3, evolve=False)
 
@@ -89,7 +88,7 @@ def test_options_reach_the_memory_and_the_block(memory: AgenticMemory) -> None:
     assert "Ann is a nurse." in text(made.get(input="Who am I?"))
 
 
-def test_a_template_of_ones_own_is_used(memory: AgenticMemory) -> None:
+def test_a_template_of_ones_own_is_used(memory):
     memory.add("My dog is called Rex.", namespace=ANN)
     template = "Known: {% for name, content in memory_blocks %}{{ name }}{% endfor %}!"
     made = ann(memory, memory_blocks_template=RichPromptTemplate(template))
@@ -100,7 +99,7 @@ def test_a_template_of_ones_own_is_used(memory: AgenticMemory) -> None:
 # --- writing
 
 
-def test_every_message_is_remembered_as_it_is_put(memory: AgenticMemory) -> None:
+def test_every_message_is_remembered_as_it_is_put(memory):
     made = ann(memory)
     made.put(user("My dog is called Rex."))
     assert contents(memory) == ["My dog is called Rex."]
@@ -112,7 +111,7 @@ def test_every_message_is_remembered_as_it_is_put(memory: AgenticMemory) -> None
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
-async def test_messages_are_not_changed_by_being_remembered(memory: AgenticMemory) -> None:
+async def test_messages_are_not_changed_by_being_remembered(memory):
     message = user("My dog is called Rex.")
 
     await ann(memory, session_id="s").aput(message)
@@ -120,16 +119,14 @@ async def test_messages_are_not_changed_by_being_remembered(memory: AgenticMemor
     assert message.additional_kwargs == {}
 
 
-def test_saying_the_same_twice_makes_two_notes(memory: AgenticMemory) -> None:
+def test_saying_the_same_twice_makes_two_notes(memory):
     made = ann(memory, session_id="s")
     made.put_messages([user("yes"), assistant("Sure?"), user("yes")])
 
     assert contents(memory) == ["yes", "Sure?", "yes"]
 
 
-def test_history_that_is_given_is_not_remembered_unless_asked_for(
-    memory: AgenticMemory,
-) -> None:
+def test_history_that_is_given_is_not_remembered_unless_asked_for(memory):
     history = [user("My dog is called Rex."), assistant("A fine name.")]
     made = ann(memory, chat_history=history, session_id="s")
     assert len(made.get_all()) == 2
@@ -141,7 +138,7 @@ def test_history_that_is_given_is_not_remembered_unless_asked_for(
     assert contents(memory) == ["My dog is called Rex.", "A fine name."]
 
 
-def test_a_stateless_server_stores_each_message_once(memory: AgenticMemory) -> None:
+def test_a_stateless_server_stores_each_message_once(memory):
     history: list[ChatMessage] = []
     for n in range(4):
         made = ann(memory, session_id="s", token_limit=60, ingest_history=True)
@@ -155,7 +152,7 @@ def test_a_stateless_server_stores_each_message_once(memory: AgenticMemory) -> N
 # --- recalling
 
 
-def test_sessions_share_what_is_remembered_and_users_do_not(memory: AgenticMemory) -> None:
+def test_sessions_share_what_is_remembered_and_users_do_not(memory):
     ann(memory, session_id="one").put(user("My dog is called Rex."))
     bob = AMemMemory.from_defaults(memory=memory, user_id="bob", session_id="one")
 
@@ -165,9 +162,7 @@ def test_sessions_share_what_is_remembered_and_users_do_not(memory: AgenticMemor
 
 
 @pytest.mark.parametrize("method", list(InsertMethod))
-def test_an_insert_method_that_is_given_is_kept(
-    memory: AgenticMemory, method: InsertMethod
-) -> None:
+def test_an_insert_method_that_is_given_is_kept(memory, method):
     memory.add("My dog is called Rex.", namespace=ANN)
     made = ann(memory, insert_method=method)
     made.put(user("What is my dog called?"))
@@ -177,7 +172,7 @@ def test_an_insert_method_that_is_given_is_kept(
     assert found == method.value
 
 
-def test_a_question_may_be_a_message(memory: AgenticMemory) -> None:
+def test_a_question_may_be_a_message(memory):
     memory.add("My dog is called Rex.", namespace=ANN)
 
     assert "Rex" in text(ann(memory).get(input=user("What is my dog called?")))
@@ -186,9 +181,7 @@ def test_a_question_may_be_a_message(memory: AgenticMemory) -> None:
 # --- several tasks and threads
 
 
-async def test_conversations_at_the_same_time_store_each_message_once(
-    memory: AgenticMemory,
-) -> None:
+async def test_conversations_at_the_same_time_store_each_message_once(memory):
     made = ann(memory, token_limit=60, evolve=False)
 
     async def talk(name: str) -> None:
@@ -201,7 +194,7 @@ async def test_conversations_at_the_same_time_store_each_message_once(
     assert len(contents(memory)) == len(set(contents(memory))) == 40
 
 
-async def test_threads_may_share_it(memory: AgenticMemory) -> None:
+async def test_threads_may_share_it(memory):
     made = ann(memory)
 
     await asyncio.gather(*(asyncio.to_thread(made.put, user(f"fact {n}")) for n in range(8)))
@@ -209,9 +202,7 @@ async def test_threads_may_share_it(memory: AgenticMemory) -> None:
     assert sorted(contents(memory)) == sorted(f"fact {n}" for n in range(8))
 
 
-async def test_many_sessions_may_be_the_first_to_use_a_fresh_file(
-    memory: AgenticMemory, tmp_path: Path
-) -> None:
+async def test_many_sessions_may_be_the_first_to_use_a_fresh_file(memory, tmp_path):
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
 
     def session(n: int) -> AMemMemory:
@@ -227,9 +218,7 @@ async def test_many_sessions_may_be_the_first_to_use_a_fresh_file(
     assert [len(one.get_all()) for one in made] == [5, 5, 5]
 
 
-async def test_a_synchronous_call_beside_a_waiting_task_gets_through(
-    memory: AgenticMemory,
-) -> None:
+async def test_a_synchronous_call_beside_a_waiting_task_gets_through(memory):
     made = ann(memory)
     await made.aput(user("zero"))
     waiting = asyncio.create_task(made.aput(user("one")))
@@ -245,9 +234,7 @@ async def test_a_synchronous_call_beside_a_waiting_task_gets_through(
 # --- state and resume
 
 
-async def test_a_tool_that_edits_the_state_leaves_the_memory_in_its_place(
-    memory: AgenticMemory,
-) -> None:
+async def test_a_tool_that_edits_the_state_leaves_the_memory_in_its_place(memory):
     @with_types
     async def visit(ctx: Context, city: str) -> str:
         """Visit a city."""
@@ -263,9 +250,7 @@ async def test_a_tool_that_edits_the_state_leaves_the_memory_in_its_place(
     assert contents(memory) == ["Please visit Oslo.", "Done."]
 
 
-async def test_a_stored_context_is_resumed_with_the_memory_made_again(
-    memory: AgenticMemory, tmp_path: Path
-) -> None:
+async def test_a_stored_context_is_resumed_with_the_memory_made_again(memory, tmp_path):
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
     agent = FunctionAgent(llm=Toolbot())
     context = Context(agent)
@@ -286,9 +271,7 @@ async def test_a_stored_context_is_resumed_with_the_memory_made_again(
     assert len(made.get_all()) == 4
 
 
-async def test_a_resumed_handler_is_given_the_memory_by_its_store(
-    memory: AgenticMemory, tmp_path: Path
-) -> None:
+async def test_a_resumed_handler_is_given_the_memory_by_its_store(memory, tmp_path):
     @with_types
     async def ask(ctx: Context, question: str) -> str:
         """Ask the user."""
@@ -324,9 +307,7 @@ async def test_a_resumed_handler_is_given_the_memory_by_its_store(
 
 
 @pytest.mark.parametrize("pickled", ["alone", "in a context"])
-async def test_a_pickle_is_refused_and_the_memory_stays_whole(
-    memory: AgenticMemory, pickled: str
-) -> None:
+async def test_a_pickle_is_refused_and_the_memory_stays_whole(memory, pickled):
     made, agent = ann(memory, session_id="s"), FunctionAgent(llm=Toolbot())
     if pickled == "alone":
         for one in (made, made.block):
@@ -346,9 +327,7 @@ async def test_a_pickle_is_refused_and_the_memory_stays_whole(
     assert "Rex" in text(await ann(memory).aget(input="What is my dog called?"))
 
 
-async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not_remembered(
-    memory: AgenticMemory,
-) -> None:
+async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not_remembered(memory):
     made = ann(memory, session_id="s", evolve=False)
     await made.aput(user("Hello"))
     for n in range(40):
@@ -364,9 +343,7 @@ async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not
     assert len(contents(memory)) == len(set(contents(memory)))
 
 
-async def test_the_history_in_the_process_is_the_one_of_a_sql_store(
-    memory: AgenticMemory, tmp_path: Path
-) -> None:
+async def test_the_history_in_the_process_is_the_one_of_a_sql_store(memory, tmp_path):
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
     both = [ann(memory).sql_store, ann(memory, async_database_uri=uri).sql_store]
     active, archived = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
@@ -404,7 +381,7 @@ async def test_the_history_in_the_process_is_the_one_of_a_sql_store(
     assert found[0][2] == [3, 2, 5]
 
 
-def test_blocks_of_text_stand_in_the_prompt_as_by_the_framework(memory: AgenticMemory) -> None:
+def test_blocks_of_text_stand_in_the_prompt_as_by_the_framework(memory):
     memory.add("My dog is called Rex.", namespace=ANN)
     static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
     prompts = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,12 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
-from llamaindex_fakes import ANN, Chatbot, annotated, annotated_text, assistant
-from pydantic import BaseModel, Field
+from llamaindex_fakes import ANN, REQUEST, Chatbot, annotated, annotated_text, assistant
+from pydantic import Field
 
-from amem_integrations import AgenticMemory, ConfigurationError, ModelRequest
+from amem_integrations import AgenticMemory, ConfigurationError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import LlamaIndexChatModel, LlamaIndexEmbedder, open_memory
-
-
-class Reply(BaseModel):
-    """What is wanted."""
-
-
-REQUEST = ModelRequest(
-    task="construct", system="Be brief.", prompt='{"a": {query_str}} {0}', reply=Reply, inputs={}
-)
 
 
 class Words(BaseEmbedding):
@@ -56,7 +46,7 @@ class Annotator(Chatbot):
 
 
 @pytest.fixture(autouse=True)
-def settings() -> Iterator[None]:
+def settings():
     before = Settings._llm, Settings._embed_model
     yield
     Settings._llm, Settings._embed_model = before
@@ -65,7 +55,7 @@ def settings() -> Iterator[None]:
 # --- chat models
 
 
-def test_the_prompt_reaches_the_model_as_it_is() -> None:
+def test_the_prompt_reaches_the_model_as_it_is():
     llm = Chatbot("one", "two")
     model = LlamaIndexChatModel(llm)
 
@@ -75,7 +65,7 @@ def test_the_prompt_reaches_the_model_as_it_is() -> None:
     assert set(llm.prompts) == {f"system: Be brief.\nuser: {REQUEST.prompt}"}
 
 
-def test_settings_are_read_at_each_call() -> None:
+def test_settings_are_read_at_each_call():
     model = LlamaIndexChatModel()
     answers = []
     for answer in ("first", "second"):
@@ -88,7 +78,7 @@ def test_settings_are_read_at_each_call() -> None:
     assert LlamaIndexChatModel(MockLLM()).name == "unknown"
 
 
-def test_notes_are_made_linked_and_evolved_by_it() -> None:
+def test_notes_are_made_linked_and_evolved_by_it():
     with AgenticMemory.open(
         ":memory:", model=LlamaIndexChatModel(Annotator()), embedder=LlamaIndexEmbedder(Words())
     ) as memory:
@@ -102,7 +92,7 @@ def test_notes_are_made_linked_and_evolved_by_it() -> None:
 # --- embedders
 
 
-def test_vectors_have_unit_length_and_the_right_type() -> None:
+def test_vectors_have_unit_length_and_the_right_type():
     embedder = LlamaIndexEmbedder(Words())
     rows = [
         embedder.embed_documents(["one", "two"]),
@@ -115,13 +105,13 @@ def test_vectors_have_unit_length_and_the_right_type() -> None:
     assert embedder.embed_documents([]).shape == (0, 32)
 
 
-def test_queries_are_encoded_as_queries() -> None:
+def test_queries_are_encoded_as_queries():
     embedder = LlamaIndexEmbedder(Words())
 
     assert not np.array_equal(embedder.embed_query("one"), embedder.embed_documents(["one"])[0])
 
 
-def test_it_says_who_it_is_and_how_long_its_vectors_are() -> None:
+def test_it_says_who_it_is_and_how_long_its_vectors_are():
     embedder = LlamaIndexEmbedder(MockEmbedding(8, model_name="mock-8"))
 
     assert (embedder.name, embedder.dimensions) == ("MockEmbedding:mock-8", 8)
@@ -129,7 +119,7 @@ def test_it_says_who_it_is_and_how_long_its_vectors_are() -> None:
     assert (given.name, given.dimensions) == ("mine", 8)
 
 
-def test_the_embedder_of_settings_is_kept() -> None:
+def test_the_embedder_of_settings_is_kept():
     Settings.embed_model = MockEmbedding(8)
     embedder = LlamaIndexEmbedder()
 
@@ -152,7 +142,7 @@ class Recording(MockEmbedding):
         return super()._get_query_embedding(query)
 
 
-def test_prefixes_stand_before_the_texts_and_are_in_the_name() -> None:
+def test_prefixes_stand_before_the_texts_and_are_in_the_name():
     model = Recording(8)
     embedder = LlamaIndexEmbedder(model, dimensions=8, query_prefix="query: ")
     embedder.embed_documents(["a"])
@@ -161,7 +151,7 @@ def test_prefixes_stand_before_the_texts_and_are_in_the_name() -> None:
     assert embedder.name.endswith("(query: | )")
 
 
-def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog: Any) -> None:
+def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog):
     embedder = LlamaIndexEmbedder(MockEmbedding(8), max_tokens=10)
     embedder.embed_documents(["a" * 100, "b", "c" * 100])
     assert embedder.truncated == 2
@@ -171,14 +161,14 @@ def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog
 # The door
 
 
-def test_a_memory_is_opened_with_models_of_the_framework(tmp_path: Path) -> None:
+def test_a_memory_is_opened_with_models_of_the_framework(tmp_path):
     embedder = MockEmbedding(8)
     with open_memory(tmp_path, model=Chatbot("{}"), embedder=embedder, collection="c") as memory:
         assert memory.embedder.dimensions == 8
         assert memory.info()["model"] == "chatbot"
 
 
-def test_a_memory_is_opened_with_models_of_its_own(tmp_path: Path) -> None:
+def test_a_memory_is_opened_with_models_of_its_own(tmp_path):
     model, embedder = ScriptedModel(annotated), HashEmbedder(32)
     with open_memory(":memory:", model=model, embedder=embedder) as memory:
         assert memory.embedder is embedder

@@ -16,7 +16,6 @@ from llama_index.core.memory import Memory
 from packaging.requirements import Requirement
 
 import llamaindex_amem
-from amem_integrations import AgenticMemory
 from llamaindex_amem import AMemMemory
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +34,7 @@ import llamaindex_amem
 
 
 @pytest.mark.parametrize("missing", ["llama_index", "llama_index.core"])
-def test_without_the_framework_the_error_names_the_extra(missing: str) -> None:
+def test_without_the_framework_the_error_names_the_extra(missing):
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED.format(name=missing)],
         cwd=ROOT,
@@ -49,12 +48,12 @@ def test_without_the_framework_the_error_names_the_extra(missing: str) -> None:
     assert "pip install 'amem-integrations[llamaindex]'" in done.stderr
 
 
-def test_all_is_complete_and_sorted() -> None:
+def test_all_is_complete_and_sorted():
     assert llamaindex_amem.__all__ == sorted(llamaindex_amem.__all__)
     assert all(getattr(llamaindex_amem, name).__doc__ for name in llamaindex_amem.__all__)
 
 
-def test_the_framework_is_one_it_was_made_for() -> None:
+def test_the_framework_is_one_it_was_made_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (wanted,) = map(Requirement, project["optional-dependencies"]["llamaindex"])
 
@@ -62,7 +61,7 @@ def test_the_framework_is_one_it_was_made_for() -> None:
     assert wanted.specifier.contains(version(wanted.name))
 
 
-def test_what_it_overrides_in_the_framework_is_as_it_was() -> None:
+def test_what_it_overrides_in_the_framework_is_as_it_was():
     insert = ["self", "chat_history", "memory_content", "chat_message_data"]
     assert [*inspect.signature(Memory._insert_memory_content).parameters] == insert
     assert [*inspect.signature(Memory._manage_queue).parameters] == ["self"]
@@ -70,7 +69,7 @@ def test_what_it_overrides_in_the_framework_is_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("name", ["ingest", "memory", "retriever", "tools"])
-def test_the_examples_in_the_docstrings_are_true(name: str) -> None:
+def test_the_examples_in_the_docstrings_are_true(name):
     outcome = doctest.testmod(import_module(f"llamaindex_amem.{name}"))
 
     assert outcome.failed == 0
@@ -88,7 +87,7 @@ print(loaded - {"llamaindex_amem", "llama_index"})
 """
 
 
-def test_the_core_knows_no_framework_and_the_adapter_loads_nothing_beside_both() -> None:
+def test_the_core_knows_no_framework_and_the_adapter_loads_nothing_beside_both():
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -96,7 +95,7 @@ def test_the_core_knows_no_framework_and_the_adapter_loads_nothing_beside_both()
     assert done.stdout.split() == ["False", "set()"]
 
 
-def test_a_dump_of_a_memory_holds_nothing_of_the_notes(memory: AgenticMemory) -> None:
+def test_a_dump_of_a_memory_holds_nothing_of_the_notes(memory):
     memory.add("My dog is called Rex.", namespace=("ann",))
     made = AMemMemory.from_defaults(memory=memory, user_id="ann")
 

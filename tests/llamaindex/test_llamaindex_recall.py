@@ -1,50 +1,19 @@
-"""What is recalled for a turn: facts, whatever was asked and chatted before; nothing where nothing fits."""
+"""What is recalled for a follow-up, by the default embedder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from llamaindex_fakes import ANN, assistant, user
-from support import chatter
 
 from amem_integrations import AgenticMemory
 from amem_integrations.providers.minilm import MiniLmEmbedder
-from llamaindex_amem import AMemMemory, AMemRetriever
-
-
-@pytest.fixture(scope="module")
-def embedder() -> MiniLmEmbedder:
-    return MiniLmEmbedder()
+from llamaindex_amem import AMemMemory
 
 
 @pytest.fixture
-def memory(embedder: MiniLmEmbedder) -> Iterator[AgenticMemory]:
-    with AgenticMemory.open(":memory:", embedder=embedder) as opened:
-        opened.add(chatter.FACT, namespace=ANN, thread="0", speaker="user")
+def memory():
+    with AgenticMemory.open(":memory:", embedder=MiniLmEmbedder()) as opened:
         yield opened
-
-
-def chat(memory: AgenticMemory, asked: str, answer: str = chatter.UNKNOWN, **options: int) -> str:
-    """Run one turn in a new session, and return what is recalled for it."""
-    session = f"session {len(memory.get_all(namespace=ANN, limit=1000))}"
-    chatting = AMemMemory.from_defaults(memory=memory, namespace=ANN, session_id=session, **options)
-    chatting.put(user(asked))
-    shown = "\n".join(str(message.content) for message in chatting.get())
-    chatting.put(assistant(answer))
-    return shown
-
-
-def first_three(memory: AgenticMemory) -> list[str]:
-    found = AMemRetriever(memory, ANN, k=3).retrieve(chatter.QUESTION)
-    return [each.node.get_content() for each in found]
-
-
-def test_a_question_asked_twenty_times_does_not_bury_the_fact(memory):
-    for _ in range(20):
-        assert "Rex" in chat(memory, chatter.QUESTION)
-    assert chatter.FACT in first_three(memory)
-    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
 
 
 def test_a_follow_up_is_searched_with_the_messages_before_the_question(memory):

@@ -15,14 +15,13 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import Memory
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from llamaindex_fakes import ANN, Chatbot, Probe, annotated, open_memory, user
+from llamaindex_fakes import ANN, Chatbot, annotated, open_memory, to_the_insurance, user
 from support.models import open_repeating, say_thrice
 
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     MemoryConfig,
-    ModelRequest,
     NamespaceError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -54,7 +53,7 @@ everywhere = pytest.mark.parametrize("door", [by_memory, by_engine, by_tool])
 
 
 @pytest.fixture
-def towns(memory: AgenticMemory) -> AgenticMemory:
+def towns(memory):
     for year, town in ((2020, "Oslo"), (2024, "Bergen")):
         at = datetime(year, 1, 1, tzinfo=UTC)
         memory.add(f"I moved to {town}.", namespace=ANN, at=at, metadata={"year": year})
@@ -62,7 +61,7 @@ def towns(memory: AgenticMemory) -> AgenticMemory:
 
 
 @everywhere
-def test_what_is_recalled_can_be_narrowed(towns: AgenticMemory, door: Door) -> None:
+def test_what_is_recalled_can_be_narrowed(towns, door):
     assert "Oslo" in door(towns, "I moved")
     found = door(towns, "I moved", where={"metadata.year": {"$gte": 2024}})
     assert "Bergen" in found
@@ -83,7 +82,7 @@ class Last(BaseNodePostprocessor):
         return [node for node in nodes if "Hamar" in node.text][-1:]
 
 
-async def test_further_namespaces_functions_and_post_processors(towns: AgenticMemory) -> None:
+async def test_further_namespaces_functions_and_post_processors(towns):
     towns.add("The office moved to Hamar.", namespace=("team",), speaker="Zoe")
     year = {"least": 2000}
     options: dict[str, Any] = {
@@ -100,7 +99,7 @@ async def test_further_namespaces_functions_and_post_processors(towns: AgenticMe
     assert "Bergen" not in found
 
 
-async def test_whose_memory_it_is_may_be_told_by_the_context(memory: AgenticMemory) -> None:
+async def test_whose_memory_it_is_may_be_told_by_the_context(memory):
     user_of: ContextVar[str] = ContextVar("user_of")
     made = {n: AMemMemoryBlock(memory, lambda: (user_of.get(),)) for n in ("one", "two")}
 
@@ -126,7 +125,7 @@ async def test_whose_memory_it_is_may_be_told_by_the_context(memory: AgenticMemo
     assert len(memory.namespaces()) == len(names)
 
 
-async def test_a_streamed_answer_is_for_who_asked(memory: AgenticMemory) -> None:
+async def test_a_streamed_answer_is_for_who_asked(memory):
     user_of: ContextVar[str] = ContextVar("user_of")
     user_of.set("ann")
     whose = {"namespace": lambda: (user_of.get(),)}
@@ -142,18 +141,8 @@ async def test_a_streamed_answer_is_for_who_asked(memory: AgenticMemory) -> None
     assert [note.content for note in memory.get_all(namespace=ANN)][1] == "A fine name."
 
 
-def to_the_insurance(request: ModelRequest) -> dict[str, Any]:
-    """Link each new note to the one about an insurance, if it is shown."""
-    if request.task != "evolve":
-        return annotated(request)
-    shown = [c["alias"] for c in request.inputs["candidates"] if "insurance" in c["content"]]
-    link = {"relation": "paid for", "reason": "same dog", "strength": 0.9}
-    links = [{"to": alias, **link} for alias in shown]
-    return {"notes": [{"id": note["alias"], "links": links} for note in request.inputs["notes"]]}
-
-
-@everywhere
-def test_links_need_not_be_followed(door: Door) -> None:
+@pytest.mark.parametrize("door", [by_memory, by_tool])
+def test_links_need_not_be_followed(door):
     memory, _ = open_memory(ScriptedModel(to_the_insurance))
     memory.add("The insurance has number 4711.", namespace=ANN, thread="t")
     for n in range(3):
@@ -173,7 +162,7 @@ def by_retriever(memory: AgenticMemory, question: str, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("door", [by_memory, by_engine, by_tool, by_retriever])
-def test_what_was_said_several_times_is_shown_once(door: Door) -> None:
+def test_what_was_said_several_times_is_shown_once(door):
     with open_repeating(annotated) as memory:
         say_thrice(memory, ANN)
         found = door(memory, "Where is my key, and the tram?", k=9)
@@ -182,7 +171,7 @@ def test_what_was_said_several_times_is_shown_once(door: Door) -> None:
         assert "(said 3 times, last on 12 May 2024)" in found
 
 
-def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory) -> None:
+def test_a_mistake_shows_when_it_is_made(memory):
     for option in [
         {"where": {"colour": "red"}},
         {"where": {"speaker": {"$like": "A"}}},
@@ -208,7 +197,7 @@ def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory) -> None:
                 make(memory, **option)
 
 
-def test_an_option_of_another_type_is_refused(memory: AgenticMemory) -> None:
+def test_an_option_of_another_type_is_refused(memory):
     for make, option in [
         (AMemMemoryBlock, {"accept_short_term_memory": "no"}),
         (AMemMemoryBlock, {"priority": "1"}),
@@ -226,7 +215,7 @@ def test_an_option_of_another_type_is_refused(memory: AgenticMemory) -> None:
             make(memory=memory, namespace=ANN, **option)
 
 
-def test_an_unknown_option_of_the_tools_is_refused(memory: AgenticMemory) -> None:
+def test_an_unknown_option_of_the_tools_is_refused(memory):
     with pytest.raises(ConfigurationError, match="'top_k'; use one of also, as_of, k"):
         AMemToolSpec(memory, ANN, top_k=3)
 
@@ -234,7 +223,7 @@ def test_an_unknown_option_of_the_tools_is_refused(memory: AgenticMemory) -> Non
 # Whose memory
 
 
-def test_a_user_is_known_by_the_text_of_an_id(memory: AgenticMemory) -> None:
+def test_a_user_is_known_by_the_text_of_an_id(memory):
     for user_id, text in [
         (42, "42"),
         ("42", "42"),
@@ -248,13 +237,13 @@ def test_a_user_is_known_by_the_text_of_an_id(memory: AgenticMemory) -> None:
         memory.clear(namespace=(text,))
 
 
-def test_an_id_of_another_kind_is_refused(memory: AgenticMemory) -> None:
+def test_an_id_of_another_kind_is_refused(memory):
     for user_id in [True, 4.2, ("ann",), b"ann", object()]:
         with pytest.raises(NamespaceError, match="user_id="):
             AMemMemory.from_defaults(memory=memory, user_id=user_id)
 
 
-def test_a_memory_counts_its_failures(memory: AgenticMemory, store: Probe) -> None:
+def test_a_memory_counts_its_failures(memory, store):
     made = AMemMemory.from_defaults(memory=memory, user_id="ann")
     store.down = True
     made.put(user("My dog is called Rex."))
@@ -263,7 +252,7 @@ def test_a_memory_counts_its_failures(memory: AgenticMemory, store: Probe) -> No
 
 
 @pytest.mark.parametrize("door", [by_memory, by_engine])
-async def test_what_a_prompt_is_given_begins_with_the_profile(door: Door) -> None:
+async def test_what_a_prompt_is_given_begins_with_the_profile(door):
     profile = {"value": {"work": ["is a zoologist"]}, "of": ["n1"]}
     model = ScriptedModel(lambda r: profile if r.task == "profile" else annotated(r))
     config = MemoryConfig(profile=True)

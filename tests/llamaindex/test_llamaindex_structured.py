@@ -21,31 +21,27 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms.llm import ToolSelection
-from llamaindex_fakes import ANN, Chatbot, Toolbot, annotated_text, assistant, calling, user
-from pydantic import BaseModel
+from llamaindex_fakes import (
+    ANN,
+    REQUEST,
+    Chatbot,
+    Toolbot,
+    annotated_text,
+    assistant,
+    calling,
+    user,
+)
 
 from amem_integrations import (
     AgenticMemory,
     AmemError,
     ConfigurationError,
     MemoryConfig,
-    ModelRequest,
 )
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import LlamaIndexChatModel
 
 Answer = Callable[[str], ChatMessage]
-
-
-class Reply(BaseModel):
-    """What is wanted."""
-
-    notes: list[str]
-
-
-REQUEST = ModelRequest(
-    task="construct", system="Be brief.", prompt='{"a": {query_str}} {0}', reply=Reply, inputs={}
-)
 
 
 def filled_in(prompt: str) -> ChatMessage:
@@ -137,7 +133,7 @@ def opened(llm: Any, **options: Any) -> AgenticMemory:
 # --- by schema
 
 
-def test_a_model_that_calls_functions_has_to_call_one_with_the_reply() -> None:
+def test_a_model_that_calls_functions_has_to_call_one_with_the_reply():
     llm = Caller()
     with opened(llm) as memory:
         first = memory.add("My dog is called Rex.", namespace=ANN)
@@ -154,14 +150,14 @@ def test_a_model_that_calls_functions_has_to_call_one_with_the_reply() -> None:
     assert all(given["tool_required"] for given in llm.given)
 
 
-def test_the_prompt_reaches_the_model_as_it_is_by_schema_too() -> None:
+def test_the_prompt_reaches_the_model_as_it_is_by_schema_too():
     llm, model = Caller(lambda _: calling("Reply", {"notes": []})), LlamaIndexChatModel
     model(llm).generate(REQUEST)
 
     assert llm.prompts == [f"system: Be brief.\nuser: {REQUEST.prompt}"]
 
 
-def test_a_model_that_calls_no_functions_is_asked_in_words() -> None:
+def test_a_model_that_calls_no_functions_is_asked_in_words():
     for structured in ["auto", "words"]:
         llm = Caller() if structured == "words" else Chatbot(annotated_text([user("n1")]))
         with opened(llm, structured=structured) as memory:
@@ -170,7 +166,7 @@ def test_a_model_that_calls_no_functions_is_asked_in_words() -> None:
         assert not isinstance(llm, Caller) or forms(llm) == ["words"]
 
 
-def test_what_can_be_read_of_a_reply_is_read() -> None:
+def test_what_can_be_read_of_a_reply_is_read():
     for answers in [broken, in_text, one_call_a_note]:
         llm = Caller(answers)
         with opened(llm) as memory:
@@ -178,26 +174,7 @@ def test_what_can_be_read_of_a_reply_is_read() -> None:
             assert memory.stats()["usage"]["construct"].get("rejected_replies", 0) == 0
 
 
-def test_a_reply_that_cannot_be_read_is_asked_for_once_more_with_its_error() -> None:
-    replies = iter([{"notes": 7}, None, {}, {"nothing": "at all"}])
-
-    def answers(prompt: str) -> ChatMessage:
-        reply = next(replies, None)
-        return filled_in(prompt) if reply is None else calling("ConstructReply", reply)
-
-    llm = Caller(answers)
-    with opened(llm) as memory:
-        assert memory.add("My dog is called Rex.", namespace=ANN).state == "done"
-        assert "Your previous answer could not be used" in llm.prompts[1]
-
-        failed = memory.add("Rex likes the sea.", namespace=ANN)
-        assert failed.state == "failed"
-        assert memory.stats()["usage"]["construct"]["rejected_replies"] == 3
-        assert (memory.evolve(namespace=ANN).failed, forms(llm)[-1]) == ({}, "schema")
-        assert memory.get(failed.id, namespace=ANN).state == "done"
-
-
-def test_the_core_is_given_what_the_model_wrote() -> None:
+def test_the_core_is_given_what_the_model_wrote():
     for calls, text in [
         ([{"a": 1}], '{"a": 1}'),
         (['{"a": 1'], '{"a": 1'),
@@ -210,7 +187,7 @@ def test_the_core_is_given_what_the_model_wrote() -> None:
         assert LlamaIndexChatModel(llm).generate(REQUEST).text == text
 
 
-def test_calls_are_read_as_an_older_integration_gives_them() -> None:
+def test_calls_are_read_as_an_older_integration_gives_them():
     class Older(Caller):
         def get_tool_calls_from_response(
             self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
@@ -231,7 +208,7 @@ def test_calls_are_read_as_an_older_integration_gives_them() -> None:
 # --- in words after a refusal
 
 
-def test_after_a_refusal_the_model_is_asked_in_words_from_then_on() -> None:
+def test_after_a_refusal_the_model_is_asked_in_words_from_then_on():
     for error in [RefusalError(400), RefusalError(501), NotImplementedError("tools")]:
         llm = Refusing()
         llm._error = error
@@ -242,7 +219,7 @@ def test_after_a_refusal_the_model_is_asked_in_words_from_then_on() -> None:
         assert forms(llm) == ["schema", "words", "words", "words"]
 
 
-def test_where_schemas_are_settled_a_refusal_is_an_error() -> None:
+def test_where_schemas_are_settled_a_refusal_is_an_error():
     with opened(Refusing(), structured="schema") as memory:
         note = memory.add("My dog is called Rex.", namespace=ANN)
     assert note.state == "failed"
@@ -251,7 +228,7 @@ def test_where_schemas_are_settled_a_refusal_is_an_error() -> None:
         LlamaIndexChatModel(Chatbot(), structured="schema").generate(REQUEST)
 
 
-def test_a_model_that_refuses_both_forms_is_asked_by_schema_again() -> None:
+def test_a_model_that_refuses_both_forms_is_asked_by_schema_again():
     llm = Failing(RefusalError(400, "too long"))
     model = LlamaIndexChatModel(llm)
     for _ in range(2):
@@ -261,7 +238,7 @@ def test_a_model_that_refuses_both_forms_is_asked_by_schema_again() -> None:
     assert forms(llm) == ["schema", "words"] * 2
 
 
-def test_a_model_that_is_down_is_not_taken_for_one_that_refuses() -> None:
+def test_a_model_that_is_down_is_not_taken_for_one_that_refuses():
     llm = Failing(RefusalError(503, "overloaded"))
     with opened(llm) as memory:
         assert memory.add("My dog is called Rex.", namespace=ANN).state == "pending"
@@ -270,7 +247,7 @@ def test_a_model_that_is_down_is_not_taken_for_one_that_refuses() -> None:
     assert forms(llm) == ["schema"]
 
 
-def test_another_model_in_the_settings_is_asked_by_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_model_in_the_settings_is_asked_by_schema(monkeypatch):
     refusing, calling_one = Refusing(), Caller()
     model = LlamaIndexChatModel()
     for llm in (refusing, calling_one, refusing):
@@ -285,7 +262,7 @@ def test_another_model_in_the_settings_is_asked_by_schema(monkeypatch: pytest.Mo
 # --- errors
 
 
-def test_errors_are_those_of_the_core() -> None:
+def test_errors_are_those_of_the_core():
     for error, says, state in [
         (RefusalError(401, "key sk-secret"), "check the API key", "pending"),
         (RefusalError(404, "no such model"), "check its name", "pending"),
@@ -315,7 +292,7 @@ def test_errors_are_those_of_the_core() -> None:
         memory.close()
 
 
-def test_what_cannot_be_used_is_refused_at_once() -> None:
+def test_what_cannot_be_used_is_refused_at_once():
     for wrong, says in [
         ({"llm": "gpt-5-mini"}, "'gpt-5-mini' is no LlamaIndex LLM"),
         ({"llm": Chatbot}, "is no LlamaIndex LLM"),
@@ -337,7 +314,7 @@ class Telling(Caller):
         return super().chat(messages, **kwargs).model_copy(update={"raw": self._raw})
 
 
-def test_tokens_are_counted_where_integrations_report_them_and_estimated_otherwise() -> None:
+def test_tokens_are_counted_where_integrations_report_them_and_estimated_otherwise():
     reported = [
         {"usage": {"prompt_tokens": 11, "completion_tokens": 7}},
         {"usage_metadata": {"prompt_token_count": 11, "candidates_token_count": 7}},
@@ -352,7 +329,7 @@ def test_tokens_are_counted_where_integrations_report_them_and_estimated_otherwi
         assert tokens == (11, 7) if raw in reported else min(tokens) > 2
 
 
-def test_the_system_message_is_in_the_role_the_model_wants() -> None:
+def test_the_system_message_is_in_the_role_the_model_wants():
     class Assistant(Chatbot):
         @property
         def metadata(self) -> LLMMetadata:
@@ -364,6 +341,6 @@ def test_the_system_message_is_in_the_role_the_model_wants() -> None:
     assert llm.prompts == [f"user: Be brief.\nuser: {REQUEST.prompt}"]
 
 
-def test_a_name_of_ones_own_is_recorded() -> None:
+def test_a_name_of_ones_own_is_recorded():
     with opened(Caller(), name="mine") as memory:
         assert memory.add("My dog is called Rex.", namespace=ANN).attributes_source == "mine"
