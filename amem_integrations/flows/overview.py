@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import PackageNotFoundError, version
-from math import ceil
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from ..budget import LedgerEntry
 from ..current_facts import CurrentFacts, named
@@ -65,32 +65,56 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     - `stopped`: sentences that say which namespaces have reached a limit of today
     """
     spaces = await namespaces(runtime) if namespace is None else [check_namespace(namespace)]
-    health, costs, stopped = Health(), Counter[str](), list[str]()
+    costs, counts, states, degrees, waiting = (Counter[Any]() for _ in range(5))
+    stopped = list[str]()
     for space in spaces:
         spent = await spent_by(runtime, space)
         costs.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
         if runtime.budget is not None:
             runtime.budget.take_over(space, spent)
             stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
-        await examine(runtime, space, health)
-    asked = runtime.usage.snapshot()
-    rejected = {name: counts.get("rejected_replies", 0) for name, counts in asked["models"].items()}
+        said, threads, outdated = set[str](), set[str](), dict[str, Note]()
+        async for note in _notes(runtime, space):
+            words = _normalised(note.content)
+            states[note.state] += 1
+            degrees[len(note.links)] += 1
+            counts["links"] += sum(link.direction == "out" for link in note.links.values())
+            counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
+            counts["duplicates"] += words in said
+            said.add(words)
+            threads |= {note.thread} if note.thread is not None else set()
+            outdated |= {note.id: note} if note.supersessions else {}
+        counts["threads"] += len(threads)
+        counts["superseded"] += await _superseded(runtime, space, outdated)
+        waiting.update(made.by for made in await proposals(runtime, namespace=space))
+    notes, asked = states.total(), runtime.usage.snapshot()
+    rejected = {name: count.get("rejected_replies", 0) for name, count in asked["models"].items()}
+    tokens = costs["input_tokens"] + costs["output_tokens"]
     return {
         "namespaces": len(spaces),
-        **health.values(),
+        "notes": notes,
+        "states": dict(states),
+        **{name: counts[name] for name in ("threads", "links", "evolved")},
+        "without_links": degrees[0],
+        "degree": _distribution(degrees),
+        "superseded": counts["superseded"],
+        "superseded_share": round(counts["superseded"] / notes, 4) if notes else 0.0,
+        "duplicates": counts["duplicates"],
+        "proposals": dict(waiting),
         "rejected_replies": {model: count for model, count in rejected.items() if count},
         "usage": asked,
-        "cost": _cost(costs, health.states.total()),
+        "cost": {
+            **{name: costs[name] for name in COSTS},
+            "tokens_per_note": round(tokens / notes, 1) if notes else 0,
+        },
         "stopped": stopped,
     }
 
 
-def _cost(counts: Mapping[str, int], notes: int) -> dict[str, float]:
-    tokens = counts["input_tokens"] + counts["output_tokens"]
-    return {
-        **{name: counts[name] for name in COSTS},
-        "tokens_per_note": round(tokens / notes, 1) if notes else 0,
-    }
+async def _notes(runtime: Runtime, namespace: Namespace) -> AsyncIterator[Note]:
+    async for page in note_pages(runtime.store, namespace):
+        for note in page:
+            yield note
 
 
 async def info(runtime: Runtime) -> dict[str, Any]:
@@ -155,61 +179,6 @@ def _version(package: str) -> str:
         return "from a checkout"
 
 
-@dataclass(slots=True)
-class Health:
-    """The counts so far, over any number of namespaces."""
-
-    states: Counter[str] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
-    degrees: Counter[int] = field(default_factory=Counter)  # notes by their number of links
-    proposals: Counter[str] = field(default_factory=Counter)  # open ones, by their models
-    threads: set[tuple[Namespace, str]] = field(default_factory=set)
-
-    def add(self, note: Note) -> None:
-        """Count a note."""
-        self.states[note.state] += 1
-        self.degrees[len(note.links)] += 1
-        self.counts["links"] += sum(link.direction == "out" for link in note.links.values())
-        self.counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
-        if note.thread is not None:
-            self.threads.add((note.namespace, note.thread))
-
-    def values(self) -> dict[str, Any]:
-        """Return the figures as JSON values."""
-        notes = self.states.total()
-        superseded = self.counts["superseded"]
-        return {
-            "notes": notes,
-            "states": dict(self.states),
-            "threads": len(self.threads),
-            "links": self.counts["links"],
-            "evolved": self.counts["evolved"],
-            "without_links": self.degrees[0],
-            "degree": _distribution(self.degrees),
-            "superseded": superseded,
-            "superseded_share": round(superseded / notes, 4) if notes else 0.0,
-            "duplicates": self.counts["duplicates"],
-            "proposals": dict(self.proposals),
-        }
-
-
-async def examine(runtime: Runtime, namespace: Namespace, health: Health) -> None:
-    """Count what is in a namespace."""
-    seen: set[str] = set()
-    outdated: dict[str, Note] = {}
-    async for page in note_pages(runtime.store, namespace):
-        for note in page:
-            health.add(note)
-            words = _normalised(note.content)
-            health.counts["duplicates"] += words in seen
-            seen.add(words)
-            if note.supersessions:
-                outdated[note.id] = note
-    health.counts["superseded"] += await _superseded(runtime, namespace, outdated)
-    waiting = await proposals(runtime, namespace=namespace)
-    health.proposals.update(made.by for made in waiting)
-
-
 async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str, Note]) -> int:
     """Return how many of the notes that hold supersessions are not current now."""
     others = sorted(named(outdated.values()) - outdated.keys())
@@ -228,11 +197,12 @@ def _normalised(text: str) -> str:
 
 def _distribution(degrees: Counter[int]) -> dict[str, Any]:
     """Return how the values that were counted are distributed."""
-    values = sorted(degrees.elements()) or [0]
-    shares = {"min": 0.0, "median": 0.5, "p90": 0.9, "max": 1.0}
-    least = {name: max(1, ceil(share * len(values))) for name, share in shares.items()}
+    shares = {"min": 0, "median": 50, "p90": 90, "max": 100}
+    found = np.percentile(
+        list(degrees.elements()) or [0], list(shares.values()), method="inverted_cdf"
+    )
     return {
-        **{name: values[place - 1] for name, place in least.items()},
+        **dict(zip(shares, map(int, found), strict=True)),
         "histogram": [degrees[value] for value in range(max(degrees, default=-1) + 1)],
     }
 
