@@ -14,7 +14,7 @@ from amem_integrations import ConfigurationError, MissingExtraError, adapting
 from amem_integrations.conversation import Message
 
 from .messages import to_message
-from .retriever import Recalling, to_document, traced
+from .retriever import Recalling, traced
 
 try:
     from langchain_classic.base_memory import BaseMemory
@@ -28,8 +28,8 @@ class AMemMemory(Recalling, BaseMemory):
     """Long-term memory for any classic chain.
 
     Before a chain runs, notes about its input are put into the variable `memory_key`: as text, with
-    `return_messages` as one message, with `return_docs` as documents. When it has run, input and output are
-    stored; what was recalled is never stored again.
+    `return_messages` as one message. When it has run, input and output are stored; what was recalled is never stored
+    again.
     https://reference.langchain.com/python/langchain_classic/base_memory/
 
     Attributes:
@@ -39,10 +39,8 @@ class AMemMemory(Recalling, BaseMemory):
         memory_key: The variable that the notes are put into.
         input_key: What a person says; needed if a chain has several inputs, as under `CombinedMemory`.
         output_key: What the chain answers; needed if it has several outputs and none is `output`.
-        exclude_input_keys: Inputs that are neither.
         return_messages: Give a list of messages instead of text, as `MessagesPlaceholder` and
             `ConversationalRetrievalChain` want it.
-        return_docs: Give a list of documents instead.
         also: Further namespaces to read, each by the name that marks its notes in the prompt.
         k: How many notes to consider, of which as many are shown as fit.
         where: Conditions on fields; see `AgenticMemory.search`.
@@ -62,9 +60,7 @@ class AMemMemory(Recalling, BaseMemory):
     memory_key: str = "history"
     input_key: str | None = None
     output_key: str | None = None
-    exclude_input_keys: frozenset[str] = frozenset()
     return_messages: StrictBool = False
-    return_docs: StrictBool = False
     k: int = adapting.RECALLED
     max_tokens: int = 1000
     remember: StrictBool = True
@@ -91,8 +87,6 @@ class AMemMemory(Recalling, BaseMemory):
                 recall = self.memory.recall_turn
                 found = await traced(call, self.memory, asked, recall, said, **options)
             self._failures.failed("recall", found.error)
-        if self.return_docs:
-            return {self.memory_key: list(map(to_document, found.hits))}
         messages = [HumanMessage(found.text)] if found.text else []
         return {self.memory_key: messages if self.return_messages else found.text}
 
@@ -131,8 +125,7 @@ class AMemMemory(Recalling, BaseMemory):
 
     def _given(self, inputs: Values) -> dict[str, Any]:
         """Return the inputs without what this memory put there itself."""
-        ours = {self.memory_key, "stop", *self.exclude_input_keys}
-        return {key: value for key, value in inputs.items() if key not in ours}
+        return {k: value for k, value in inputs.items() if k not in (self.memory_key, "stop")}
 
 
 def _message(value: object, role: str) -> Message:

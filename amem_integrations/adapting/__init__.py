@@ -11,7 +11,7 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 - `falling`: scores of several searches, to sort by; `marked`: hits that say of which namespace they are.
 - `check_namespace`: nobody's memory is never a default.
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
-- `RECALLED`: how many notes a recall considers, unless it is told otherwise; `WINDOW`: how many messages before a question
+- `RECALLED`: how many notes the recall of a turn considers, unless it is told otherwise; `WINDOW`: how many messages before a question
   are searched with the question.
 - `WrappedEmbedder`: embeddings of a framework, with prefixes, as the memory's embedder; `Structured`, `check_structured` and
   `refuses_schemas`: whether a chat model of the framework is asked by schema or in words.
@@ -27,12 +27,12 @@ from __future__ import annotations
 from ..evolution.gate import decide as decide
 from ..filters import FIELDS as FIELDS
 from ..filters import parse as parse
-from ..flows.read import RECALLED as RECALLED
 from ..flows.read import marked as marked
 from ..flows.search import falling as falling
 from ..flows.turn import ANSWERS as ANSWERS
 from ..flows.turn import HASH as HASH
 from ..flows.turn import LEFT_OVERS as LEFT_OVERS
+from ..flows.turn import RECALLED as RECALLED
 from ..flows.turn import Recalled as Recalled
 from ..flows.turn import Remembered as Remembered
 from ..ids import parse_time as parse_time

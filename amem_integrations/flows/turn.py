@@ -38,7 +38,7 @@ from .add import add, new_note, store
 from .edit import supersede
 from .evolve import evolve
 from .forms import profile
-from .read import RECALLED, get_all, marked, recall
+from .read import get_all, marked, recall
 from .search import search
 from .writing import PAGE, writing
 
@@ -46,6 +46,7 @@ log = logging.getLogger("amem_integrations")
 
 ANSWERS = "answers"  # metadata of a message and its note: the id of the message that it answers
 HASH = "message_hash"  # metadata of a note: tells a message that was edited from a note that was corrected
+RECALLED = 30  # notes to choose from; 1,000 tokens hold about 25
 LEFT_OVERS = 8  # unfinished notes of earlier turns that a turn also finishes, if it evolves itself
 MOST_ANSWERS = 64  # to one message that are looked through
 MOST_NAMESPACES = 10_000  # of which it is known which notes have no vectors
@@ -110,7 +111,8 @@ async def recall_turn(
         messages: The conversation so far, oldest first; nothing is recalled if no user said anything in words.
         namespace: Whose memory.
         also: Further namespaces to read, each by the name that marks its notes in the text.
-        k, where, min_similarity, links, as_of: See `AgenticMemory.recall`.
+        k: How many notes to consider, of which as many are shown as fit; for more `max_tokens`, consider more.
+        where, min_similarity, links, as_of: See `AgenticMemory.recall`.
         max_tokens: Most tokens of text, about.
         window: How many messages before the question make clear what the question is about. 0: the question alone.
 

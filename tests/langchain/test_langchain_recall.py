@@ -45,13 +45,6 @@ def first_three(memory: AgenticMemory) -> list[str]:
     return [document.page_content for document in retriever.invoke(chatter.QUESTION)]
 
 
-def test_a_question_asked_twenty_times_does_not_bury_the_fact(memory):
-    for _ in range(20):
-        assert "Rex" in chat(memory, chatter.QUESTION)
-    assert chatter.FACT in first_three(memory)
-    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
-
-
 def test_twenty_paraphrases_of_a_question_do_not_bury_the_fact(memory):
     for asked in chatter.PARAPHRASES:
         chat(memory, asked)
@@ -64,19 +57,6 @@ def test_small_talk_on_the_subject_does_not_bury_the_fact(memory):
         chat(memory, said, answered)
     assert chatter.FACT in first_three(memory)
     assert "Rex" in chat(memory, chatter.QUESTION, k=3)
-
-
-@pytest.mark.parametrize("said", ["What is 2 + 2?", "Thanks, bye!", "Gracias, ¡hasta luego!"])
-def test_nothing_is_recalled_where_nothing_fits(memory, said):
-    memory.add("I earn 50,000 a year.", namespace=ANN)
-    memory.add("Thanks, bye!", namespace=ANN)
-    assert "<memories>" not in chat(memory, said)
-
-
-def test_a_statement_made_in_several_threads_is_shown_once(memory):
-    for thread in range(5):
-        memory.add(chatter.FACT, namespace=ANN, thread=str(thread), speaker="user")
-    assert chat(memory, chatter.QUESTION).count("Rex") == 1
 
 
 def test_what_a_visible_message_says_is_not_recalled_as_well(memory):

@@ -195,7 +195,6 @@ def test_an_option_of_another_type_is_refused(memory: AgenticMemory) -> None:
         (AMemVectorStore, {"evolve": "yes"}),
         (make_chain, {"max_tokens": "9"}),
         (make_chain, {"return_messages": "yes"}),
-        (make_chain, {"return_docs": 1}),
         (make_chain, {"evolve": "yes"}),
     ]
     for make, option in wrong:
@@ -241,18 +240,6 @@ def test_documents_and_artifacts_say_whose_they_are(shared: AgenticMemory) -> No
     assert [*TEAM] in whose
     assert [*ANN] in whose
     assert whose == artifact
-
-
-@everywhere
-def test_the_best_of_all_namespaces_are_taken(shared: AgenticMemory, door: Door) -> None:
-    found = door(shared, "the office of the team in Oslo", also={"team": TEAM}, k=1)
-    assert "office" in found
-    assert "I moved" not in found
-
-
-def test_a_namespace_that_is_named_twice_is_read_once(shared: AgenticMemory) -> None:
-    retriever = AMemRetriever(memory=shared, namespace=ANN, also={"me": ANN})
-    assert len(retriever.invoke("moved")) == len(shared.search("moved", namespace=ANN))
 
 
 def test_a_run_says_which_further_namespaces_are_read(

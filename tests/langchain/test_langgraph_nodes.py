@@ -58,15 +58,6 @@ def ask(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.on_a_server
-def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMemory) -> None:
-    graph = build(memory)
-    graph.invoke(ask("I moved to Oslo."), thread("1"), context=User("ann"))
-    state = graph.invoke(ask("Where did I move to?"), thread("2"), context=User("ann"))
-    assert state["messages"][-1].text == "In Oslo."
-    assert state["memories"].startswith("<memories>")
-
-
-@pytest.mark.on_a_server
 def test_notes_are_raw_when_the_answer_is_given_and_done_after_evolve(
     memory: AgenticMemory, model: ScriptedModel
 ) -> None:
@@ -92,27 +83,6 @@ def test_evolution_changes_earlier_notes_and_reports_it(memory: AgenticMemory) -
     assert state["evolution"]["links"] == 1
     assert state["evolution"]["evolved"] == [first]
     assert "evolved" in memory.get(first, namespace=ANN).tags
-
-
-def test_a_corrected_note_is_not_changed_back_by_its_message(memory: AgenticMemory) -> None:
-    node = remember_node(memory, namespace=ANN)
-    messages = [HumanMessage("I live in Rome.", id="1")]
-    (note_id,) = node.invoke({"messages": messages})["remembered"]
-    memory.update(note_id, namespace=ANN, content="Ann lives in Oslo.")
-    node.invoke({"messages": messages})
-    assert memory.get(note_id, namespace=ANN).content == "Ann lives in Oslo."
-
-
-@pytest.mark.on_a_server
-async def test_an_edited_message_changes_its_note(memory: AgenticMemory) -> None:
-    node = remember_node(memory, namespace=ANN)
-    for text in ("I live in Rome.", "I live in Oslo."):
-        (note_id,) = node.invoke({"messages": [HumanMessage(text, id="1")]})["remembered"]
-        assert memory.get(note_id, namespace=ANN).content == text
-    await node.ainvoke({"messages": [HumanMessage("I live in Bonn.", id="1")]})
-    memory.update(note_id, namespace=ANN, content="Ann lives in Bergen.")
-    await node.ainvoke({"messages": [HumanMessage("I live in Bonn.", id="1")]})
-    assert memory.get(note_id, namespace=ANN).content == "Ann lives in Bergen."
 
 
 def test_a_note_carries_the_key_thread_and_speaker_of_its_message(memory: AgenticMemory) -> None:
@@ -142,39 +112,6 @@ def test_tool_calls_results_and_summaries_are_not_remembered(memory: AgenticMemo
         "One moment.",
         "It is 42.",
     ]
-
-
-def test_without_message_ids_repeats_are_told_apart_by_their_number(memory: AgenticMemory) -> None:
-    node = remember_node(memory, namespace=ANN)
-    messages = [("user", "Yes."), ("user", "Yes.")]
-    first = node.invoke({"messages": messages})["remembered"]
-    assert len(set(first)) == 2
-    again = node.invoke({"messages": [*messages, ("user", "Yes.")]})["remembered"]
-    assert again[:2] == first
-    assert memory.stats(namespace=ANN)["notes"] == 3
-
-
-def test_a_message_over_the_limit_is_stored_up_to_it() -> None:
-    config = MemoryConfig(max_content_chars=100)
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
-        messages = [("user", "Oslo! " * 40), ("assistant", "I see.")]
-        remember_node(memory, namespace=ANN).invoke({"messages": messages})
-        assert [len(note.content) for note in memory.get_all(namespace=ANN)] == [100, 6]
-
-
-def test_what_the_model_sees_anyway_is_not_recalled(memory: AgenticMemory) -> None:
-    message = HumanMessage("I moved to Oslo.", id="1")
-    remember_node(memory, namespace=ANN).invoke({"messages": [message]})
-    recall = recall_node(memory, namespace=ANN)
-    later = [message, AIMessage("Nice.", id="2"), HumanMessage("Where did I move?", id="3")]
-    assert recall.invoke({"messages": later})["memories"] == ""
-    assert "Oslo" in recall.invoke({"messages": later[2:]})["memories"]
-
-
-def test_nothing_asked_in_words_recalls_nothing(memory: AgenticMemory) -> None:
-    recall = recall_node(memory, namespace=ANN)
-    assert recall.invoke({"messages": []})["memories"] == ""
-    assert recall.invoke({"messages": [HumanMessage(" ")]})["memories"] == ""
 
 
 def test_state_keys_are_the_users_choice(memory: AgenticMemory) -> None:
