@@ -35,9 +35,9 @@ from .ports import ChatModel as ChatModel
 from .ports import Completion as Completion
 from .ports import Embedder as Embedder
 from .ports import ModelRequest as ModelRequest
-from .providers.fastembed import FastEmbedEmbedder as FastEmbedEmbedder
+from .providers.embedders import FastEmbedEmbedder as FastEmbedEmbedder
+from .providers.embedders import SentenceTransformerEmbedder as SentenceTransformerEmbedder  # fmt: skip
 from .providers.minilm import MiniLmEmbedder as MiniLmEmbedder
 from .providers.openai import OpenAIChatModel as OpenAIChatModel
 from .providers.openai import OpenAIEmbedder as OpenAIEmbedder
 from .providers.rules import RuleModel as RuleModel
-from .providers.sentence_transformers import SentenceTransformerEmbedder as SentenceTransformerEmbedder  # fmt: skip

@@ -1,6 +1,6 @@
-from .fastembed import FastEmbedEmbedder as FastEmbedEmbedder
+from .embedders import FastEmbedEmbedder as FastEmbedEmbedder
+from .embedders import SentenceTransformerEmbedder as SentenceTransformerEmbedder
 from .minilm import MiniLmEmbedder as MiniLmEmbedder
 from .openai import OpenAIChatModel as OpenAIChatModel
 from .openai import OpenAIEmbedder as OpenAIEmbedder
 from .rules import RuleModel as RuleModel
-from .sentence_transformers import SentenceTransformerEmbedder as SentenceTransformerEmbedder

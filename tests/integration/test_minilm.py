@@ -324,7 +324,7 @@ def test_a_model_of_the_hub_is_taken_from_its_cache(hub_cache):
 
 @pytest.mark.parametrize("model", ["somebody/absent", DEFAULT_MODEL])
 def test_a_model_that_is_nowhere_is_an_error_that_says_both_ways(hub_cache, monkeypatch, model):
-    monkeypatch.setattr("amem_integrations.providers.minilm.find_spec", lambda _name: None)
+    monkeypatch.setattr("amem_integrations.providers.embedders.find_spec", lambda _name: None)
     with pytest.raises(ConfigurationError) as caught:
         MiniLmEmbedder(model)
     assert "Hugging Face hub" in str(caught.value)
@@ -335,7 +335,7 @@ def test_a_model_that_is_nowhere_is_an_error_that_says_both_ways(hub_cache, monk
 
 
 def test_weights_with_another_hash_than_the_default_models_are_refused(hub_cache, monkeypatch):
-    monkeypatch.setattr("amem_integrations.providers.minilm.find_spec", lambda _name: None)
+    monkeypatch.setattr("amem_integrations.providers.embedders.find_spec", lambda _name: None)
     cached(hub_cache, DEFAULT_MODEL)
     with pytest.raises(ConfigurationError, match="hash"):
         MiniLmEmbedder()
