@@ -179,7 +179,7 @@ def step(strength: float) -> str:
 class Candidate:
     """An earlier note shown for a new one, with the cosine of the two.
 
-    `previous` says that it is the turn before; `same` that words and vectors find that both say the same, which is
+    `previous` says that it is the turn before; `same` that by their words both say the same, which is
     looked for where rules decide.
     """
 
