@@ -385,8 +385,8 @@ class AMemMemory(Uncopied, Memory):
                 `node_postprocessors`) and stored (`remember`, `evolve`, `roles`, `should_store`, `metadata`), what happens when
                 something fails (`on_error`), and the tag around the notes (`name`): see `AMemMemoryBlock`. And what
                 `Memory.from_defaults` takes: `session_id`, `token_limit`, `token_flush_size`, `chat_history_token_ratio`,
-                `tokenizer_fn`, `memory_blocks_template`; for a history that outlives the object `async_database_uri`,
-                `async_engine`, `table_name`, `db_schema` or `chat_store`.
+                `tokenizer_fn`, `memory_blocks_template`; for a history that outlives the object `async_database_uri`
+                (the table is made at once), `async_engine`, `table_name`, `db_schema` or `chat_store`.
 
         Raises:
             NamespaceError: Neither `user_id` nor `namespace` is given.
@@ -405,10 +405,10 @@ class AMemMemory(Uncopied, Memory):
         block = AMemMemoryBlock(**mine)
         given |= {"memory_blocks": [block, *memory_blocks]}
         given |= {"insert_method": insert_method or InsertMethod.USER}
-        if uri := given.get("async_database_uri"):
-            names = {"table_name", "db_schema"} & given.keys()
+        if not {"chat_store", "async_engine"} & given.keys() and given.get("async_database_uri"):
+            names = {"async_database_uri", "table_name", "db_schema"} & given.keys()
             with MAKING:
-                _make_table(uri, **{name: given[name] for name in names})
+                _make_table(**{name: given[name] for name in names})
         made = cast("Self", super().from_defaults(**given))
         if not KEPT_BY & given.keys():
             made.sql_store = Session()
@@ -599,7 +599,7 @@ def _copy(message: ChatMessage) -> ChatMessage:
 
 @lru_cache
 def _make_table(
-    uri: str, table_name: str = "llama_index_memory", db_schema: str | None = None
+    async_database_uri: str, table_name: str = "llama_index_memory", db_schema: str | None = None
 ) -> None:
     """Make the table of a history, once in a process.
 
@@ -607,7 +607,7 @@ def _make_table(
     """
 
     async def make() -> None:
-        engine = create_async_engine(uri)
+        engine = create_async_engine(async_database_uri)
         await SQLAlchemyChatStore(table_name, async_engine=engine, db_schema=db_schema).get_keys()
         await engine.dispose()
 

@@ -59,9 +59,7 @@ ENGINES: dict[str, Callable[[AMemMemory, Chatbot], Any]] = {
     ),
     "condense_question": condense_question,
 }
-# They make engines of the classes above.
-MODES = ("best", "context", "condense_question", "condense_plus_context", "simple")
-INDEXED = {f"as_chat_engine({mode})": chat_mode(mode) for mode in MODES}
+INDEXED = {"as_chat_engine(best)": chat_mode("best")}  # makes an engine of the classes above
 
 
 def execute(code: str) -> str:
