@@ -6,7 +6,13 @@ import asyncio
 
 import pytest
 
-from amem_integrations import AgenticMemory, InvalidInputError, NamespaceError, StoreError
+from amem_integrations import (
+    AgenticMemory,
+    InvalidInputError,
+    NamespaceError,
+    NoteNotFoundError,
+    StoreError,
+)
 from amem_integrations.conversation import Message, message_key, occurrence_key
 from amem_integrations.testing import HashEmbedder
 
@@ -124,6 +130,54 @@ def test_a_turn_calls_the_embedder_twice(memory, embedder):
     assert embedder.calls == 1
     hits = memory.search("I moved to Oslo.", namespace=ANN)
     assert None not in [hit.similarity for hit in hits]
+
+
+def test_the_question_of_a_turn_that_was_cut_off_gets_its_vector_with_the_next_turn(tmp_path):
+    for complete, message in ((False, user("I moved to Oslo.", "m1")), (True, bot("Nice!", "m2"))):
+        with AgenticMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+            memory.remember_turn([message], namespace=ANN, thread="a", complete=complete)
+            hits = memory.search("I moved to Oslo.", namespace=ANN)
+            assert (None in [hit.similarity for hit in hits]) is not complete
+
+
+def test_what_becomes_of_a_question_before_its_answer_stays(memory):
+    for number, change in enumerate(
+        (
+            lambda note: memory.update(note.id, namespace=ANN, content="I moved to Bergen."),
+            lambda note: memory.evolve(namespace=ANN),
+            lambda note: memory.delete(note.id, namespace=ANN),
+        )
+    ):
+        asked = user(f"I moved to Oslo {number}.", f"m{number}")
+        (note,) = memory.remember_turn([asked], namespace=ANN, complete=False).notes
+        change(note)
+        before = {note.id: note for note in memory.get_all(namespace=ANN)}
+        done = memory.remember_turn([bot("Nice!", f"a{number}")], namespace=ANN)
+        after = {note.id: note for note in memory.get_all(namespace=ANN)}
+        assert before == {i: note for i, note in after.items() if i != done.notes[0].id}
+        hits = memory.search("I moved", namespace=ANN)
+        assert None not in [hit.similarity for hit in hits]
+
+
+def test_what_an_agent_remembers_takes_the_place_of_a_users_words_only_if_it_may(memory):
+    for may in (False, True):
+        old = memory.add(f"Ann lives in Oslo, {may}.", namespace=ANN)
+        own = memory.add(f"Ann rents a flat, {may}.", namespace=ANN, source="assistant")
+        note, taken = memory.remember_fact(
+            f"Ann moved to Rome, {may}.",
+            namespace=ANN,
+            thread="a",
+            supersedes=[old.id, own.id, old.id],
+            assistant_supersedes=may,
+        )
+        assert (note.source, note.thread) == ("assistant", "a")
+        assert taken == ([old.id, own.id] if may else [own.id])
+        assert (memory.get(old.id, namespace=ANN).superseded_by == note.id) is may
+    assert len(memory.proposals(namespace=ANN)) == 1
+    notes = contents(memory)
+    with pytest.raises(NoteNotFoundError):
+        memory.remember_fact("Ann dances.", namespace=ANN, supersedes=[note.id, "no id"])
+    assert contents(memory) == notes
 
 
 def test_a_failing_embedder_takes_nothing_away_and_is_reported(memory, embedder):
