@@ -35,13 +35,6 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_json(path: Path, values: object) -> None:
-    """Write JSON values to a file so that it is complete whenever the process is stopped."""
-    draft = path.with_name(f".{path.name}")
-    draft.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    draft.replace(path)
-
-
 class Cache:
     """Values under keys in one SQLite file; safe in many threads, and shared by several processes."""
 

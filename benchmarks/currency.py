@@ -22,12 +22,10 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +39,7 @@ from amem_integrations import (
     RuleModel,
 )
 
-from .command import parser_of, run
+from .command import script
 
 DATA = Path(__file__).with_name("dialogues")
 SPACE = ("currency",)
@@ -121,12 +119,11 @@ def _note(turn: Case, **more: Any) -> NoteInput:  # noqa: ANN401
 
 @dataclass(slots=True)
 class Found:
-    """What was counted over cases, with the pairs and questions that went wrong."""
+    """What was counted over cases, with the pairs that went wrong."""
 
     counts: Counter[str] = field(default_factory=Counter)
     false: list[tuple[str, ...]] = field(default_factory=list)
     missed: list[tuple[str, ...]] = field(default_factory=list)
-    wrong: list[tuple[str, ...]] = field(default_factory=list)
 
     def values(self) -> dict[str, float]:
         """Return precision and recall of the verdicts, and the shares of questions answered rightly."""
@@ -138,13 +135,13 @@ class Found:
             "false_per_note": _share(len(self.false), n["notes"]),
             "questions": n["questions"],
             "current_first": _share(n["first"], n["questions"]),
-            "questions_with_stale": n["with_stale"],
             "none_stale_above": _share(n["above"], n["with_stale"]),
             "as_of_questions": n["as_of"],
             "as_of_right": _share(n["as_of_right"], n["as_of"]),
             "as_of_first": _share(n["as_of_first"], n["as_of"]),
-            "plain_questions": n["plain"],  # nothing that answered them is outdated
-            "plain_first": _share(n["plain_first"], n["plain"]),
+            "plain_first": _share(
+                n["plain_first"], n["plain"]
+            ),  # nothing that answered is outdated
         }
 
 
@@ -187,13 +184,11 @@ def _count_question(found: Found, memory: AgenticMemory, case: Case, question: C
     else:
         right = _best(now, current) < _best(now, stale)
         found.counts.update(with_stale=1, above=right)
-        found.wrong += [] if right else [(case["id"], question["question"])]
     for past in question["as_of"]:
         then, others = ranks(past["at"]), {*current, *stale} - set(past["current"])
         right = _best(then, past["current"]) < _best(then, others)
         first = _best(then, past["current"]) == 0
         found.counts.update(as_of=1, as_of_right=right, as_of_first=first)
-        found.wrong += [] if right else [(case["id"], question["question"], past["at"])]
 
 
 def _best(ranks: Mapping[str, int], wanted: Collection[str]) -> int:
@@ -213,7 +208,7 @@ def _rows(name: str) -> list[Case]:
     return [json.loads(row) for row in (DATA / name).read_text(encoding="utf-8").splitlines()]
 
 
-def _currency(given: Namespace) -> None:
+def _currency() -> None:
     embedder = MiniLmEmbedder()
     dialogues, chats = cases("report"), cases("report", "first_hit")
     builds = (without_verdicts, by_model, with_right_verdicts)
@@ -222,17 +217,9 @@ def _currency(given: Namespace) -> None:
     for name, some, build in runs:
         found = measure(some, embedder, build)
         print(f"{name}, {build.__name__}: {found.values()}")
-        if given.errors:
-            print(f"  false {found.false}\n  missed {found.missed}\n  wrong {found.wrong}")
 
 
-def _parser() -> ArgumentParser:
-    parser = parser_of("currency", __doc__)
-    parser.add_argument("--errors", action="store_true", help="print what went wrong")
-    return parser
-
-
-main = partial(run, _parser, _currency)
+main = script("currency", __doc__, _currency)
 
 if __name__ == "__main__":
     sys.exit(main())

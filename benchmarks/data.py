@@ -25,7 +25,10 @@ CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 
 LIST, REASONED, AS_IT_STANDS, ADVERSARIAL = 1, 3, 4, 5  # categories that are scored differently
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
-_DATE = re.compile(r"(\d{1,2}):(\d\d)\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})", re.IGNORECASE)
+_DATE = re.compile(
+    r"(?P<hour>\d{1,2}):(?P<minute>\d\d)\s*(?P<half>[ap])m on (?P<day>\d{1,2}) (?P<month>[a-z]+),? (?P<year>\d{4})",
+    re.IGNORECASE,
+)
 _SESSION = re.compile(r"session_(\d+)")
 _TURN_ID = re.compile(r"\bD\d+:\d+\b")
 
@@ -203,7 +206,7 @@ def _turns(conversation: Mapping[str, Any]) -> Iterator[NoteInput]:
     numbers = [int(found[1]) for found in map(_SESSION.fullmatch, conversation) if found]
     for session in (f"session_{number}" for number in sorted(numbers)):
         date = conversation.get(f"{session}_date_time")
-        at = parse_date(date) if date else None
+        at = date_in(date, _DATE, "1:56 pm on 8 May, 2023") if date else None
         for one in _TURNS.validate_python(conversation[session]):
             image = f"[image: {one.blip_caption.strip()}]" if one.blip_caption else ""
             if text := f"{(one.text or '').strip()} {image}".strip():
@@ -230,19 +233,18 @@ def first_turns(whole: Conversation, number: int) -> Conversation:
     return replace(whole, turns=turns, questions=asked)
 
 
-def parse_date(text: str) -> datetime:
-    """Return the time that a text such as `1:56 pm on 8 May, 2023` stands for, taken as UTC."""
-    found = _DATE.fullmatch(text.strip())
+def date_in(text: str, form: re.Pattern[str], like: str) -> datetime:
+    """Return the time in a text of a form, which names its groups, taken as UTC; others are an `InvalidInputError`."""
     try:
         # Not by `strptime`: the names of months that it takes depend on the locale.
-        hour, minute, half, day, month, year = found.groups() if found else ("",) * 6
-        hours = int(hour) % 12 + (12 if half.lower() == "p" else 0)
-        number = MONTHS.index(month[:3].lower()) + 1
-        return datetime(int(year), number, int(day), hours, int(minute), tzinfo=UTC)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"date {text!r} is not written as '1:56 pm on 8 May, 2023'"
-        ) from error
+        found = form.fullmatch(text.strip()).groupdict()  # type: ignore[union-attr] - caught
+        month, hour, half = found["month"], int(found.get("hour") or 0), found.get("half")
+        number = int(month) if month.isdigit() else MONTHS.index(month[:3].lower()) + 1
+        hours = hour % 12 + 12 * (half.lower() == "p") if half else hour
+        day, minute = int(found["day"]), int(found.get("minute") or 0)
+        return datetime(int(found["year"]), number, day, hours, minute, tzinfo=UTC)
+    except (AttributeError, ValueError) as error:
+        raise InvalidInputError(f"date {text!r} is not written as {like!r}") from error
 
 
 def evidence_ids(evidence: str | Sequence[str], turns: Sequence[NoteInput]) -> frozenset[str]:

@@ -21,7 +21,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property, partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -36,8 +36,8 @@ from amem_integrations.ports import Embedder
 
 from . import report
 from .command import numbers, run
-from .data import AS_IT_STANDS, MONTHS, Conversation, Question, Result, checked
-from .experiment import measure, parser_on, prices, publish_types, settings_of
+from .data import AS_IT_STANDS, Conversation, Question, Result, checked, date_in
+from .experiment import measure, parser_on, publish_types, settings_of
 from .report import Report
 from .statistics import estimate, mean
 
@@ -61,7 +61,10 @@ _CONTAINERS: Mapping[str, type] = {
 }
 _CREDITS = ("Teleplay: ", "Story: ")
 _LONGEST_NAME = 60  # what is longer before a colon is a sentence, such as a stage direction
-_DATE = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})", re.IGNORECASE)
+_DATE = re.compile(
+    r"(?P<month>[a-z]{3,9})\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<year>\d{4})",
+    re.IGNORECASE,
+)
 _REFUSAL = re.compile(
     r"\b(?:do not|don.?t|cannot|can.?t|unable to) (?:know|answer|say|tell|be determined)\b"
     r"|\bnone of the (?:above|options)\b|\bno information\b|\bnot (?:mentioned|specified)\b",
@@ -91,11 +94,9 @@ class ShowQuestion(BaseModel):
         return options.index(answer) if answer in options else None
 
     @property
-    def unusable(self) -> str | None:
-        """The reason why the question cannot be asked."""
-        if not any(self.questions.values()):
-            return "no wording"
-        return "the answer is none of the options" if self.right is None else None
+    def usable(self) -> bool:
+        """Whether the question can be asked: it has a wording, and its answer is one of the options."""
+        return any(self.questions.values()) and self.right is not None
 
     @property
     def answerable(self) -> bool:
@@ -139,19 +140,15 @@ class Session(BaseModel):
         return parse_date(self.date)
 
     @cached_property
-    def every(self) -> list[ShowQuestion]:
-        """All questions, of the knowledge graph and of the quiz."""
+    def questions(self) -> list[ShowQuestion]:
+        """The questions of the knowledge graph and of the quiz that can be asked."""
         return [
             one.model_copy(update={"source": source, "kind": kind})
             for source, kinds in (("graph", self.hard_q), ("quiz", self.easy_q))
             for kind, some in kinds.items()
             for one in some
+            if one.usable
         ]
-
-    @cached_property
-    def questions(self) -> list[ShowQuestion]:
-        """The questions that can be asked."""
-        return [one for one in self.every if not one.unusable]
 
     @cached_property
     def turns(self) -> list[NoteInput]:
@@ -173,12 +170,11 @@ _EPISODES = TypeAdapter(dict[int | str, dict[int | str, Session]])
 
 
 class Show(NamedTuple):
-    """A show in the order of the file; `agent` is asked, `left_out` counts unusable questions by the reason."""
+    """A show in the order of the file; `agent` is asked."""
 
     name: str
     agent: str
     sessions: tuple[Session, ...]
-    left_out: Mapping[str, int]
 
 
 class Asked(NamedTuple):
@@ -235,22 +231,12 @@ def load(path: Path, agent: str | None = None, sessions: int | None = None) -> S
         for episode, numbered in episodes.items()
         for number, one in numbered.items()
     )
-    found = tuple(islice(every, sessions))
-    left_out = dict(Counter(one.unusable for some in found for one in some.every if one.unusable))
-    return Show(name, played, found, left_out)
+    return Show(name, played, tuple(islice(every, sessions)))
 
 
 def parse_date(text: str) -> datetime:
-    """Return the day of a text such as `September 22, 1994` or `1994-09-22`, as 00:00 UTC."""
-    found = _DATE.fullmatch(text.strip())
-    try:
-        if not found:
-            return datetime.strptime(text.strip(), "%Y-%m-%d").replace(tzinfo=UTC)
-        # Not by `strptime`: the names of months that it takes depend on the locale.
-        month = MONTHS.index(found[1][:3].lower()) + 1
-        return datetime(int(found[3]), month, int(found[2]), tzinfo=UTC)
-    except ValueError as error:
-        raise InvalidInputError(f"date {text!r} is not written as 'September 22, 1994'") from error
+    """Return the day of a text such as `September 22, 1994`, as 00:00 UTC."""
+    return date_in(text, _DATE, "September 22, 1994")
 
 
 def conversation(show: Show, asked: Sequence[Asked]) -> Conversation:
@@ -288,8 +274,9 @@ def choose(show: Show, seed: int = 0) -> tuple[list[Asked], dict[str, int]]:
     asked = [one for one in found if isinstance(one, Asked)]
     left_out = dict(Counter(one for one in found if isinstance(one, str)))
     if not asked:
-        why = {**left_out, **show.left_out}
-        raise InvalidInputError(f"nothing can be asked of {show.agent!r} in {show.name!r}: {why}")
+        raise InvalidInputError(
+            f"nothing can be asked of {show.agent!r} in {show.name!r}: {left_out}"
+        )
     return asked, left_out
 
 
@@ -361,22 +348,21 @@ def refuses(answer: str) -> bool:
 
 
 def _dialsim(given: Namespace) -> None:
-    prices_of, ks = prices(given), numbers(given.k)
+    ks = numbers(given.k)
     if given.sessions is not None:
         check_count("sessions", given.sessions)
     show = load(given.dataset, given.agent, given.sessions)
     asked, left_out = choose(show, given.seed)
     settings = settings_of(given, ks, answer_k=ks[-1], prompt="dialsim")
     about = {"agent": show.agent, "sessions": given.sessions, "seed": given.seed}
-    about |= {"sessions_left_out": left_out, "questions_left_out": show.left_out}
+    about |= {"sessions_left_out": left_out}
     (result,), described, embedder = measure(given, settings, [conversation(show, asked)], about)
     by_type = figures(asked, result, embedder)
-    made = report.of_types(CAUTION, by_type, [result], described, prices_of)
     heard = (
         f"{show.agent} is asked {len(asked)} questions on the way, each from what has been said by then; to say "
         "that unanswerable ones have no answer is right. Answers by a judge and by F1"
     )
-    publish_types(given, "dialsim", made, heard, "judge")
+    publish_types(given, "dialsim", CAUTION, by_type, [result], described, heard)
 
 
 def _parser() -> ArgumentParser:

@@ -14,12 +14,11 @@ from amem_integrations.errors import InvalidInputError
 from amem_integrations.opening import embedder_named
 from amem_integrations.ports import Embedder
 
-from . import plots
 from .answering import ADDRESSES, Models, Served, prompt_text
 from .command import EMBEDDER_HELP, parser_of
 from .data import Conversation, Result
 from .provenance import code_digest, file_digest, versions
-from .report import Prices, Report, Table, cost_tables, write
+from .report import Report, Table, builds, cost_tables, costs, latency, write
 from .runner import evaluate
 from .scoring import describe as describe_scoring
 from .statistics import RESAMPLES, SEED
@@ -43,12 +42,9 @@ def parser_on(name: str, about: str | None, k: str) -> ArgumentParser:
     add("--judge-base-url", help="the address of the judge; by default that of the model")
     add("--concurrency", type=int, default=4, help="questions asked at once")
     add("--build-concurrency", type=int, default=4, help="batches of new notes asked about at once, which do not see each other")
-    add("--price-input", type=float, help="price of a million input tokens of the model")
-    add("--price-output", type=float, help="price of a million output tokens")
     add("--embedder", metavar="NAME", help=EMBEDDER_HELP)
     add("--cache", type=Path, help="folder of memories, replies and vectors, from which a run that was stopped goes on; by default `cache` in --out")
     add("--out", type=Path, default=Path("report"), help="folder for the report: JSON, Markdown, plots")
-    add("--json", action="store_true", help="print the report as JSON")
     # fmt: on
     return parser
 
@@ -63,16 +59,6 @@ def served(given: Namespace) -> dict[str, Served]:
         for role, (name, base_url) in named.items()
         if name is not None
     }
-
-
-def prices(given: Namespace) -> Prices:
-    """Return prices of a million tokens, in and out, by stage; the judge's if it is the same model."""
-    if (given.price_input is None) != (given.price_output is None):
-        raise InvalidInputError("costs need both --price-input and --price-output")
-    found = served(given)
-    stages = ["build", "answer", *(["judge"] if found.get("model") == found.get("judge") else [])]
-    price = (given.price_input, given.price_output)
-    return {} if given.price_input is None else dict.fromkeys(stages, price)
 
 
 def settings_of(given: Namespace, ks: Sequence[int], **more: Any) -> Settings:  # noqa: ANN401
@@ -139,11 +125,24 @@ def _answering(given: Namespace, settings: Settings, embedder: Embedder) -> dict
     }
 
 
-def publish_types(given: Namespace, name: str, made: Report, about: str, drawn: str) -> None:
-    """Write the report of `report.of_types`, with one of its figures drawn."""
-    by_type = made["by_type"]
+def publish_types(
+    given: Namespace,
+    name: str,
+    caution: str,
+    by_type: Mapping[str, Report],
+    results: Sequence[Result],
+    settings: Mapping[str, Any],
+    about: str,
+) -> None:
+    """Write the report on a data set whose figures stand by the type of question."""
+    made = {
+        "caution": caution,
+        "by_type": by_type,
+        "builds": builds(results),
+        "costs": costs(results),
+        "latency_ms": latency(results),
+        "settings": settings,
+    }
     rows = [{"type": kind, **one} for kind, one in by_type.items()]
-    caption = f"{made['caution']} {about}; 95 % bootstrap intervals"
-    plot = plots.bars({drawn: {kind: one[drawn] for kind, one in by_type.items()}}, "mean")
-    shown = [Table(caption, rows), *cost_tables(made)]
-    write(given.out, name, made, shown, {drawn: plot}, as_json=given.json)
+    shown = [Table(f"{caution} {about}; 95 % bootstrap intervals", rows), *cost_tables(made)]
+    write(given.out, name, made, shown, {})

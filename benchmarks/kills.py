@@ -13,7 +13,6 @@ folder is opened, and checked by what the process had written into a journal bef
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -24,7 +23,7 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -33,6 +32,7 @@ from typing import Any
 
 from amem_integrations import (
     AgenticMemory,
+    AmemError,
     InvalidInputError,
     MemoryConfig,
     Note,
@@ -47,11 +47,12 @@ from amem_integrations.runtime import resolve
 from amem_integrations.runtime import run as run_flow
 from amem_integrations.testing import HashEmbedder, as_completion
 
+from .command import script
+
 ROOT = Path(__file__).parents[1]
 THREADS = 4
-SHARED = (
-    "ann",
-)  # all threads write to it; each also has a namespace of its own, which it clears now and then
+# All threads write to it; each also has a namespace of its own, which it clears now and then.
+SHARED = ("ann",)
 # Digits, letters and a script without spaces; the number is another one in each.
 SECRETS = ("Quokka{}Beta", "pin{}77", "我的密码是{}号东方红", "sk-live-{}abcdefghijk", "Żółw{}ka")
 SETTINGS = MemoryConfig(min_gate_similarity=-1, batch_size=3)
@@ -409,20 +410,17 @@ def _start_and_kill(place: Path, journal: Path, seed: str, dice: random.Random, 
             process.kill()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run as a program; the status is 1 if anything was found."""
-    parser = argparse.ArgumentParser(description="Kill a process that works on a memory.")
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="where to work, and to leave everything")
-    given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="amem-kills-") as aside:
-        report = run(given.folder or Path(aside), given.kills, given.seed)
+def _kills(kills: int, seed: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="amem-kills-") as folder:
+        report = run(Path(folder), kills, seed)
     done = ", ".join(f"{count} {do}" for do, count in sorted(report.done.items()))
     print(f"{report.kills} kills; acknowledged: {done}")
     print(f"faults: {len(report.faults)}", *report.faults[:20], sep="\n  ")
-    return 1 if report.faults else 0
+    if report.faults:
+        raise AmemError("something was lost, or stayed")
 
+
+main = script("kills", __doc__, _kills, kills=200, seed=0)
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:

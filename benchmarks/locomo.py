@@ -14,10 +14,10 @@ from pathlib import Path
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.filters import check_count
 
-from . import data, plots
+from . import data
 from .answering import PROMPTS
 from .command import names, numbers, run
-from .experiment import measure, parser_on, prices, served, settings_of
+from .experiment import measure, parser_on, served, settings_of
 from .provenance import file_digest
 from .report import build, tables, write
 from .rivals import RIVALS, Maker, table
@@ -63,7 +63,7 @@ def _rivals(given: Namespace) -> dict[str, Maker]:
 
 
 def _locomo(given: Namespace) -> None:
-    ks, prices_of = numbers(given.k), prices(given)  # before anything is paid for
+    ks = numbers(given.k)
     known = data.load(given.dataset)
     asked = data.select(known, names(given.conversations))
     if given.turns is not None:
@@ -93,14 +93,12 @@ def _locomo(given: Namespace) -> None:
     }
     more = {"annotations": written, "rivals": rivals}
     results, described, embedder = measure(given, settings, asked, about, **more)
-    report = build(results, ks, described, embedder=embedder, prices=prices_of)
+    report = build(results, ks, described, embedder=embedder)
     beside = [*table.tables(report)]
-    shown = [*tables(report), *beside]
-    figures = plots.of_report(report)
+    figures = {"cost": table.figure(report)} if beside else {}
     if beside:
-        figures["cost"] = table.figure(report)
         (given.out / "report.tex").write_text(table.latex(beside), encoding="utf-8")
-    write(given.out, "report", report, shown, figures, as_json=given.json)
+    write(given.out, "report", report, [*tables(report), *beside], figures)
 
 
 main = partial(run, _parser, _locomo)

@@ -16,7 +16,6 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -30,8 +29,8 @@ from amem_integrations.ports import Embedder
 
 from . import report
 from .command import numbers, run
-from .data import AS_IT_STANDS, Conversation, Question, Result, checked
-from .experiment import measure, parser_on, prices, publish_types, settings_of
+from .data import AS_IT_STANDS, Conversation, Question, Result, checked, date_in
+from .experiment import measure, parser_on, publish_types, settings_of
 from .report import Report
 from .statistics import estimate
 from .systems import MAIN
@@ -45,7 +44,9 @@ RULES = {
     "knowledge-update": "An answer that also tells what was true before is correct, if it has what is true now.",
     "single-session-preference": "This describes what a good answer takes into account: it is correct if it recalls and uses it.",
 }
-_DATE = re.compile(r"(\d{4})/(\d\d)/(\d\d)\s*(?:\(\w+\))?\s*(\d\d):(\d\d)")
+_DATE = re.compile(
+    r"(?P<year>\d{4})/(?P<month>\d\d)/(?P<day>\d\d)\s*(?:\(\w+\))?\s*(?P<hour>\d\d):(?P<minute>\d\d)"
+)
 
 
 class _Turn(BaseModel):
@@ -96,17 +97,15 @@ def _conversation(one: _Instance, rule: str) -> Conversation:
         raise InvalidInputError(
             f"question {one.question_id!r} has sessions without a date or an id"
         )
-    sessions = zip(one.haystack_session_ids, one.haystack_dates, one.haystack_sessions, strict=True)
+    dates = [date_in(date, _DATE, "2023/05/30 (Tue) 23:40") for date in one.haystack_dates]
+    sessions = zip(one.haystack_session_ids, dates, one.haystack_sessions, strict=True)
     turns, evidence = [], set()
-    for session, date, said in sorted(sessions, key=lambda part: parse_date(part[1])):
+    for session, at, said in sorted(sessions, key=lambda part: part[1]):
         for number, turn in enumerate(said):
-            key, text = f"{session}#{number}", turn.content.strip()
-            if text:
-                at = parse_date(date)
-                turns.append(
-                    NoteInput(content=text, at=at, key=key, thread=session, speaker=turn.role)
-                )
-                evidence |= {key} if turn.has_answer else set()
+            if text := turn.content.strip():
+                shared = {"key": f"{session}#{number}", "thread": session, "speaker": turn.role}
+                turns.append(NoteInput(content=text, at=at, **shared))
+                evidence |= {shared["key"]} if turn.has_answer else set()
     question = Question(
         text=one.question,
         put=f"Today is {one.question_date}. {one.question}",
@@ -118,17 +117,6 @@ def _conversation(one: _Instance, rule: str) -> Conversation:
     return Conversation(
         id=one.question_id, turns=tuple(turns), questions=(question,), dataset="longmemeval"
     )
-
-
-def parse_date(text: str) -> datetime:
-    """Return the time that a text such as `2023/05/30 (Tue) 23:40` stands for, taken as UTC."""
-    try:
-        year, month, day, hour, minute = map(int, _DATE.fullmatch(text.strip()).groups())  # type: ignore[union-attr]
-        return datetime(year, month, day, hour, minute, tzinfo=UTC)
-    except (AttributeError, ValueError) as error:
-        raise InvalidInputError(
-            f"date {text!r} is not written as '2023/05/30 (Tue) 23:40'"
-        ) from error
 
 
 def figures(
@@ -165,7 +153,7 @@ def _parser() -> ArgumentParser:
 
 
 def _longmemeval(given: Namespace) -> None:
-    ks, prices_of = numbers(given.k), prices(given)
+    ks = numbers(given.k)
     if given.questions is not None:
         check_count("questions", given.questions)
     known = {kind: some[: given.questions] for kind, some in load(given.dataset).items()}
@@ -182,8 +170,7 @@ def _longmemeval(given: Namespace) -> None:
         "Share of the turns with the answer among the first k turns, and of its sessions among the first k "
         "sessions of the hits; answers by a judge, who is told what counts for the type, and by F1"
     )
-    made = report.of_types(CAUTION, by_type, results, described, prices_of)
-    publish_types(given, "longmemeval", made, about, f"turns@{ks[-1]}")
+    publish_types(given, "longmemeval", CAUTION, by_type, results, described, about)
 
 
 main = partial(run, _parser, _longmemeval)

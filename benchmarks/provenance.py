@@ -5,36 +5,24 @@ from __future__ import annotations
 import hashlib
 import platform
 from contextlib import suppress
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import amem_integrations
 
 _ROOT = Path(amem_integrations.__file__).parent
-_OUTSIDE = {"cli"}  # it uses a memory and is no part of one
 _PACKAGES = (
     *("amem-integrations", "qdrant-edge-py", "qdrant-client"),
     *("sentence-transformers", "tokenizers", "numpy"),
 )
 
 
-@cache
 def code_digest() -> str:
-    """Return a digest of the package's code and prompts, as far as they decide how a memory is built."""
+    """Return a digest of the package's code and prompts."""
     digest = hashlib.sha256()
-    for file in _core_files():
-        name = file.relative_to(_ROOT.parent).as_posix()
-        digest.update(name.encode() + b"\0" + file.read_bytes())
+    for file in sorted(one for one in _ROOT.rglob("*") if one.suffix in {".py", ".md"}):
+        digest.update(file.relative_to(_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
-
-
-def _core_files() -> list[Path]:
-    return sorted(
-        file
-        for file in _ROOT.rglob("*")
-        if file.suffix in {".py", ".md"} and file.relative_to(_ROOT).parts[0] not in _OUTSIDE
-    )
 
 
 def file_digest(path: Path) -> dict[str, str]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from amem_integrations.ports import Embedder
 
-from .cache import write_json
 from .data import ADVERSARIAL, CATEGORIES, Answer, Outcome, Result, Spent
 from .scoring import score
 from .statistics import compare, estimate, mean, percentile, rounded
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 Values = Mapping[str, Any]
-Prices = Mapping[str, tuple[float, float]]  # by stage: of a million tokens, in and out
 Row = Mapping[str, object]  # cells by the heads of their columns
 
 COUNTED = tuple(one for one in CATEGORIES if one != ADVERSARIAL)  # what 5 asks about was never said
@@ -43,7 +41,6 @@ def build(
     settings: Values,
     *,
     embedder: Embedder,
-    prices: Prices | None = None,
 ) -> Report:
     """Return the report on some conversations: over all of them, and of each.
 
@@ -52,12 +49,11 @@ def build(
         ks: How many of the first hits count, for each figure.
         settings: What the figures depend on.
         embedder: Compares answers with gold answers.
-        prices: By stage (`build`, `answer`, `judge`).
     """
     return {
         **_evidence(results, ks),
         **_answered(scored(results, embedder)),
-        "costs": costs(results, prices),
+        "costs": costs(results),
         "settings": dict(settings),
         "conversations": {
             result.conversation: {"written_by": result.written_by, **_evidence([result], ks)}
@@ -280,8 +276,8 @@ def builds(results: Sequence[Result]) -> Report:
     return found
 
 
-def costs(results: Sequence[Result], prices: Prices | None) -> Report:
-    """Return calls, tokens and price by stage; each variant of the memory is one, with what it costs alone."""
+def costs(results: Sequence[Result]) -> Report:
+    """Return calls and tokens by stage; each variant of the memory is one, with what it costs alone."""
     stages: dict[str, list[Spent]] = {}
     for result in results:
         for variant, one in result.writes.items():
@@ -291,13 +287,7 @@ def costs(results: Sequence[Result], prices: Prices | None) -> Report:
             stages.setdefault("build" if variant == MAIN else f"build {variant}", []).append(spent)
         for stage, spent in result.spent.items():
             stages.setdefault(stage, []).append(spent)
-    found: Report = {}
-    for stage, parts in stages.items():
-        spent, price = Spent.total(parts), (prices or {}).get(stage.partition(" ")[0])
-        tokens = (spent.input_tokens, spent.output_tokens)
-        cost = sum(n * each / 1e6 for n, each in zip(tokens, price, strict=True)) if price else None
-        found[stage] = {**spent._asdict(), "cost": rounded(cost)}
-    return found
+    return {stage: Spent.total(parts)._asdict() for stage, parts in stages.items()}
 
 
 def latency(results: Sequence[Result]) -> Report:
@@ -444,7 +434,7 @@ def cost_tables(report: Values) -> Iterator[Table]:
         [{"memory": name, **one} for name, one in report["builds"].items()],
     )
     yield Table(
-        "What the language models were asked, by stage; a price only where prices were given",
+        "What the language models were asked, by stage",
         [{"stage": name, **one} for name, one in report["costs"].items() if one["calls"]],
     )
     yield Table(
@@ -453,27 +443,12 @@ def cost_tables(report: Values) -> Iterator[Table]:
     )
 
 
-def of_types(
-    caution: str,
-    by_type: Mapping[str, Report],
-    results: Sequence[Result],
-    settings: Values,
-    prices: Prices | None,
-) -> Report:
-    """Return the report on a data set whose figures stand by the type of question."""
-    found = {"caution": caution, "by_type": by_type, "builds": builds(results)}
-    found |= {"costs": costs(results, prices), "latency_ms": latency(results)}
-    return {**found, "settings": dict(settings)}
-
-
 def write(
     out: Path,
     name: str,
     report: Values,
     found: Iterable[Table],
     figures: Mapping[str, Figure],
-    *,
-    as_json: bool = False,
 ) -> None:
     """Write a report as JSON, and as Markdown with its tables, its plots (PNG) and all settings; print a part.
 
@@ -483,10 +458,10 @@ def write(
         report: JSON values, with everything the figures depend on in `settings`.
         found: Tables of the same values; those without rows are left out.
         figures: Plots of the same values by name.
-        as_json: Print the whole report as JSON, not its first tables.
     """
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / f"{name}.json", report)
+    text = json.dumps(report, indent=2) + "\n"
+    (out / f"{name}.json").write_text(text, encoding="utf-8")
     blocks = [str(table) for table in found if table.rows]
     with warnings.catch_warnings():
         # Names are in any script; a character that the font lacks is drawn as a box.
@@ -495,7 +470,6 @@ def write(
             figure.savefig(out / f"{name}-{title}.png")
     pictures = [f"![{title}]({name}-{title}.png)" for title in figures]
     settings = json.dumps(report["settings"], indent=2)
-    text = [f"# {name}", *blocks, *pictures, f"## Settings\n\n```json\n{settings}\n```"]
-    (out / f"{name}.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
-    shown = [json.dumps(report, indent=2)] if as_json else [*blocks[:2], str(out / f"{name}.md")]
-    print("\n\n".join(shown))
+    page = [f"# {name}", *blocks, *pictures, f"## Settings\n\n```json\n{settings}\n```"]
+    (out / f"{name}.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+    print("\n\n".join([*blocks[:2], str(out / f"{name}.md")]))

@@ -7,7 +7,7 @@ it was, and ends as in one go.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from .answering import Maker, Models, examine
 from .cache import Cache, CachedEmbedder
 from .data import Annotations, Conversation, Outcome, Result, Spent
 from .rivals import Maker as RivalMaker
-from .rivals.base import Measured, Reader, Workshop
+from .rivals.base import Memory, Workshop
 from .systems import MAIN, Found, Settings
 from .timing import milliseconds
 
@@ -76,12 +76,12 @@ def evaluate(
             tell = partial(progress, one.id)
             with ExitStack() as opened:
                 heard = _Heard(one, settings, encoder, make, opened)
-                for name, of_name in (rivals or {}).items():
-                    reader = Reader(models.answerer.cached(kept))  # type: ignore[union-attr] - checked
-                    records = written.records if written else ()
-                    shop = Workshop(reader=reader, embedder=encoder, records=records, kept=kept)
-                    heard.rivals[name] = Measured(of_name(shop), reader)
-                    opened.callback(getattr(heard.rivals[name].memory, "close", lambda: None))
+                for name, rival in (rivals or {}).items():
+                    model = models.answerer.cached(kept)  # type: ignore[union-attr] - checked
+                    shop = Workshop(model, encoder, written.records if written else (), kept)
+                    memory = rival(shop)
+                    opened.callback(getattr(memory, "close", lambda: None))
+                    heard.rivals[name] = memory, shop
                 heard.converse(tell)
                 notes = heard.main.notes()
                 writes = {variant: built.writes() for variant, built in heard.memories.items()}
@@ -119,7 +119,8 @@ class _Heard:
             opened.enter_context(memory)
             self.memories[variant] = Built(memory, conversation.namespace, model)
         self.main = self.memories[MAIN]
-        self.rivals: dict[str, Measured] = {}
+        self.rivals: dict[str, tuple[Memory, Workshop]] = {}
+        self.recalled: defaultdict[str, list[Found]] = defaultdict(list)  # by rival
         self.found: dict[str, list[Found]] = {system: [] for system in settings.chosen}
         self.within: list[Mapping[int, Found]] = []
         self.times: list[float] = []  # milliseconds of a search of the memory
@@ -136,19 +137,19 @@ class _Heard:
                 began = time.perf_counter()
                 built.memory.add_many(every[start:end], namespace=namespace, progress=told)
                 built.seconds += time.perf_counter() - began
-            for name, rival in self.rivals.items():
+            for name, (memory, shop) in self.rivals.items():
                 progress(f"build {name}", start, len(every))
-                rival.memory.add(every[start:end])
-                rival.ask([question.text for question in asked], settings.concurrency)
+                memory.add(every[start:end])
+                texts = [question.text for question in asked]
+                self.recalled[name] += shop.recalled(memory, texts, settings.concurrency)
             start = end
             finders = {}
             if set(settings.chosen) & set(systems.BASELINES):
                 finders = systems.baseline_finders(self.main.notes(), self.embedder, settings.depth)
             for system in set(settings.chosen) - finders.keys():
-                memory = self.memories.get(system, self.main).memory
-                links = system != systems.WITHOUT_LINKS
-                depth = settings.depth
-                finders[system] = systems.memory_finder(memory, namespace, depth, links=links)
+                ours = self.memories.get(system, self.main).memory
+                links, depth = system != systems.WITHOUT_LINKS, settings.depth
+                finders[system] = systems.memory_finder(ours, namespace, depth, links=links)
             self.within += [recall(question.text) for question in asked]
             for system, found in self.found.items():
                 for question in asked:
@@ -163,13 +164,13 @@ class _Heard:
             for budget in self.settings.budgets
         }
         searched = {n: one for n, one in self.found.items() if not recalled or n != MAIN}
-        return recalled | searched | {n: one.recalled for n, one in self.rivals.items()}
+        return recalled | searched | self.recalled
 
     def spent(self) -> dict[str, Spent]:
         """Return what the other memories asked of the model, to be built and to recall."""
         return {
-            f"{stage} {name}": one.reader.spent(stage)
-            for name, one in self.rivals.items()
+            f"{stage} {name}": shop.spent(stage)
+            for name, (_, shop) in self.rivals.items()
             for stage in ("build", "recall")
         }
 

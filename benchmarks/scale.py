@@ -285,7 +285,7 @@ def _row(row: Values, columns: Mapping[str, str], more: Values) -> dict[str, Any
 
 def figure(rows: Sequence[Values]) -> Figure:
     """Return the medians of a search and of what it is compared with, and what the memory takes up, on logarithmic axes."""
-    made, (times, spaces) = plots.grid(1, 2, height=4)
+    made, (times, spaces) = plots.row(2, height=4)
     sizes = [row["notes"] for row in rows]
     for axes, labels, unit in ((times, TIMES, "ms a query"), (spaces, SPACES, "MB (of 2²⁰ bytes)")):
         for name, line, hue in zip(labels, ("o-", "^-", "v--", "s:"), plots.HUES, strict=False):
@@ -308,7 +308,7 @@ def _scale(given: Namespace) -> None:
     report = measure_all(sizes, given.queries, given.out / "cache")
     report["texts"] = recall_of_texts(given.texts) if given.texts else None
     plot = {"scale": figure(report["rows"])}
-    write(given.out, "scale", report, tables(report), plot, as_json=given.json)
+    write(given.out, "scale", report, tables(report), plot)
 
 
 def _parser() -> ArgumentParser:
@@ -318,7 +318,6 @@ def _parser() -> ArgumentParser:
     add("--queries", type=int, default=50, help="how many searches are timed, several times each")
     add("--texts", type=Path, metavar="FILE", help="a LoCoMo file: recall of smaller vectors")
     add("--out", type=Path, default=Path("report"), help="folder of JSON, Markdown and a plot")
-    add("--json", action="store_true", help="print the report as JSON")
     return parser
 
 

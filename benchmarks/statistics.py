@@ -54,9 +54,8 @@ def difference(first: Values, second: Values) -> dict[str, Any] | None:
     Resamples draw pairs, so a question that is hard for both does not widen the interval.
 
     Returns:
-        The mean `difference`, the bounds `low` and `high` of its 95 % interval, the number of `questions`, and
-        `other_side`, the share of resamples in which the better one is not better (about the one-sided p-value).
-        None without a question that both have a value for.
+        The mean `difference`, the bounds `low` and `high` of its 95 % interval, and the number of `questions`; None
+        without a question that both have a value for.
 
     Raises:
         InvalidInputError: The two sequences differ in length.
@@ -69,9 +68,7 @@ def difference(first: Values, second: Values) -> dict[str, Any] | None:
     gains = [a - b for a, b in pairs if a is not None and b is not None]
     if not gains:
         return None
-    gain, resampled = float(np.mean(gains)), _resampled(gains)
-    other_side = float(np.mean(np.sign(gain) * resampled <= 0))
-    found = {"difference": gain, **_bounds(resampled), "other_side": other_side}
+    found = {"difference": float(np.mean(gains)), **_bounds(_resampled(gains))}
     return rounded({**found, "questions": len(gains)})
 
 

@@ -70,11 +70,11 @@ class AMemPublished:
     """Notes, their links by number, and their vectors."""
 
     def __init__(self, workshop: Workshop) -> None:
-        self._ask, self._vectors = workshop.reader, Vectors(workshop.embedder)
+        self._ask, self._vectors = workshop.ask, Vectors(workshop.embedder)
         self._notes: list[Written] = []
         self._rewritings = 0
         if workshop.records:
-            self._ask.model = Recorded(workshop.records)
+            workshop.model = Recorded(workshop.records)
 
     def add(self, turns: Sequence[NoteInput]) -> None:
         """Make a note of each turn, link it, and rewrite its neighbours."""

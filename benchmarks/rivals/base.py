@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -35,14 +34,24 @@ class Memory(Protocol):
         """Return the text to answer a question from; no question changes what another one recalls."""
 
 
-class Reader:
-    """A chat model as a rival asks it; the cost of each call is kept under the stage of the run."""
+class Workshop:
+    """What a rival may use: a chat model, whose cost is kept by the stage of the run, and an embedder.
 
-    def __init__(self, model: ChatModel) -> None:
-        self.model, self.stage = model, "build"
+    `records` are annotations of the turns; `kept` keeps what must not be paid for twice.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        embedder: Embedder,
+        records: Sequence[Mapping[str, Any]] = (),
+        kept: Cache | None = None,
+    ) -> None:
+        self.model, self.embedder, self.records, self.kept = model, embedder, records, kept
+        self.stage = "build"
         self._costs: defaultdict[str, list[Spent]] = defaultdict(list)
 
-    def __call__(self, task: str, reply: type[M], **values: str) -> M | None:
+    def ask(self, task: str, reply: type[M], **values: str) -> M | None:
         """Return the reply to a prompt of `prompts.md`, or None if the reply cannot be read."""
         found, _, spent = ask(self.model, task, reply, **values)
         self.count(spent)
@@ -56,32 +65,13 @@ class Reader:
         """Return what a stage cost, `build` or `recall`."""
         return Spent.total(self._costs[stage])
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
-    """What a rival may use: `records` are annotations of the turns, `kept` keeps what must not be paid for twice."""
-
-    reader: Reader
-    embedder: Embedder
-    records: Sequence[Mapping[str, Any]] = ()
-    kept: Cache | None = None
-
-
-@dataclass(slots=True)
-class Measured:
-    """A rival under measurement, and all that it recalled, question for question."""
-
-    memory: Memory
-    reader: Reader
-    recalled: list[Found] = field(default_factory=list)
-
-    def ask(self, questions: Sequence[str], concurrency: int) -> None:
-        """Recall for each question, as many at once as `concurrency` says."""
-        self.reader.stage = "recall"
+    def recalled(self, memory: Memory, questions: Sequence[str], concurrency: int) -> list[Found]:
+        """Return what a memory recalls for each question, as many at once as `concurrency` says."""
+        self.stage = "recall"
         with ThreadPoolExecutor(concurrency) as pool:
-            for text in pool.map(self.memory.recall, questions):
-                self.recalled.append(Found(ids=(), context=lambda _, text=text: text))
-        self.reader.stage = "build"
+            texts = list(pool.map(memory.recall, questions))
+        self.stage = "build"
+        return [Found(ids=(), context=lambda _, text=text: text) for text in texts]
 
 
 def day_of(at: datetime | None) -> str:

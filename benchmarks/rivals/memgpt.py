@@ -59,7 +59,7 @@ class MemGpt:
     """The memory of an agent that reads a conversation."""
 
     def __init__(self, workshop: Workshop) -> None:
-        self._ask, self._vectors = workshop.reader, Vectors(workshop.embedder)
+        self._ask, self._vectors = workshop.ask, Vectors(workshop.embedder)
         self._core: dict[str, str] = {}
         self._archive: list[str] = []
         self._messages: list[NoteInput] = []  # all, for recall

@@ -52,7 +52,7 @@ class MemoryBank:
     """Pieces with their vectors, and what sums them up."""
 
     def __init__(self, workshop: Workshop) -> None:
-        self._ask, self._vectors = workshop.reader, Vectors(workshop.embedder)
+        self._ask, self._vectors = workshop.ask, Vectors(workshop.embedder)
         self._pieces: list[Piece] = []
         self._days: list[str] = []
         self._now: datetime | None = None

@@ -40,8 +40,6 @@ class Piped:
         file, _, name = system.rpartition(":")
         if not Path(file).is_file():
             raise InvalidInputError(f"system={system!r} must be path/to/file.py:Class")
-        if (runs := shutil.which(python)) is None:
-            raise InvalidInputError(f"python={python!r} must be a Python that can be run")
         self._lock, self._folder = threading.Lock(), TemporaryDirectory(prefix="amem-rival-")
         self._server = _endpoint(workshop, served)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -54,7 +52,7 @@ class Piped:
         }
         child = Path(__file__).with_name("piped_child.py")
         self._process = subprocess.Popen(  # noqa: S603 - what the user named
-            [Path(runs).absolute(), child, Path(file).absolute(), name],
+            [Path(shutil.which(python) or python).absolute(), child, Path(file).absolute(), name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
             cwd=self._folder.name, env={**os.environ, **told},
         )  # fmt: skip
@@ -116,7 +114,7 @@ def _endpoint(workshop: Workshop, served: Served) -> ThreadingHTTPServer:
                 kept.add(known)
         usage = json.loads(known[key]).get("usage") or {}
         names = ("prompt_tokens", "completion_tokens")
-        workshop.reader.count(Spent(1, *(int(usage.get(name) or 0) for name in names)))
+        workshop.count(Spent(1, *(int(usage.get(name) or 0) for name in names)))
         return known[key]
 
     def encoded(body: dict[str, Any]) -> bytes:

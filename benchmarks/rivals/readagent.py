@@ -42,7 +42,7 @@ class ReadAgent:
     """The pages of a conversation, each with its gist."""
 
     def __init__(self, workshop: Workshop) -> None:
-        self._ask = workshop.reader
+        self._ask = workshop.ask
         self._pages: list[tuple[str, str]] = []  # gist and text
 
     def add(self, turns: Sequence[NoteInput]) -> None:

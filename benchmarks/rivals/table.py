@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ..data import CATEGORIES
-from ..plots import HUES, INK, grid, reach
+from ..plots import HUES, INK, reach, row
 from ..report import SCORED, Row, Table, Values, cell
 from ..systems import MAIN
 
@@ -23,7 +23,7 @@ PAPER: Mapping[str, Sequence[float]] = {
     "A-Mem": (27.02, 20.09, 45.85, 36.67, 12.14, 12.00, 44.65, 37.06, 50.03, 49.47, 2_520),
 }
 
-Columns = Mapping[str, Mapping[str, float]]  # by column: figures by system
+Figures = Mapping[str, Mapping[int, Sequence[float | None]]]  # by system and category: F1, BLEU-1
 
 
 def tables(report: Values) -> Iterator[Table]:
@@ -32,56 +32,58 @@ def tables(report: Values) -> Iterator[Table]:
     if len(answers) < 2:  # noqa: PLR2004 - a system and another
         return
     for scoring, words in SCORED.items():
+        found = {name: _both(one["by_category"], scoring) for name, one in answers.items()}
         about = f"F1 / BLEU-1 in hundredths, and the mean of the ranks by F1; {words}"
-        yield Table(about, _table(_columns(answers, scoring)))
+        yield Table(about, _rows(found))
     yield Table(
         "What each system costs, and by how much ours answers better (official F1, paired 95 % interval); no order is "
         "claimed where the interval includes 0",
         [{"system": name, **costs(report, name), **_verdict(answers, name)} for name in answers],
     )
-    paper = {
-        f"{number} {measure}": {name: row[2 * place + n] / 100 for name, row in PAPER.items()}
-        for place, number in enumerate(CATEGORIES)
-        for n, measure in enumerate(MEASURES)
-    }
     yield Table(
         "The paper's own, with GPT-4o-mini on all of LoCoMo, in the second scoring. Beside ours: its prompt knows the category "
         "and shows the wrong answer of category 5 as a choice, and its number of hits is the best for each category",
-        [{**row, "tokens a question": int(PAPER[str(row["system"])][-1])} for row in _table(paper)],
+        [
+            {**row, "tokens a question": int(PAPER[str(row["system"])][-1])}
+            for row in _rows(paper())
+        ],
     )
 
 
-def _columns(answers: Values, scoring: str) -> Columns:
-    found: dict[str, dict[str, float]] = {}
-    for name, one in answers.items():
-        for number, group in one["by_category"].items():
-            for measure in MEASURES:
-                if (value := group[scoring][measure]["mean"]) is not None:
-                    found.setdefault(f"{number} {measure}", {})[name] = value
-    return found
+def _both(groups: Values, scoring: str) -> dict[int, list[float | None]]:
+    return {
+        int(number): [group[scoring][measure]["mean"] for measure in MEASURES]
+        for number, group in groups.items()
+    }
 
 
-def _table(columns: Columns) -> list[Row]:
-    """Return a row a system."""
-    rows: dict[str, dict[str, str]] = {}
-    for column, figures in columns.items():
-        category = CATEGORIES[int(column[0])]
-        for name, value in figures.items():
-            row = rows.setdefault(name, {"system": name})
-            both = (row.get(category), f"{100 * value:.2f}")
-            row[category] = " / ".join(filter(None, both))
-    return [{**row, "rank": f"{ranks(columns)[name]:.1f}"} for name, row in rows.items()]
+def paper() -> Figures:
+    """Return the paper's own figures."""
+    found = {name: [one / 100 for one in row] for name, row in PAPER.items()}
+    return {name: {n: row[2 * n - 2 : 2 * n] for n in CATEGORIES} for name, row in found.items()}
 
 
-def ranks(columns: Columns) -> dict[str, float]:
+def _rows(found: Figures) -> list[Row]:
+    rows: list[Row] = []
+    for name, rank in ranks(found).items():
+        row = {"system": name}
+        for number, both in found[name].items():
+            texts = (f"{100 * one:.2f}" for one in both if one is not None)
+            row[CATEGORIES[number]] = " / ".join(texts)
+        rows.append({**row, "rank": f"{rank:.1f}"})
+    return rows
+
+
+def ranks(found: Figures) -> dict[str, float]:
     """Return for each system the mean of its ranks by F1, as the paper has it; equal figures share the mean of their places."""
-    found: dict[str, list[float]] = {}
-    for figures in (one for column, one in columns.items() if column.endswith("f1")):
-        values = list(figures.values())
-        for name, value in figures.items():
+    places: dict[str, list[float]] = {name: [] for name in found}
+    for number in next(iter(found.values())):
+        by_f1 = {name: by_category[number][0] or 0.0 for name, by_category in found.items()}
+        values = list(by_f1.values())
+        for name, value in by_f1.items():
             above = sum(other > value for other in values)
-            found.setdefault(name, []).append(above + (values.count(value) + 1) / 2)
-    return {name: fmean(places) for name, places in found.items()}
+            places[name].append(above + (values.count(value) + 1) / 2)
+    return {name: fmean(some) for name, some in places.items()}
 
 
 def costs(report: Values, name: str) -> dict[str, Any]:
@@ -132,7 +134,7 @@ def _tabular(table: Table) -> str:
 
 def figure(report: Values) -> Figure:
     """Return F1 over the tokens that a model reads and writes for it, building included; a point a system."""
-    made, (axes,) = grid(1, 1, 3.2)
+    made, (axes,) = row(1, 3.2)
     for number, (name, one) in enumerate(report["answers"].items()):
         cost, score = costs(report, name), one["official"]["f1"]
         each = cost["tokens a question"] + cost["tokens to recall"]

@@ -1,14 +1,12 @@
 """Replies and vectors are kept, so that none is paid for twice."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from amem_integrations.errors import InvalidInputError, ModelUnavailableError
+from amem_integrations.errors import InvalidInputError
 from amem_integrations.ports import Completion, ModelRequest
 from amem_integrations.testing import HashEmbedder
 from benchmarks.cache import FILE, PROBE, Cache, CachedEmbedder, CachedModel, key_of
@@ -27,16 +25,12 @@ def request(prompt: str = "why?", reply: type[BaseModel] = Reply) -> ModelReques
 
 
 class Counting:
-    """Answers with the number of the call, or fails."""
+    """Answers with the number of the call."""
 
     name = "counting"
     calls = 0
 
-    def __init__(self, wait=lambda: None) -> None:
-        self.wait = wait
-
     def generate(self, _request: ModelRequest) -> Completion:
-        self.wait()
         self.calls += 1
         return Completion(text=str(self.calls), input_tokens=7, output_tokens=2)
 
@@ -77,18 +71,6 @@ def test_a_reply_is_asked_for_once_in_all_runs_and_all_that_decides_it_counts(tm
         assert model.calls == calls
     assert key_of("a", {"x": 1, "y": None}) == key_of("a", {"y": None, "x": 1})
     assert len({key_of("ab"), key_of("a", "b"), key_of(["a", "b"]), key_of("a b")}) == 4
-
-
-def test_threads_that_ask_at_once_get_the_same_reply_and_a_failure_leaves_nothing(kept):
-    def fail():
-        raise ModelUnavailableError("down")
-
-    with pytest.raises(ModelUnavailableError):
-        CachedModel(Counting(fail), kept, identity="m").generate(request())
-    model = CachedModel(Counting(threading.Barrier(2, timeout=10).wait), kept, identity="m")
-    with ThreadPoolExecutor(2) as pool:
-        texts = {one.text for one in pool.map(model.generate, [request(), request()])}
-    assert len(texts) == 1
 
 
 def test_no_text_is_encoded_twice_and_all_new_ones_in_one_batch(tmp_path):

@@ -49,17 +49,20 @@ def test_turns_come_in_order_as_notes_of_their_session_and_empty_ones_are_left_o
     assert (one.questions[0].answer, one.questions[0].evidence) == ("1", {"D2:1", "D2:2"})
 
 
-def test_dates_are_read_as_utc_and_others_are_an_error_that_shows_them():
+def test_dates_are_read_as_utc_and_others_are_an_error_that_shows_them(tmp_path):
+    def read(date: str) -> datetime | None:
+        one = sample()
+        one["conversation"]["session_1_date_time"] = date
+        return data.load(written(tmp_path, [one]))[0].turns[0].at
+
     for text, expected in (
-        ("1:56 pm on 8 May, 2023", (2023, 5, 8, 13, 56)),
         ("12:00 pm on 29 February, 2024", (2024, 2, 29, 12, 0)),
-        ("12:30 am on 1 January, 2023", (2023, 1, 1, 0, 30)),
-        (" 9:05 AM on 31 december 2022 ", (2022, 12, 31, 9, 5)),
+        (" 12:30 AM on 31 december 2022 ", (2022, 12, 31, 0, 30)),
     ):
-        assert data.parse_date(text) == datetime(*expected, tzinfo=UTC)
+        assert read(text) == datetime(*expected, tzinfo=UTC)
     for text in ("8 May 2023", "1:56 pm on 8 Mai, 2023", "1:56 pm on 31 June, 2023"):
         with pytest.raises(InvalidInputError, match=f"'{text}' is not written as"):
-            data.parse_date(text)
+            read(text)
 
 
 def test_evidence_is_what_names_an_existing_turn():
@@ -83,10 +86,8 @@ def test_conversations_are_chosen_by_name(tmp_path):
 
 
 def test_a_file_of_another_form_is_an_error(tmp_path):
-    odd = ("x", float("inf"))
-    wrong = [sample(qa=[{"question": "Who?", "category": category}]) for category in odd]
-    several = [[one] for one in (3, {"sample_id": "x"}, sample(conversation={}), *wrong)]
-    for samples in ("{", [], {}, [sample(), sample()], *several):
+    odd = sample(qa=[{"question": "Who?", "category": "x"}])
+    for samples in ("{", [], [sample(), sample()], [sample(conversation={})], [odd]):
         with pytest.raises(InvalidInputError):
             data.load(written(tmp_path, samples))
 
@@ -113,7 +114,6 @@ def test_annotations_belong_to_the_conversation_of_their_name_or_of_these_turns(
         ({"conv-1.a.jsonl": record("D1:1"), "conv-1.b.jsonl": record("D1:1")}, "^both "),
         ({"conv-1.jsonl": f"{record('D1:1')}\n{{"}, "line 2"),
         ({"conv-1.jsonl": '{"id": "D1:1"}'}, "keywords"),
-        ({"conv-1.jsonl": ""}, "^0 annotations"),
     ):
         paths = [written(tmp_path, text, name) for name, text in files.items()]
         with pytest.raises(InvalidInputError, match=said):

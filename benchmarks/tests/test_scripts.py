@@ -13,8 +13,6 @@ pytest.importorskip("llama_index.core")
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
 from benchmarks import adapters, against, calibrate, kills, served, speed
-from benchmarks.synthetic import SPACE, World, fill, note_id, opened
-from benchmarks.timing import Tape, by_turns, print_ratio
 
 
 def rows(text):
@@ -26,19 +24,6 @@ def rows(text):
         if len(numbers) >= 3:
             found[name] = numbers
     return found
-
-
-def test_operations_take_turns_and_the_ratio_is_of_the_medians(capsys):
-    told = []
-    times = by_turns(
-        {"a": lambda n: told.append(("a", n)), "b": lambda n: told.append(("b", n))}, 2
-    )
-    assert told == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
-    assert [len(taken) for taken in times.values()] == [2, 2]
-    print_ratio("within", [1, 2, 30], [2, 3, 90], aim=1.5)
-    print_ratio("beyond", [1, 2, 30], [2, 4, 90], aim=1.5, grace=0.5)
-    within, beyond = capsys.readouterr().out.splitlines()
-    assert ("1.50  aim met" in within, "2.00  AIM MISSED" in beyond) == (True, True)
 
 
 def test_the_memory_is_compared_with_its_engine_and_with_itself(capsys, monkeypatch):
@@ -61,15 +46,6 @@ def test_a_checkout_is_compared_with_another_in_everything_that_is_to_be_quicker
         other, own, ratio, *_ = map(float, found[name][:3])
         assert ratio == pytest.approx(own / other, rel=0.1)
     assert found["delete"][-1] == "MISSED"
-
-
-def test_engine_calls_are_made_again(tmp_path):
-    with opened(tmp_path / "m") as memory:
-        fill(memory, World(), 300)
-        tape = Tape(memory)
-        tape.time(lambda: memory.get(note_id(7), namespace=SPACE))
-        assert [call.func.__name__ for call in tape.calls] == ["retrieve"]
-        assert str(tape.calls[0]()[0].id) == note_id(7)
 
 
 def test_each_adapter_is_compared_with_the_core_and_its_turn_calls_the_embedder_twice(capsys):
@@ -101,18 +77,13 @@ def test_calibrating_prints_the_settings_and_the_row_of_the_table(capsys):
 
 
 def test_a_lost_note_one_that_is_back_and_a_secret_that_stays_are_found(tmp_path):
-    done = [
-        {
-            "op": "1",
-            "do": "add",
-            "space": ["ann"],
-            "texts": {"a": "It is pin177.", "b": "It is pin277."},
-        },
-        {"op": "2", "do": "add", "space": ["ann"], "texts": {"c": "It is pin377."}},
-        {"op": "3", "do": "delete", "space": ["ann"], "key": "a"},
-        {"op": "4", "do": "delete", "space": ["ann"], "key": "c"},
+    texts = {key: f"It is pin{n}77." for n, key in enumerate("abc", 1)}
+    done = [{"do": "add", "texts": texts}, *({"do": "delete", "key": key} for key in "ac")]
+    lines = [
+        line
+        for op, one in enumerate(done)
+        for line in ({"op": op, "space": ["ann"], **one}, {"op": op, "do": "done"})
     ]
-    lines = [line for one in done for line in (one, {"op": one["op"], "do": "done"})]
     journal = tmp_path / "journal"
     journal.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     with AgenticMemory.open(tmp_path / "m", embedder=HashEmbedder()) as memory:

@@ -1,12 +1,9 @@
 """Intervals of means and of differences between systems."""
 
 from itertools import product
-from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from amem_integrations.errors import InvalidInputError
 from benchmarks import statistics as stats
@@ -29,20 +26,6 @@ def test_the_interval_of_a_mean_is_that_of_its_standard_error_and_always_the_sam
     assert found["mean"] == stats.mean([0.0, None, 1.0]) == stats.percentile([0.0, 1.0], 50) == 0.5
     assert found["low"] == pytest.approx(0.5 - 1.96 * 0.025, abs=0.006)
     assert found["high"] == pytest.approx(0.5 + 1.96 * 0.025, abs=0.006)
-    stats._draws.cache_clear()
-    assert stats.estimate([0.0, 1.0] * 200) == found
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=20))
-def test_intervals_lie_within_the_values_and_a_difference_turns_round_with_its_sides(pairs):
-    first, second = map(list, zip(*pairs, strict=True))
-    one = stats.estimate(first)
-    assert min(first) - 1e-4 <= one["low"] <= one["high"] <= max(first) + 1e-4
-    there, back = stats.difference(first, second), stats.difference(second, first)
-    assert there["difference"] == pytest.approx(-back["difference"])
-    assert (there["low"], there["high"]) == pytest.approx((-back["high"], -back["low"]), abs=2e-4)
-    assert there["other_side"] == back["other_side"]
 
 
 def test_a_difference_is_taken_question_by_question():
@@ -53,17 +36,8 @@ def test_a_difference_is_taken_question_by_question():
     # What is hard for both does not widen it.
     second = coin(300)
     paired = stats.difference([value + 0.1 for value in second], second)
-    assert (paired["low"], paired["high"], paired["other_side"]) == (0.1, 0.1, 0.0)
+    assert (paired["low"], paired["high"]) == (0.1, 0.1)
     assert stats.estimate(second)["high"] - stats.estimate(second)["low"] > 0.1
-
-
-def test_the_share_on_the_other_side_is_about_the_one_sided_p_value():
-    # 60 of 100 won and 40 lost: the mean is .2 and its standard error .098, 2.04 of them from 0.
-    won = [1.0] * 60 + [0.0] * 40
-    found = stats.difference(won, [1 - value for value in won])
-    assert found["low"] == pytest.approx(0.2 - 1.96 * sqrt(0.96 / 100), abs=0.03)
-    assert found["other_side"] == pytest.approx(0.026, abs=0.015)  # half of the ties at 0 included
-    assert stats.difference([1.0, 0.0], [0.0, 1.0])["other_side"] == 1
 
 
 def test_the_main_system_is_compared_with_every_other_over_all_and_by_category():

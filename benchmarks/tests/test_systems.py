@@ -1,7 +1,5 @@
 """What is compared: baselines worked out by hand, ablations, settings; and what a model is asked."""
 
-import threading
-import time
 from contextlib import closing
 from itertools import count
 from math import log
@@ -10,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from amem_integrations.errors import InvalidInputError, ModelReplyError, ModelUnavailableError
+from amem_integrations.errors import InvalidInputError, ModelReplyError
 from amem_integrations.ports import Completion, ModelRequest
 from amem_integrations.testing import HashEmbedder
 from benchmarks.answering import Models, Named, Served, examine
@@ -144,28 +142,6 @@ def test_the_same_question_from_the_same_context_is_asked_once_and_judged_by_its
     answers, spent = asked(Model(lambda _: '{"answer": "blue"}'), *verdicts, *others, judge=judge)
     assert [one.correct for one in answers["amem"]] == [True, False, False, None, None]
     assert spent["judge"].calls == len(judge.requests) == 3
-
-
-def test_no_more_calls_at_once_than_allowed_and_none_when_the_model_is_down():
-    lock, running, most = threading.Lock(), [0], [0]
-
-    def answer(request: ModelRequest) -> str:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        time.sleep(0.01)
-        with lock:
-            running[0] -= 1
-        if request.inputs["question"] == "13?":
-            raise ModelUnavailableError("down")
-        return "{}"
-
-    asked(Model(answer), *(f"{number}?" for number in range(12)), concurrency=3)
-    assert most[0] == 3
-    model = Model(answer)
-    with pytest.raises(ModelUnavailableError):
-        asked(model, *(f"{number}?" for number in range(10, 99)))
-    assert 4 <= len(model.requests) < 10
 
 
 def test_what_decides_answers_is_in_the_identity_of_a_model(monkeypatch):
