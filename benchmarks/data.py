@@ -44,6 +44,7 @@ class Question:
         after: The number of turns after which the question is asked; None is the end of the conversation.
         put: The question as a model is asked it, if not by the `text` that is searched for.
         rule: What a judge is told beside the gold answer.
+        sessions: Ids of the sessions that answer the question, where the data set names them.
     """
 
     text: str
@@ -54,6 +55,7 @@ class Question:
     after: int | None = None
     put: str | None = None
     rule: str = ""
+    sessions: frozenset[str] = frozenset()
 
     @property
     def gold(self) -> str | None:

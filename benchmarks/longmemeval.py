@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -72,27 +72,18 @@ class _Instance(BaseModel):
 _FILE = TypeAdapter(Annotated[list[_Instance], Field(min_length=1)])
 
 
-class Asked(NamedTuple):
-    """A question with its history, and the ids of the sessions that have the answer; none of them for an abstention."""
-
-    history: Conversation
-    sessions: frozenset[str]
-
-
-def load(path: Path) -> dict[str, list[Asked]]:
-    """Return the questions of a file by type (`abstention` is one); a file of another form is an `InvalidInputError`."""
+def load(path: Path) -> dict[str, list[Conversation]]:
+    """Return the questions of a file, each with its history, by type (`abstention` is one); a file of another form is an `InvalidInputError`."""
     with checked(f"{str(path)!r} is not in the form of LongMemEval"):
         every = _FILE.validate_json(path.read_bytes())
-    found: dict[str, list[Asked]] = {}
+    found: dict[str, list[Conversation]] = {}
     for one in every:
         kind = ABSTENTION if one.question_id.endswith("_abs") else one.question_type
-        sessions = frozenset(() if kind == ABSTENTION else one.answer_session_ids)
-        asked = Asked(_conversation(one, RULES.get(kind, "")), sessions)
-        found.setdefault(kind, []).append(asked)
+        found.setdefault(kind, []).append(_conversation(one, kind))
     return found
 
 
-def _conversation(one: _Instance, rule: str) -> Conversation:
+def _conversation(one: _Instance, kind: str) -> Conversation:
     if not len(one.haystack_sessions) == len(one.haystack_dates) == len(one.haystack_session_ids):
         raise InvalidInputError(
             f"question {one.question_id!r} has sessions without a date or an id"
@@ -112,31 +103,30 @@ def _conversation(one: _Instance, rule: str) -> Conversation:
         category=AS_IT_STANDS,
         answer=one.answer,
         evidence=frozenset(evidence),
-        rule=rule,
+        rule=RULES.get(kind, ""),
+        sessions=frozenset(() if kind == ABSTENTION else one.answer_session_ids),
     )
     return Conversation(
         id=one.question_id, turns=tuple(turns), questions=(question,), dataset="longmemeval"
     )
 
 
-def figures(
-    results: Mapping[str, Result], asked: Sequence[Asked], ks: Sequence[int], embedder: Embedder
-) -> Report:
+def figures(some: Sequence[Result], ks: Sequence[int], embedder: Embedder) -> Report:
     """Return recall of evidence by turn and by session, and answers by F1 and by a judge, each with its interval."""
-    some = [results[one.history.id] for one in asked]
-    pairs = [
-        (result.outcomes[0].found[MAIN], result.outcomes[0].question.evidence, one.sessions)
-        for result, one in zip(some, asked, strict=True)
-    ]
+    pairs = [(one.found[MAIN], one.question) for result in some for one in result.outcomes]
     found: Report = {"questions": len(some)}
     for k in ks:
-        turns = [report.recall(ids, due, k) if due else None for ids, due, _ in pairs]
-        sessions = [report.recall(_sessions(ids), due, k) if due else None for ids, _, due in pairs]
+        turns = [_recall(ids, one.evidence, k) for ids, one in pairs]
+        sessions = [_recall(_sessions(ids), one.sessions, k) for ids, one in pairs]
         found |= {f"turns@{k}": estimate(turns), f"sessions@{k}": estimate(sessions)}
     for given in report.scored(some, embedder).values():
         for name in ("judge", "f1"):
             found[name] = estimate([one.scores.get(f"official@{name}") for one in given])
     return found
+
+
+def _recall(ids: Sequence[str], due: frozenset[str], k: int) -> float | None:
+    return report.recall(ids, due, k) if due else None
 
 
 def _sessions(ids: Iterable[str]) -> list[str]:
@@ -158,14 +148,14 @@ def _longmemeval(given: Namespace) -> None:
         check_count("questions", given.questions)
     known = {kind: some[: given.questions] for kind, some in load(given.dataset).items()}
     settings = settings_of(given, ks, answer_k=ks[-1] if given.answer else None)
-    asked = [one for some in known.values() for one in some]
-    about = {"questions": given.questions}
-    histories = [one.history for one in asked]
-    results, described, embedder = measure(given, settings, histories, about)
-    by_id = {one.conversation: one for one in results}
-    by_type = {
-        kind: figures(by_id, some, ks, embedder) for kind, some in {"all": asked, **known}.items()
-    }
+    histories = [one for some in known.values() for one in some]
+    limits = {"questions": given.questions}
+    results, described, embedder = measure(given, settings, histories, limits)
+    by_type = {"all": figures(results, ks, embedder)}
+    for kind, some in known.items():
+        ids = {one.id for one in some}
+        of_kind = [one for one in results if one.conversation in ids]
+        by_type[kind] = figures(of_kind, ks, embedder)
     about = (
         "Share of the turns with the answer among the first k turns, and of its sessions among the first k "
         "sessions of the hits; answers by a judge, who is told what counts for the type, and by F1"

@@ -1,7 +1,7 @@
-"""What the memory takes beyond its engine, what must not grow with it, and what happens when much is asked at once.
+"""What the memory takes beyond its engine, and what happens when much is asked at once.
 
 Vectors are known beforehand, so no time goes to an embedder, but for the last two. Printed are milliseconds and their ratios: of a call to the memory to the
-engine calls that it made, which are made again at once with nothing round them; of a delete among many notes to one among 100;
+engine calls that it made, which are made again at once with nothing round them;
 of the longest time for which an event loop stands still to the longest engine call meanwhile; and of recalls at
 once, and beside evolution in the background, to those alone.
 """
@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from pathlib import Path
 from random import choice
 from statistics import quantiles
 from tempfile import TemporaryDirectory
@@ -28,27 +27,24 @@ from .command import script
 from .synthetic import SPACE, KnownVectors, World, fill, note_id, opened
 from .timing import Operation, Tape, by_turns, milliseconds, print_ratio
 
-FEW, LINKS_OUT = 100, 3
+LINKS_OUT = 3
 AT_ONCE, BESIDE, TALK = 20, 60, 300  # recalls, and the notes that they search
 AIM_SEARCH, GRACE_MS = 1.5, 1.0  # at most that often the engine's time, and 1 ms
-AIM_DELETE, AIM_AT_ONCE, AIM_BESIDE = 3.0, 1.5, 3.0
+AIM_AT_ONCE, AIM_BESIDE = 1.5, 3.0
 
 
 def measure(notes: int, queries: int, rounds: int) -> None:
-    """Build two memories, measure, and print."""
+    """Build a memory, measure, and print."""
     world, embedder = World(links=LINKS_OUT), KnownVectors()
     embedder.known = world.questions(queries)
     questions = list(embedder.known)
     print(f"{notes} notes in one namespace\n{'':36}{'base':>12}{'memory':>12}{'ratio':>8}")
     with (
         TemporaryDirectory(prefix="amem-bench-") as folder,
-        opened(Path(folder, "few")) as few,
-        opened(Path(folder, "many"), embedder) as memory,
+        opened(folder, embedder) as memory,
     ):
-        fill(few, World(links=0), FEW)
         fill(memory, world, notes)
         beyond_the_engine(memory, questions, world, rounds)
-        deletes(few, memory, notes, rounds)
         asyncio.run(gaps(memory, questions, world, notes, rounds))
     at_once(questions, rounds)
 
@@ -77,18 +73,6 @@ def beyond_the_engine(
         whole, engine = zip(*pairs, strict=True)
         aim = {"aim": AIM_SEARCH, "grace": GRACE_MS} if name == "search" else {}
         print_ratio(name, engine, whole, **aim)
-
-
-def deletes(few: AgenticMemory, many: AgenticMemory, notes: int, rounds: int) -> None:
-    """Print what a delete takes in each of two memories."""
-    times = by_turns(
-        {
-            "few": lambda place: few.delete(note_id(FEW // 2 + place), namespace=SPACE),
-            "many": lambda place: many.delete(note_id(notes // 2 + place), namespace=SPACE),
-        },
-        rounds,
-    )
-    print_ratio(f"delete, {FEW} and {notes} notes", *times.values(), aim=AIM_DELETE)
 
 
 async def gaps(

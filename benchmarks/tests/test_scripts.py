@@ -32,7 +32,7 @@ def test_the_memory_is_compared_with_its_engine_and_with_itself(capsys, monkeypa
     assert speed.main(["--notes", "120", "--queries", "2", "--rounds", "2"]) == 0
     found = rows(capsys.readouterr().out)
     assert list(found) == [
-        *("search", "flat", "context", "get", "add", "delete, 100 and 120 notes"),
+        *("search", "flat", "context", "get", "add"),
         *(f"{act}, engine call and longest gap" for act in ("search", "add", "delete")),
         *("3 recalls: one by one, at once", "95th: alone, beside evolution"),
     ]
