@@ -194,14 +194,6 @@ async def test_conversations_at_the_same_time_store_each_message_once(memory):
     assert len(contents(memory)) == len(set(contents(memory))) == 40
 
 
-async def test_threads_may_share_it(memory):
-    made = ann(memory)
-
-    await asyncio.gather(*(asyncio.to_thread(made.put, user(f"fact {n}")) for n in range(8)))
-
-    assert sorted(contents(memory)) == sorted(f"fact {n}" for n in range(8))
-
-
 async def test_many_sessions_may_be_the_first_to_use_a_fresh_file(memory, tmp_path):
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
 
@@ -232,22 +224,6 @@ async def test_a_synchronous_call_beside_a_waiting_task_gets_through(memory):
 
 
 # --- state and resume
-
-
-async def test_a_tool_that_edits_the_state_leaves_the_memory_in_its_place(memory):
-    @with_types
-    async def visit(ctx: Context, city: str) -> str:
-        """Visit a city."""
-        async with ctx.store.edit_state() as state:
-            state["city"] = city
-        return "visited"
-
-    llm = Toolbot(("visit", {"city": "Oslo"}))
-
-    await FunctionAgent(llm=llm, tools=[visit]).run("Please visit Oslo.", memory=ann(memory))
-
-    assert "tool: visited" in llm.prompts[-1]
-    assert contents(memory) == ["Please visit Oslo.", "Done."]
 
 
 async def test_a_stored_context_is_resumed_with_the_memory_made_again(memory, tmp_path):

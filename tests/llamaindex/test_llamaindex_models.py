@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 from llama_index.core import MockEmbedding, Settings
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    ChatResponse,
-)
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
-from llamaindex_fakes import ANN, REQUEST, Chatbot, annotated, annotated_text, assistant
+from llamaindex_fakes import REQUEST, Chatbot, annotated
 from pydantic import Field
 
-from amem_integrations import AgenticMemory, ConfigurationError
+from amem_integrations import ConfigurationError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import LlamaIndexChatModel, LlamaIndexEmbedder, open_memory
 
@@ -38,11 +31,6 @@ class Words(BaseEmbedding):
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return self._get_query_embedding(query)
-
-
-class Annotator(Chatbot):
-    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        return ChatResponse(message=assistant(annotated_text(messages)))
 
 
 @pytest.fixture(autouse=True)
@@ -76,17 +64,6 @@ def test_settings_are_read_at_each_call():
     assert model.name == "Settings.llm"
     assert LlamaIndexChatModel(Chatbot()).name == "chatbot"
     assert LlamaIndexChatModel(MockLLM()).name == "unknown"
-
-
-def test_notes_are_made_linked_and_evolved_by_it():
-    with AgenticMemory.open(
-        ":memory:", model=LlamaIndexChatModel(Annotator()), embedder=LlamaIndexEmbedder(Words())
-    ) as memory:
-        note = memory.add("My dog is called Rex.", namespace=ANN)
-
-        assert (note.state, note.tags) == ("done", ("talk",))
-        assert note.attributes_source == "chatbot"
-        assert memory.stats()["usage"]["total"]["output_tokens"] > 0
 
 
 # --- embedders

@@ -16,7 +16,6 @@ from llama_index.core.memory import Memory
 from packaging.requirements import Requirement
 
 import llamaindex_amem
-from llamaindex_amem import AMemMemory
 
 ROOT = Path(__file__).parents[2]
 BLOCKED = """
@@ -93,10 +92,3 @@ def test_the_core_knows_no_framework_and_the_adapter_loads_nothing_beside_both()
     )
 
     assert done.stdout.split() == ["False", "set()"]
-
-
-def test_a_dump_of_a_memory_holds_nothing_of_the_notes(memory):
-    memory.add("My dog is called Rex.", namespace=("ann",))
-    made = AMemMemory.from_defaults(memory=memory, user_id="ann")
-
-    assert "Rex" not in str(made.to_dict())
