@@ -11,7 +11,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from pydantic import BaseModel
 from support import models
 
 from amem_integrations import (
@@ -149,30 +148,6 @@ def test_what_other_notes_say_as_well_is_made_anew_of_them():
     memory.evolve()
     left = memory.get(last.id, namespace=ANN)
     assert ([entry.text for entry in left.contexts], left.state) == (["It is blue"], "done")
-
-
-class Likes(BaseModel):
-    """What somebody likes."""
-
-    food: str = ""
-
-
-def test_a_form_says_nothing_of_a_note_that_is_gone_nor_does_its_history(tmp_path):
-    replies = [
-        {"value": {"food": "zanzibar4711"}, "of": ["n2"]},
-        {"value": {"food": "rice"}, "of": ["n1"]},
-    ]
-    script = {"construct": models.construct, "evolve": models.nothing, "fill": replies}
-    with AgenticMemory.open(
-        tmp_path / "forms", model=ScriptedModel(script), embedder=HashEmbedder()
-    ) as memory:
-        secret, _ = memory.add_many(["I eat zanzibar4711", "I drink"], namespace=ANN, evolve=False)
-        assert memory.fill(Likes, namespace=ANN) == Likes(food="zanzibar4711")
-        memory.add("I eat rice", namespace=ANN, evolve=False)
-        assert len(memory.delete(secret.id, namespace=ANN).forms) == 1
-        assert holders(memory, tmp_path, "zanzibar4711") == set()
-        assert memory.fill(Likes, namespace=ANN) == Likes(food="rice")
-        assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 class Parrot:

@@ -7,7 +7,6 @@ import logging
 
 import pytest
 from support import models
-from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, MemoryConfig
 from amem_integrations.stores import FolderStore
@@ -94,15 +93,3 @@ def test_info_says_what_a_memory_was_made_with(tmp_path):
     assert info["created_at"] == made["created_at"]
     assert set(info["versions"]) == {"amem-integrations", "qdrant-client", "qdrant-edge-py"}
     assert json.loads(json.dumps(info)) == info
-
-
-@pytest.mark.enable_socket
-def test_info_of_a_server_says_the_same(tmp_path):
-    with serving(FakeQdrant()) as server, opened(location=server.url) as memory:
-        served = memory.info()
-    with opened(location=tmp_path) as memory:
-        kept = memory.info()
-    assert kept.pop("deleted_bytes") == 0  # a server maintains its files by itself
-    assert served.keys() == kept.keys()
-    del served["created_at"], kept["created_at"]
-    assert served == kept

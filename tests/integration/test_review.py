@@ -107,16 +107,6 @@ def test_what_is_approved_counts_and_can_be_undone_rejected_and_approved_again(o
     assert state(memory) == approved
 
 
-def test_all_kinds_are_approved_at_once(outdated):
-    memory, first, second = outdated
-    ids = [made.id for made in memory.proposals(namespace=ANN)]
-    made = memory.approve(ids, namespace=ANN)
-    assert {change.kind for change in made} == {"evolve", "link", "supersede"}
-    note = memory.get(first, namespace=ANN)
-    assert (len(note.contexts), list(note.links), note.superseded_by) == (2, [second], second)
-    assert memory.proposals(namespace=ANN) == []
-
-
 def test_a_reviewers_words_are_for_one_sentence_only_and_take_its_place(waiting):
     memory, first, _ = waiting
     (link,), (entry,) = proposed(memory, "link"), proposed(memory, "evolve")

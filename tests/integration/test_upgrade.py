@@ -81,13 +81,6 @@ def test_upgrade_leaves_what_a_model_made(folder):
         assert any(entry.cause == fourth.id for entry in evolved.contexts)
 
 
-def test_without_another_model_upgrade_changes_nothing(folder):
-    with reopened(folder, None) as memory:
-        notes = memory.get_all(namespace=ANN)
-        memory.evolve(upgrade=True)
-        assert memory.get_all(namespace=ANN) == notes
-
-
 def test_a_model_that_is_down_or_talks_nonsense_leaves_the_rule_notes(folder):
     for answer in (ModelUnavailableError("it is down"), "no json"):
         with reopened(folder, ScriptedModel(lambda _request, a=answer: a)) as memory:

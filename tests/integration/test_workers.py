@@ -351,21 +351,6 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(fake: FakeQdrant, opene
     assert leases_held(memory) == 0
 
 
-def test_stopping_finishes_what_is_under_way_and_no_more(opened: Open) -> None:
-    stop = threading.Event()
-
-    def construct(request: Any) -> Any:
-        stop.set()
-        return models.construct(request)
-
-    memory = opened(models.model(models.link_to_first, construct), batch_size=5)
-    talk(memory, notes=30, threads=3)
-    report = memory.work(concurrency=1, stop=stop.is_set)
-    assert report.done == 5
-    assert Counter(n.state for n in memory.get_all(namespace=ANN)) == {"done": 5, "pending": 25}
-    assert leases_held(memory) == 0
-
-
 def test_a_budget_is_kept_to_the_call(opened: Open) -> None:
     model = models.model(models.link_to_first)
     memory = opened(model)

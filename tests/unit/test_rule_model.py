@@ -32,19 +32,6 @@ def test_a_context_says_who_spoke_when_and_what_it_replied_to(memory):
     assert {note.attributes_source for note in notes} == {"rules"}
 
 
-def test_a_turn_is_linked_to_the_one_before_with_a_reason(memory):
-    notes = memory.add_many(
-        [
-            NoteInput(content=c, thread="t")
-            for c in ("How was Rome?", "Rather hot", "We left early")
-        ],
-        namespace=ANN,
-    )
-    answer = notes[1].links[notes[0].id]
-    assert (answer.relation, answer.reason) == ("answers", "answers the question before")
-    assert notes[2].links[notes[1].id].relation == "follows"
-
-
 def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves(memory):
     first = memory.add("I want to paddle around Lofoten by kayak", namespace=ANN, thread="1")
     later = memory.add("I did paddle around Lofoten by kayak", namespace=ANN, thread="2")
