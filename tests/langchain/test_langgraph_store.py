@@ -135,11 +135,12 @@ def test_pages_over_several_namespaces_hold_each_item_once(store: AMemStore) -> 
 # What is not indexed
 
 
-@pytest.mark.parametrize("how", [{"index": False}, {"index": []}, {"index": ["no.such.path"]}])
 def test_what_is_not_indexed_is_no_note_among_others(
-    store: AMemStore, memory: AgenticMemory, model: ScriptedModel, how: Any
+    store: AMemStore, memory: AgenticMemory, model: ScriptedModel
 ) -> None:
-    store.put(NS, "cat settings", {"text": "my cat"}, **how)
+    for number, index in enumerate((["no.such.path"], [], False)):
+        store.put(NS, f"{number} settings", {"text": "my cat"}, index=index)  # type: ignore[arg-type]
+    store.put(NS, "cat settings", {"text": "my cat"}, index=False)
     memory.add("My cat is called Mia.", namespace=NS, evolve=False)
     assert [hit.note.content for hit in memory.search("cat settings", namespace=NS)] == [
         "My cat is called Mia."
@@ -295,13 +296,13 @@ def test_no_door_of_the_memory_finds_what_has_expired(memory: AgenticMemory) -> 
     assert store.list_namespaces() == []
 
 
-@pytest.mark.parametrize("ttl", [0.0, 60.0, None])
-def test_a_ttl_can_be_changed_and_taken_away(store: AMemStore, ttl: float | None) -> None:
-    store.put(NS, "k", {"v": 1}, ttl=ttl)
-    store.put(NS, "k", {"v": 2}, ttl=None)
-    assert store.get(NS, "k").value == {"v": 2}  # type: ignore[union-attr]
-    store.put(NS, "k", {"v": 3}, ttl=0.0)
-    assert store.get(NS, "k") is None
+def test_a_ttl_can_be_changed_and_taken_away(store: AMemStore) -> None:
+    for ttl in (0.0, 60.0, None):
+        store.put(NS, "k", {"v": 1}, ttl=ttl)
+        store.put(NS, "k", {"v": 2}, ttl=None)
+        assert store.get(NS, "k").value == {"v": 2}  # type: ignore[union-attr]
+        store.put(NS, "k", {"v": 3}, ttl=0.0)
+        assert store.get(NS, "k") is None
 
 
 def test_an_item_that_expires_while_it_is_put_again_is_put(meddling: Meddling) -> None:
@@ -504,36 +505,32 @@ def test_several_event_loops_use_one_store(store: AMemStore) -> None:
 # What `fields` and `index` mean is what LangGraph means by them
 
 
-@pytest.mark.parametrize("fields", [None, [], ["$"]])
-def test_without_fields_all_of_a_value_is_indexed(memory: AgenticMemory, fields: Any) -> None:
-    store = AMemStore(memory, fields=fields)
-    store.put(NS, "k", {"title": "my cat", "more": {"text": "Mia"}})
-    note = store.note(NS, "k")
-    assert note is not None
-    assert note.content == "my cat\nMia"
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("title", "T"),
-        ("meta.author.name", "N"),
-        ("parts[*].text", "one\ntwo"),
-        ("parts[0].text", "one"),
-        ("parts[-1].text", "two"),
-        ("meta.*", '{"name": "N"}\n7'),
-        ("tags[*]", "a\nb"),
-    ],
-)
-def test_paths_are_those_of_langgraph(memory: AgenticMemory, path: str, text: str) -> None:
+def test_what_is_indexed_is_all_of_a_value_or_paths_as_langgraph_has_them(
+    memory: AgenticMemory,
+) -> None:
     value = {
         "title": "T",
         "meta": {"author": {"name": "N"}, "year": 7},
         "parts": [{"text": "one"}, {"text": "two"}],
         "tags": ["a", "b"],
     }
-    for number, store in enumerate((AMemStore(memory, fields=[path]), AMemStore(memory))):
-        store.put(NS, str(number), value, index=[path] if number else None)
-        note = store.note(NS, str(number))
-        assert note is not None
-        assert note.content == text
+    whole = "T\nN\n7\none\ntwo\na\nb"
+    texts: list[tuple[Any, str]] = [
+        (None, whole),
+        ([], whole),
+        (["$"], whole),
+        (["title"], "T"),
+        (["meta.author.name"], "N"),
+        (["parts[*].text"], "one\ntwo"),
+        (["parts[0].text"], "one"),
+        (["parts[-1].text"], "two"),
+        (["meta.*"], '{"name": "N"}\n7'),
+        (["tags[*]"], "a\nb"),
+    ]
+    for paths, text in texts:
+        AMemStore(memory, fields=paths).put(NS, "fields", value)
+        AMemStore(memory).put(NS, "index", value, index=paths or None)
+        for key in ("fields", "index"):
+            note = AMemStore(memory).note(NS, key)
+            assert note is not None
+            assert note.content == text
