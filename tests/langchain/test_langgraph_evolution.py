@@ -58,23 +58,18 @@ def ask(text: str) -> Any:
     return {"messages": [HumanMessage(text)], "plan": "mine"}
 
 
-def test_alone_it_finishes_what_is_pending_and_reports_it(said: AgenticMemory) -> None:
+def test_it_does_what_evolve_does(said: AgenticMemory) -> None:
     report = build_evolution_graph(said).invoke(ALL)["evolution"]
     assert len(report["constructed"]) == len(report["done"]) == report["links"] == 3
-    assert picture(said) == undisturbed()
+    with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as other:
+        seed(other)
+        other.evolve(namespace=ANN)
+        assert picture(said) == picture(other) == undisturbed()
 
 
 async def test_the_asynchronous_form_does_the_same(said: AgenticMemory) -> None:
     await build_evolution_graph(said).ainvoke(ALL)
     assert picture(said) == undisturbed()
-
-
-def test_it_does_what_evolve_does(said: AgenticMemory) -> None:
-    build_evolution_graph(said).invoke(ALL)
-    with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as other:
-        seed(other)
-        other.evolve(namespace=ANN)
-        assert picture(said) == picture(other)
 
 
 def test_as_a_node_it_works_on_what_was_remembered_and_keeps_to_itself(
@@ -123,15 +118,6 @@ def test_the_state_is_plain_json_without_vectors(said: AgenticMemory) -> None:
         values = snapshot.values
         assert json.loads(json.dumps(values)) == values
         assert "vector" not in json.dumps(values)
-
-
-def test_a_second_run_on_the_same_thread_starts_clean(said: AgenticMemory) -> None:
-    graph = build_evolution_graph(said, checkpointer=InMemorySaver())
-    graph.invoke(ALL, CONFIG)
-    said.add("I bought a coat.", namespace=ANN, thread="t", evolve=False)
-    report = graph.invoke(ALL, CONFIG)["evolution"]
-    assert len(report["done"]) == len(report["constructed"]) == 1
-    assert graph.invoke(ALL, CONFIG)["evolution"]["done"] == []
 
 
 def test_as_a_node_its_second_run_in_a_conversation_starts_clean(memory: AgenticMemory) -> None:
@@ -186,17 +172,15 @@ def test_two_users_of_one_graph_and_one_thread_are_evolved_apart(memory: Agentic
     assert targets <= {note.id for note in memory.get_all(namespace=ANN)}
 
 
-@pytest.mark.parametrize("on_error", ["log", "raise"])
-def test_a_model_that_is_down_ends_the_run_and_loses_nothing(on_error: Any) -> None:
+def test_a_model_that_is_down_ends_the_run_and_loses_nothing() -> None:
     model = ScriptedModel({"construct": ModelUnavailableError("down")})
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
         memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
-        graph = build_evolution_graph(memory, on_error=on_error)
-        if on_error == "raise":
-            with pytest.raises(ModelUnavailableError):
-                graph.invoke(ALL)
-        else:
-            assert graph.invoke(ALL)["evolution"]["interrupted"] == "construct: down"
+        with pytest.raises(ModelUnavailableError):
+            build_evolution_graph(memory, on_error="raise").invoke(ALL)
+        assert build_evolution_graph(memory).invoke(ALL)["evolution"]["interrupted"] == (
+            "construct: down"
+        )
         assert memory.get_all(namespace=ANN)[0].state == "pending"
 
 
@@ -269,6 +253,10 @@ def test_approved_entries_are_written_and_no_model_is_asked_again(
     assert picture(said) == undisturbed()
     assert set(report["evolved"]) == {entry["note"]["id"] for entry in entries}
     assert len(model.requests) == asked
+    said.add("I bought a coat.", namespace=ANN, thread="t", evolve=False)
+    graph.invoke(ALL, CONFIG)  # nothing of the run before shows through
+    report = graph.invoke(Command(resume=False), CONFIG)["evolution"]
+    assert len(report["done"]) == len(report["constructed"]) == 1
 
 
 def test_rejected_entries_are_not_written_but_kept_in_the_history(said: AgenticMemory) -> None:
@@ -347,26 +335,13 @@ def test_what_supersedes_what_is_shown_and_written_as_decided() -> None:
             assert (memory.get(first.id, namespace=ANN).superseded_by is None) != answer
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "yes",
-        1,
-        {"nobody": True},
-        {"first": "yes"},
-        {"first": {}},
-        {"first": {"text": "x"}},
-        {"first": {"context": ""}},
-        {"first": {"tags": "x"}},
-    ],
-)
-def test_an_answer_that_cannot_be_used_is_asked_for_again(said: AgenticMemory, wrong: Any) -> None:
+def test_an_answer_that_cannot_be_used_is_asked_for_again(said: AgenticMemory) -> None:
     graph, entries = reviewing(said)
-    if isinstance(wrong, dict) and "first" in wrong:
-        wrong = {entries[0]["id"]: wrong["first"]}
-    result = graph.invoke(Command(resume=wrong), CONFIG)
-    (again,) = result["__interrupt__"]
-    assert again.value["problem"]
+    parts: list[Any] = ["yes", {}, {"text": "x"}, {"context": ""}, {"tags": "x"}]
+    wrong = [{entries[0]["id"]: part} for part in parts]
+    for answer in ("yes", 1, {"nobody": True}, *wrong):
+        (again,) = graph.invoke(Command(resume=answer), CONFIG)["__interrupt__"]
+        assert again.value["problem"]
     graph.invoke(Command(resume=True), CONFIG)
     assert picture(said) == undisturbed()
 
@@ -377,10 +352,10 @@ def test_with_nothing_proposed_nobody_is_asked(memory: AgenticMemory) -> None:
     assert len(graph.invoke(ALL, CONFIG)["evolution"]["done"]) == 1
 
 
-@pytest.mark.parametrize("config", [None, CONFIG])
-def test_a_review_that_could_never_be_answered_is_refused(said: AgenticMemory, config: Any) -> None:
-    with pytest.raises(ConfigurationError, match="checkpointer"):
-        build_evolution_graph(said, review=True).invoke(ALL, config)
+def test_a_review_that_could_never_be_answered_is_refused(said: AgenticMemory) -> None:
+    for config in (None, CONFIG):
+        with pytest.raises(ConfigurationError, match="checkpointer"):
+            build_evolution_graph(said, review=True).invoke(ALL, config)
 
 
 def test_a_review_in_a_parent_graph_resumes_for_whom_it_began(memory: AgenticMemory) -> None:
