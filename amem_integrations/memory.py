@@ -45,16 +45,6 @@ from .runtime import (
 
 
 @runtime_checkable
-class Placed(Protocol):
-    """A store that says where it is."""
-
-    @property
-    def where(self) -> str:
-        """The folder or the URL."""
-        ...
-
-
-@runtime_checkable
 class Folder(Protocol):
     """A store that maintains its files itself."""
 
@@ -338,7 +328,7 @@ class AgenticMemory:
     def __repr__(self) -> str:
         """Return where it is, and with which embedder and model it works."""
         names = f"embedder={self._embedder.name!r}, model={self._runtime.model_name!r}"
-        return f"<AgenticMemory at {self._place()!r}: {names}>"
+        return f"<AgenticMemory at {self._runtime.store.where!r}: {names}>"
 
     def __enter__(self) -> Self:
         """Return the memory itself."""
@@ -394,13 +384,9 @@ class AgenticMemory:
         store = self._runtime.store
         if not isinstance(store, Folder):
             raise ConfigurationError(
-                f"{self._place()!r} is no folder; a server maintains its collections by itself"
+                f"{self._runtime.store.where!r} is no folder; a server maintains its collections by itself"
             )
         return store
-
-    def _place(self) -> str:
-        store = self._runtime.store
-        return store.where if isinstance(store, Placed) else type(store).__name__
 
     def _close_store(self) -> None:
         run(resolve(self._runtime.store.close()))

@@ -236,7 +236,8 @@ class UndoReport(_Report):
     """The result of undoing several changes, or all changes of a model.
 
     Attributes:
-        undone: Ids of the changes that were taken back, in this order: the last one first.
+        undone: Ids of the changes that were taken back, in this order: what was decided, then what was edited, each the last
+            one first.
         changes: Ids of the changes that did so, in the same order; `undo` takes them all back.
         skipped: Ids of the changes that were left, and why: somebody else changed the same since, for example.
         rejected: Ids of the proposals that were taken off the list.

@@ -235,6 +235,11 @@ class Store(Protocol):
     """
 
     @property
+    def where(self) -> str:
+        """The folder or the URL."""
+        ...
+
+    @property
     def remote(self) -> bool:
         """Whether a call waits for a network, and other processes may write to the store as well."""
         ...

@@ -206,9 +206,10 @@ class Session:
             if found := self.memory.get_all(namespace=self.space, where=named, limit=1):
                 return found[0]
         some = self.all_notes(self.space) if re.fullmatch(r"[0-9a-f-]{4,35}", name) else ()
-        notes = {note.id: note for note in some if note.id.startswith(name)}
+        notes = {note.id: note for note in some}
         where = f"in namespace {format_namespace(self.space)}; `amem show` lists the last ones"
-        return notes[only(name, [*notes], f"no note has the id or key {name!r} {where}")]
+        known = dict.fromkeys(notes, "")
+        return notes[only(name, known, f"no note has the id or key {name!r} {where}")]
 
     def notes(self, ids: Iterable[str]) -> dict[str, Note]:
         """Return those of the notes that exist, by id."""
@@ -327,19 +328,30 @@ def format_namespace(namespace: Sequence[str]) -> str:
     return "/".join(namespace)
 
 
-def only(name: str, ids: Sequence[str], none: str) -> str:
-    """Return the one id that a name stands for.
+def only(name: str, known: Mapping[str, str], none: str) -> str:
+    """Return the one id that a name stands for: an id, its other name, or the start of one of these.
+
+    Args:
+        name: The name.
+        known: By id its other name; empty: it has none.
+        none: What is said if the name stands for no id.
 
     Raises:
-        NoteNotFoundError: The name stands for none, with this message.
+        NoteNotFoundError: The name stands for none.
         InvalidInputError: The name stands for several.
     """
-    if not ids:
+    found = [one for one, other in known.items() if name in (one, other)]
+    found = found or [
+        i for i, other in known.items() if i.startswith(name) or other.startswith(name)
+    ]
+    if not found:
         raise amem.NoteNotFoundError(none)
-    if len(ids) > 1:
-        some = ", ".join(sorted(ids)[:5])
-        raise amem.InvalidInputError(f"{name!r} starts {len(ids)} ids: {some}; give more of the id")
-    return ids[0]
+    if len(found) > 1:
+        some = ", ".join(sorted(found)[:5])
+        raise amem.InvalidInputError(
+            f"{name!r} starts {len(found)} ids: {some}; give more of the id"
+        )
+    return found[0]
 
 
 def clean(text: str) -> str:

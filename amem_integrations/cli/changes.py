@@ -213,18 +213,10 @@ def _named(amem: Session, names: Sequence[str]) -> list[str]:
         NoteNotFoundError: There is no change of a name.
         InvalidInputError: There are several.
     """
-    known = {
-        one.id: short_change(one.id) for one in amem.memory.history(None, namespace=amem.space)
-    }
-    ids = []
-    for name in names:
-        whole = [one for one, short in known.items() if name in (one, short)]
-        starts = [
-            one for one, short in known.items() if one.startswith(name) or short.startswith(name)
-        ]
-        none = f"there is no change {name!r} in namespace {format_namespace(amem.space)}; `amem history` lists them"
-        ids.append(app.only(name, whole or starts, none))
-    return ids
+    changes = amem.memory.history(None, namespace=amem.space) if names else []
+    known = {one.id: short_change(one.id) for one in changes}
+    none = f"in namespace {format_namespace(amem.space)}; `amem history` lists them"
+    return [app.only(name, known, f"there is no change {name!r} {none}") for name in names]
 
 
 def short_change(change_id: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -207,10 +206,9 @@ def search(
         no_links: Do not follow links.
         explain: Show ranks, match, fusion and spread.
     """
-    try:
-        conditions = None if where is None else json.loads(where)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"--where {where!r} is not JSON: {error}") from error
+    from ..importers.source import parsed  # noqa: PLC0415 - imports a library for JSON
+
+    conditions = parsed(where, f"--where {where!r}")
     if not isinstance(conditions, dict | None):
         raise InvalidInputError(f"--where {where!r} must be a JSON object")
     times: dict[str, Any] = {"as_of": as_of, "known_at": known_at}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import groupby, takewhile
+from itertools import takewhile
 from typing import Any, TypeVar, overload
 
 from ..decisions import Call, Decision, Flip, Item, Switch
@@ -113,8 +113,8 @@ async def undo(
     `supersede`, `fill`, `update` (by another edit, or correction, back) and `undo`. A change that is off already is
     switched on again; an approved proposal waits again.
 
-    Of several changes, and with `model` or `since`, it takes back the last change first and returns an
-    `UndoReport`. What is off already stays off. What a reviewer approved of a model's proposals stays: the report says
+    Of several changes, and with `model` or `since`, it takes back what was decided, then what was edited, each the last
+    change first, and returns an `UndoReport`. What is off already stays off. What a reviewer approved of a model's proposals stays: the report says
     so. The model's open proposals are taken off the list. Calling it again changes nothing; after an interruption it
     goes on. `undo(report.changes, namespace=…)` has everything back.
 
@@ -254,14 +254,11 @@ class _Undoing:
         found = await _find(self.runtime, self.space, ids)
         for one in found:
             _check_undoable(one)
-        for is_edit, group in groupby(_newest_first(found), lambda one: isinstance(one, FoundEdit)):
-            mine = list(group)
-            if not is_edit:
-                items = [one for one in mine if isinstance(one, FoundItem)]
-                await self._switch_back(items, again=again)
-            for one in mine:
-                if isinstance(one, FoundEdit) and one.edit is not None:
-                    await self._edit_back(one.id, one.note, one.edit)
+        items = [one for one in found if isinstance(one, FoundItem)]
+        await self._switch_back(_newest_first(items), again=again)
+        for one in _newest_first(one for one in found if isinstance(one, FoundEdit)):
+            if one.edit is not None:
+                await self._edit_back(one.id, one.note, one.edit)
         return self._report()
 
     async def of_model(self, model: str | None, first: int) -> UndoReport:
