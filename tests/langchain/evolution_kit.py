@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,7 @@ def picture(memory: AgenticMemory) -> list[dict[str, Any]]:
     ]
 
 
+@cache
 def undisturbed() -> list[dict[str, Any]]:
     """Return what the store looks like when the evolution graph runs and nothing goes wrong."""
     with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:

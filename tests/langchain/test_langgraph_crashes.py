@@ -39,7 +39,6 @@ from amem_integrations import ModelUnavailableError
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import MemoryState, build_evolution_graph
 
-DURABILITY = ("sync", "async", "exit")
 START_WITH: Any = {"namespace": list(ANN)}
 
 
@@ -143,10 +142,12 @@ ENDS = [(step, when) for step in (*STEPS[:2], "review", "commit") for when in WH
 ENDS += [("waiting", "before")]
 NODES = [(step, when) for step in ("recall", "remember", "evolve") for when in WHEN]
 NODES += [("answer", "before")]
-KILLS = [
-    *[("reviewed", *end) for end in ENDS],
-    *[("with_nodes", *end) for end in NODES],
-    *[("with_subgraph", *end) for end in ENDS],
+# With which durability, and whether awaited. The reviewed graph alone is the subgraph of another.
+FORMS = (("sync", False), ("exit", False), ("async", True))
+CRASHES = [
+    *[("reviewed", *end, "sync", False) for end in ENDS],
+    *[("with_nodes", *end, *form) for end in NODES for form in FORMS],
+    *[("with_subgraph", *end, *form) for end in ENDS for form in FORMS],
 ]
 
 
@@ -189,10 +190,7 @@ def test_after_kill_9_another_process_resumes(
         assert picture(memory) == whole[kind]
 
 
-@pytest.mark.parametrize(
-    ("durability", "asynchronous"), [*[(d, False) for d in DURABILITY], ("async", True)]
-)
-@pytest.mark.parametrize(("kind", "step", "when"), KILLS)
+@pytest.mark.parametrize(("kind", "step", "when", "durability", "asynchronous"), CRASHES)
 def test_after_an_exception_every_graph_resumes(
     whole: dict[str, Any], kind: str, step: str, when: str, durability: Any, asynchronous: bool
 ) -> None:
