@@ -131,7 +131,6 @@ class Result:
     Attributes:
         written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
         writes: By variant of the memory, what building it took and gave (see `runner.Built.writes`).
-        search_ms: For each question, the memory's search, without the encoding of the question.
         full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
     """
 
@@ -140,7 +139,6 @@ class Result:
     notes: int
     outcomes: tuple[Outcome, ...]
     writes: Mapping[str, Mapping[str, float]]
-    search_ms: tuple[float, ...]
     answers: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
     spent: Mapping[str, Spent] = field(default_factory=dict)
     full_tokens: int = 0
@@ -278,18 +276,18 @@ class _Link(BaseModel):
     why: str
 
 
-class _Update(BaseModel):
-    to: str
-    context: str
+class _Attributes(BaseModel):
     keywords: list[str] = []
-    tags: list[str]
-
-
-class _Annotation(BaseModel):
-    id: str
-    keywords: list[str]
     context: str
     tags: list[str]
+
+
+class _Update(_Attributes):
+    to: str
+
+
+class _Annotation(_Attributes):
+    id: str
     links: list[_Link] = []
     updates: list[_Update] = []
 

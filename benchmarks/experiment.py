@@ -18,7 +18,7 @@ from .answering import ADDRESSES, Models, Served, prompt_text
 from .command import EMBEDDER_HELP, parser_of
 from .data import Conversation, Result
 from .provenance import code_digest, file_digest, versions
-from .report import Report, Table, builds, cost_tables, costs, latency, write
+from .report import Report, Table, builds, cost_tables, costs, write
 from .runner import evaluate
 from .scoring import describe as describe_scoring
 from .statistics import RESAMPLES, SEED
@@ -140,7 +140,6 @@ def publish_types(
         "by_type": by_type,
         "builds": builds(results),
         "costs": costs(results),
-        "latency_ms": latency(results),
         "settings": settings,
     }
     rows = [{"type": kind, **one} for kind, one in by_type.items()]

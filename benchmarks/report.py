@@ -15,7 +15,7 @@ from amem_integrations.ports import Embedder
 
 from .data import ADVERSARIAL, CATEGORIES, Answer, Outcome, Result, Spent
 from .scoring import score
-from .statistics import compare, estimate, mean, percentile, rounded
+from .statistics import compare, estimate, mean, rounded
 from .systems import MAIN
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _nested(figures: Iterable[tuple[str, object]]) -> Report:
 
 
 def _evidence(results: Sequence[Result], ks: Sequence[int]) -> Report:
-    """Return what was found, what building the memories took and gave, and how long a search took."""
+    """Return what was found, and what building the memories took and gave."""
     outcomes = [outcome for result in results for outcome in result.outcomes]
     usable = [outcome for outcome in outcomes if outcome.question.evidence]
     counted = _of(usable, COUNTED)
@@ -140,7 +140,6 @@ def _evidence(results: Sequence[Result], ks: Sequence[int]) -> Report:
         },
         "context": {system: _context(results, system, ks) for system in systems},
         "builds": builds(results),
-        "latency_ms": latency(results),
     }
 
 
@@ -271,7 +270,6 @@ def builds(results: Sequence[Result]) -> Report:
             **total,
             "calls_per_note": rounded(total["model_calls"] / (total["notes"] or 1)),
             "candidate_recall": rounded(offered / annotated if annotated else None),
-            "seconds": round(total["seconds"], 1),
         }
     return found
 
@@ -288,12 +286,6 @@ def costs(results: Sequence[Result]) -> Report:
         for stage, spent in result.spent.items():
             stages.setdefault(stage, []).append(spent)
     return {stage: Spent.total(parts)._asdict() for stage, parts in stages.items()}
-
-
-def latency(results: Sequence[Result]) -> Report:
-    """Return percentiles of the memory's search, in milliseconds."""
-    search = [time for result in results for time in result.search_ms]
-    return {"search_p50": percentile(search, 50), "search_p95": percentile(search, 95)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +420,7 @@ def tables(report: Values) -> Iterator[Table]:
 
 
 def cost_tables(report: Values) -> Iterator[Table]:
-    """Yield what building, the language models and a search took, in a report on any data set."""
+    """Yield what building and the language models took, in a report on any data set."""
     yield Table(
         "Building each memory (a memory that is searched in two ways is built once)",
         [{"memory": name, **one} for name, one in report["builds"].items()],
@@ -436,10 +428,6 @@ def cost_tables(report: Values) -> Iterator[Table]:
     yield Table(
         "What the language models were asked, by stage",
         [{"stage": name, **one} for name, one in report["costs"].items() if one["calls"]],
-    )
-    yield Table(
-        "Milliseconds of the memory's search, without the encoding of the question",
-        [report["latency_ms"]],
     )
 
 

@@ -6,11 +6,10 @@ it was, and ends as in one go.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +27,6 @@ from .data import Annotations, Conversation, Outcome, Result, Spent
 from .rivals import Maker as RivalMaker
 from .rivals.base import Memory, Workshop
 from .systems import MAIN, Found, Settings
-from .timing import milliseconds
 
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
 
@@ -92,7 +90,6 @@ def evaluate(
                 notes=len(notes),
                 outcomes=heard.outcomes(),
                 writes=writes,
-                search_ms=tuple(heard.times),
                 answers=answers,
                 spent={**spent, **heard.spent()},
                 full_tokens=count_tokens(systems.whole(notes)),
@@ -123,7 +120,6 @@ class _Heard:
         self.recalled: defaultdict[str, list[Found]] = defaultdict(list)  # by rival
         self.found: dict[str, list[Found]] = {system: [] for system in settings.chosen}
         self.within: list[Mapping[int, Found]] = []
-        self.times: list[float] = []  # milliseconds of a search of the memory
 
     def converse(self, progress: Callable[[str, int, int], None]) -> None:
         """Add the turns, and search where questions are asked, which are in the order of the conversation."""
@@ -134,9 +130,7 @@ class _Heard:
             for variant, built in self.memories.items():
                 stage = "build" if variant == MAIN else f"build {variant}"
                 told = partial(_told, progress, stage, start, len(every))
-                began = time.perf_counter()
                 built.memory.add_many(every[start:end], namespace=namespace, progress=told)
-                built.seconds += time.perf_counter() - began
             for name, (memory, shop) in self.rivals.items():
                 progress(f"build {name}", start, len(every))
                 memory.add(every[start:end])
@@ -152,10 +146,7 @@ class _Heard:
                 finders[system] = systems.memory_finder(ours, namespace, depth, links=links)
             self.within += [recall(question.text) for question in asked]
             for system, found in self.found.items():
-                for question in asked:
-                    self.embedder.embed_query(question.text)  # is no part of the time
-                    taken = milliseconds(lambda: found.append(finders[system](question.text)))  # noqa: B023 - called at once
-                    self.times += [taken] if system == MAIN else []
+                found += [finders[system](question.text) for question in asked]
 
     def answering(self) -> dict[str, list[Found]]:
         """Return what questions are answered from: with budgets, what the memory shows in each, not its first hits."""
@@ -202,7 +193,6 @@ class Built:
     memory: AgenticMemory
     namespace: tuple[str, ...]
     model: ChatModel | None
-    seconds: float = field(default=0.0, init=False)
 
     def notes(self) -> list[Note]:
         """Return all notes."""
@@ -227,5 +217,4 @@ class Built:
             "unfinished": sum(note.state != "done" for note in notes),
             "annotated_links": getattr(self.model, "annotated_links", 0),
             "offered_links": getattr(self.model, "offered_links", 0),
-            "seconds": self.seconds,
         }

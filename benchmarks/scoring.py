@@ -17,7 +17,7 @@ BLEU, ROUGE and METEOR, which their script lacks, are taken over the same words 
 - The gold of an adversarial question is the *wrong* answer that it leads to. **This rewards hallucinating:** to say
   that it was not mentioned scores about 0, to fall for the question 1. Never read its category 5 as quality.
 
-Nothing is downloaded: METEOR matches synonyms only where the user's nltk has WordNet. Equal texts score 1, except ROUGE-2 of a single word (0) and METEOR (1 - 0.5 / n³ of n words).
+Nothing is downloaded: METEOR matches words and stems, without synonyms. Equal texts score 1, except ROUGE-2 of a single word (0) and METEOR (1 - 0.5 / n³ of n words).
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from nltk.corpus import wordnet
 from nltk.stem import PorterStemmer
 from nltk.tokenize.destructive import NLTKWordTokenizer
 from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -65,6 +64,9 @@ _PORTER = PorterStemmer()
 _SENTENCES, _WORDS = PunktSentenceTokenizer(), NLTKWordTokenizer()
 _ROUGE = RougeScorer(ROUGE, tokenizer=SimpleNamespace(tokenize=list))  # texts are split already
 _SMOOTHING = SmoothingFunction().method1
+_NO_SYNONYMS = SimpleNamespace(
+    synsets=lambda _word: ()
+)  # nltk has them only where they were downloaded
 
 
 class Words(NamedTuple):
@@ -121,7 +123,7 @@ def describe(embedder: Embedder) -> dict[str, Any]:
     """Return what scores depend on beside the answers, as JSON values."""
     return {
         "embedder": embedder.name,
-        "meteor_stages": ["exact", "stem", *(["synonyms"] if synonyms_of() is wordnet else [])],
+        "meteor_stages": ["exact", "stem"],
         "versions": {name: version(name) for name in ("nltk", "rouge-score")},
     }
 
@@ -190,12 +192,11 @@ def overlap(answer: Words, gold: Words) -> dict[str, float]:
     """Return every measure of the words of an answer against those of a gold, from 0 to 1."""
     rouge = _ROUGE.score(gold.rouge, answer.rouge)
     bleu = sentence_bleu([gold.bleu], answer.bleu, weights=(1.0,), smoothing_function=_SMOOTHING)
-    synonyms = {"stemmer": _PORTER, "wordnet": synonyms_of()}
     return {
         "f1": f1(answer.f1, gold.f1),
         "bleu1": float(bleu),
         **{name: float(rouge[name].fmeasure) for name in ROUGE},
-        "meteor": float(single_meteor_score(gold.meteor, answer.meteor, **synonyms)),
+        "meteor": float(single_meteor_score(gold.meteor, answer.meteor, wordnet=_NO_SYNONYMS)),
     }
 
 
@@ -215,16 +216,6 @@ def stem(word: str) -> str:
 def treebank(text: str) -> list[str]:
     """Return the tokens of `nltk.word_tokenize` with an untrained Punkt: some abbreviations lose a full stop."""
     return [token for one in _SENTENCES.tokenize(text) for token in _WORDS.tokenize(one)]
-
-
-@cache
-def synonyms_of() -> Any:  # noqa: ANN401 - of nltk, which ships no types
-    """Return the user's WordNet, or one without synonyms."""
-    try:
-        wordnet.ensure_loaded()
-    except LookupError:
-        return SimpleNamespace(synsets=lambda _word: ())
-    return wordnet
 
 
 def _split(text: str) -> tuple[str, ...]:

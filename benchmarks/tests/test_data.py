@@ -113,7 +113,7 @@ def test_annotations_belong_to_the_conversation_of_their_name_or_of_these_turns(
         ({"model.jsonl": record("D1:1")}, "fit 0 conversations"),
         ({"conv-1.a.jsonl": record("D1:1"), "conv-1.b.jsonl": record("D1:1")}, "^both "),
         ({"conv-1.jsonl": f"{record('D1:1')}\n{{"}, "line 2"),
-        ({"conv-1.jsonl": '{"id": "D1:1"}'}, "keywords"),
+        ({"conv-1.jsonl": '{"id": "D1:1"}'}, "context"),
     ):
         paths = [written(tmp_path, text, name) for name, text in files.items()]
         with pytest.raises(InvalidInputError, match=said):

@@ -11,7 +11,7 @@ from benchmarks.data import Answer, Outcome, Question, Result, Spent
 from benchmarks.provenance import code_digest
 
 COUNTS = ("model_calls", "input_tokens", "output_tokens", "rejected_replies", "links", "updates")
-COUNTS += ("unfinished", "annotated_links", "offered_links", "seconds")
+COUNTS += ("unfinished", "annotated_links", "offered_links")
 
 
 def outcome(category: int, evidence: str) -> Outcome:
@@ -28,7 +28,6 @@ def result(name: str, *outcomes: Outcome, **writes: int) -> Result:
         notes=10,
         outcomes=outcomes,
         writes={"amem": {"notes": 10, **dict.fromkeys(COUNTS, 0), **writes}},
-        search_ms=(1.0, 2.0, 9.0),
         full_tokens=600,
     )
 
@@ -104,7 +103,6 @@ def test_overall_figures_are_means_over_the_questions_of_categories_1_to_4():
     assert made["conversations"]["two"]["builds"]["amem"]["candidate_recall"] is None
     nothing = {"calls": 4, "input_tokens": 0, "output_tokens": 0}
     assert made["costs"] == {"build": nothing}
-    assert made["latency_ms"] == {"search_p50": 2.0, "search_p95": 9.0}
     assert len(code_digest()) == 64
 
     empty = built(replace(result("one"), answers={"amem": ()}))

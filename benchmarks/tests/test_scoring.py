@@ -2,7 +2,6 @@
 
 import csv
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -67,17 +66,3 @@ def test_each_distinct_text_is_encoded_once_and_all_in_one_batch():
     items = [(data.Question(text="?", category=c, answer=g), text) for c, g, text in asked]
     scoring.score(items, embedder=Counting())
     assert batches == [["barn", "barn, owl", "kite", "kite, barn", "owl"]]
-
-
-def test_meteor_knows_synonyms_only_where_the_users_nltk_has_wordnet(monkeypatch):
-    def missing() -> None:
-        raise LookupError
-
-    auto = SimpleNamespace(lemmas=lambda: [SimpleNamespace(name=lambda: "auto")])
-    for ensure_loaded, stages, meteor in ((missing, 2, 0.0), (lambda: None, 3, 0.5)):
-        wordnet = SimpleNamespace(ensure_loaded=ensure_loaded, synsets=lambda _: [auto])
-        monkeypatch.setattr(scoring, "wordnet", wordnet)
-        scoring.synonyms_of.cache_clear()
-        assert len(scoring.describe(HashEmbedder())["meteor_stages"]) == stages
-        assert scored(4, "auto", "car", OFFICIAL)["meteor"] == meteor
-    scoring.synonyms_of.cache_clear()
