@@ -25,7 +25,6 @@ from .stored_note import Vector
 from .texts import BYTES_PER_TOKEN, count_tokens
 
 MOST_CHARS = 1500  # that are shown of one note: more would leave no room for others
-OFTEN = 1.2  # how fast repeats of a word stop counting, as in BM25
 
 # Sessions of two LoCoMo conversations added whole and cut to 50, 100, 150, 200 tokens: the evidence is in the
 # first 1000 tokens found for .59, .84, .86, .80 of the questions; uncut, where MiniLM reads 256, for .37.
@@ -188,16 +187,19 @@ def _sorted(scores: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def _word_scores(query: str, texts: Mapping[str, str]) -> dict[str, float]:
-    """Return how much the words of each text have to do with a query: BM25 among these texts, without their lengths."""
+    """Return how much the words of each text have to do with a query: more for those that few of these texts have.
+
+    How often a text has a word does not count.
+    """
     patterns = dict(_patterns(telling_words(query)))
-    counts = {name: _counts(text.lower(), patterns) for name, text in texts.items()}
-    having = Counter(stem for found in counts.values() for stem in found)
-    rare = {stem: log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for stem, n in having.items()}
-    return {
-        name: sum(rare[stem] * n * (OFTEN + 1) / (n + OFTEN) for stem, n in found.items())
-        for name, found in counts.items()
-        if found
+    lower = {name: text.lower() for name, text in texts.items()}
+    found = {
+        name: [stem for stem, one in patterns.items() if stem in text and one.search(text)]
+        for name, text in lower.items()
     }
+    having = Counter(stem for stems in found.values() for stem in stems)
+    rare = {stem: log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for stem, n in having.items()}
+    return {name: sum(rare[stem] for stem in stems) for name, stems in found.items() if stems}
 
 
 def _patterns(stems: frozenset[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
@@ -208,8 +210,3 @@ def _patterns(stems: frozenset[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
         else:
             rest = r"\w*" if len(stem) == STEM else rf"(?:{ENDINGS})?(?!\w)"
             yield stem, re.compile(rf"(?<!\w){re.escape(stem)}{rest}")
-
-
-def _counts(text: str, patterns: Mapping[str, re.Pattern[str]]) -> dict[str, int]:
-    found = {s: len(p.findall(text)) for s, p in patterns.items() if s in text}
-    return {stem: number for stem, number in found.items() if number}
