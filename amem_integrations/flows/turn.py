@@ -198,7 +198,7 @@ async def remember_turn(
     space, most = check_namespace(namespace), runtime.config.max_content_chars
     wanted, seen = parties(roles), Counter[tuple[str, str]]()
     time = runtime.clock.now() if just_said else None
-    said, present, known = list[NoteInput](), set[str | None](), set[str | None]()
+    said, present, looked_at = list[NoteInput](), set[str | None](), set[str | None]()
     for message in messages:
         text = message.text.strip()
         seen[message.party, text] += 1
@@ -208,16 +208,16 @@ async def remember_turn(
             item = note_input(message, thread, nth, now=time, max_chars=most)
             digest = sha256(item.content.encode()).hexdigest()[:16]
             said.append(replace(item, metadata={**(metadata or {}), **item.metadata, HASH: digest}))
-            known |= {item.key} if message.stored is None else set()
+            looked_at |= {item.key} if message.stored is None else set()
     for item in said:
         check_note_input(item, most)
     waiting = runtime.outbox.take(space)
     keys = {item.key for item in waiting} - {None}
-    known -= keys
+    only_edited = looked_at - keys
     items = [*waiting, *(item for item in said if item.key not in keys)]
     try:
         items = await _numbered(runtime, space, items)
-        notes, due = await _looked_up(runtime, space, items, present, known)
+        notes, due = await _looked_up(runtime, space, items, present, only_edited)
         error = await _embedded(runtime, space, due) if complete else None
         if due:
             vectors = complete and error is None
@@ -225,11 +225,11 @@ async def remember_turn(
             notes |= dict(zip(due, made, strict=True))
     except BaseException:
         # Also of a task that was cancelled: to store a message again changes nothing.
-        items = [item for item in items if item.key is None or item.key not in known]
+        items = [item for item in items if item.key is None or item.key not in only_edited]
         if lost := runtime.outbox.keep(space, items):
             log.warning("%d messages that could not be stored were given up", lost)
         raise
-    mine = {item.key for item in (*said, *items[len(waiting) :])} - known
+    mine = {item.key for item in (*said, *items[len(waiting) :])} - looked_at
     ids = [note_id(space, item) for item in items if item.key in mine]
     return Remembered(notes=[notes[i] for i in ids if i in notes], error=error)
 
