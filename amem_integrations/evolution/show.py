@@ -17,7 +17,6 @@ from ..plans import ANSWERS, FOLLOWS, MAX_RELATION_CHARS
 
 # Longest parts of one note in a prompt, in characters; a page of text says what it is about long before its end.
 CONTENT_CHARS = 2000
-CANDIDATE_CHARS = 240  # of a candidate without a context
 SHORT_CHARS = 60  # up to this length a candidate's own words stand beside its context
 REMARKS_TOKENS = (
     60  # of what later notes added to a candidate; each remark is shown in full or not at all
@@ -90,7 +89,7 @@ def candidate(note: Note, alias: str) -> str:
     who = ", ".join(fact for fact in facts if fact and fact not in own)  # it mostly names them
     parts = [clipped(own, CONTENT_CHARS)] if own else []
     if not own or len(note.content) <= SHORT_CHARS:
-        words = clipped(note.content, CANDIDATE_CHARS)
+        words = clipped(note.content, CONTENT_CHARS)
         parts.append(f'"{words}"' if own else words)
     parts += [f"Later: {text}" for text in remarks(note)]
     parts += ["(outdated)"] if note.superseded_by is not None else []
