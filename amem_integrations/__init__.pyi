@@ -1,6 +1,6 @@
 from .budget import LedgerEntry as LedgerEntry
 from .config import MemoryConfig as MemoryConfig
-from .context import render_notes as render_notes
+from .retrieval.context import render_notes as render_notes
 from .errors import AmemError as AmemError
 from .errors import BudgetExceededError as BudgetExceededError
 from .errors import ConfigurationError as ConfigurationError

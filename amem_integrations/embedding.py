@@ -23,15 +23,19 @@ from .errors import (
     model_error,
 )
 from .notes import Note
-from .passages import size_of, spans
 from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
 from .stored_note import StoredNote, Vector
-from .texts import embedding_texts
+from .texts import embedding_texts, spans
 
 log = logging.getLogger("amem_integrations")
 
 T = TypeVar("T")
+
+# Sessions of two LoCoMo conversations added whole and cut to 50, 100, 150, 200 tokens: the evidence is in the
+# first 1000 tokens found for .59, .84, .86, .80 of the questions; uncut, where MiniLM reads 256, for .37.
+PASSAGE_TOKENS = 150
+FOR_TEXT = 0.6  # of what an embedder reads; the rest is left for context, keywords and tags
 
 # Norms that differ from 1 by less than this are the rounding of float32.
 ROUNDING = 1e-4
@@ -114,6 +118,12 @@ async def with_vectors(
     if any(stored.note is not None and not stored.has_vectors for stored in made):
         runtime.vectors.lacking = True
     return made
+
+
+def size_of(embedder: Embedder) -> int:
+    """Return how many tokens a passage has at most that an embedder reads."""
+    window = getattr(embedder, "max_tokens", None)
+    return min(PASSAGE_TOKENS, int(window * FOR_TEXT)) if window else PASSAGE_TOKENS
 
 
 async def vectors_by(

@@ -28,6 +28,7 @@ from .opening import (
 )
 from .ports import ChatModel, Embedder, Store
 from .reindex import rebuild
+from .retrieval.search import search as retrieve
 from .runtime import (
     RULES,
     Awaiting,
@@ -82,7 +83,7 @@ class AgenticMemory:
     propose, apropose = both_methods(flows.evolve.propose)
     commit, acommit = both_methods(flows.evolve.commit)
 
-    search, asearch = both_methods(flows.search.search)
+    search, asearch = both_methods(retrieve)
     recall, arecall = both_methods(flows.read.recall)
     context, acontext = both_methods(flows.read.context)
     get, aget = both_methods(flows.read.get)

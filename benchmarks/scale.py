@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 from amem_integrations import MiniLmEmbedder
 from amem_integrations.errors import AmemError
 from amem_integrations.filters import check_count
-from amem_integrations.ranking import FUSION_DEPTH
+from amem_integrations.retrieval.ranking import FUSION_DEPTH
 from amem_integrations.stored_note import Vector
 
 from . import command, plots

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from amem_integrations import AgenticMemory
 from amem_integrations.config import MemoryConfig
-from amem_integrations.context import fit, render_notes
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.filters import check_count
 from amem_integrations.flows.read import RECALLED
 from amem_integrations.notes import Note
 from amem_integrations.ports import Embedder
+from amem_integrations.retrieval.context import fit, render_notes
 from amem_integrations.runtime import resolve, run
 
 MAIN = "amem"

@@ -28,7 +28,6 @@ from ..evolution.gate import decide as decide
 from ..filters import FIELDS as FIELDS
 from ..filters import parse as parse
 from ..flows.read import marked as marked
-from ..flows.search import falling as falling
 from ..flows.turn import ANSWERS as ANSWERS
 from ..flows.turn import HASH as HASH
 from ..flows.turn import LEFT_OVERS as LEFT_OVERS
@@ -38,7 +37,8 @@ from ..flows.turn import Remembered as Remembered
 from ..ids import parse_time as parse_time
 from ..notes import check_namespace as check_namespace
 from ..plans import HELD as HELD
-from ..relevance import WINDOW as WINDOW
+from ..retrieval.relevance import WINDOW as WINDOW
+from ..retrieval.search import falling as falling
 from .documents import RECORD as RECORD
 from .documents import DocumentInput as DocumentInput
 from .documents import DocumentReport as DocumentReport

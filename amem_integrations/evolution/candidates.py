@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
-from .. import ranking, texts
+from .. import texts
 from ..embedding import embed
 from ..fetch import get
 from ..filters import Condition
@@ -21,6 +21,7 @@ from ..kinds import telling_words
 from ..notes import Namespace, Note
 from ..ports import Bring, Query, Ranked
 from ..repetition import says_same
+from ..retrieval import ranking
 from ..runtime import RULES, Runtime, resolve
 from ..stored_note import Vector
 from .construct import Batch

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TypeVar
 
 from .. import texts
-from ..current_facts import is_later
 from ..decisions import Decision, Item, ItemKind, slot_id
 from ..errors import ModelReplyError
 from ..journal.redaction import PLAIN_RELATION
@@ -37,6 +36,7 @@ from ..prompts.replies import (
     ReviseReply,
     Targeted,
 )
+from ..retrieval.current_facts import is_later
 from ..runtime import RULES, Runtime
 from .ask import OpenCall, RefusedError, ask, fits, render
 from .candidates import find_candidates

@@ -5,7 +5,6 @@ from . import forms as forms
 from . import history as history
 from . import overview as overview
 from . import read as read
-from . import search as search
 from . import transfer as transfer
 from . import turn as turn
 from . import work as work

@@ -11,7 +11,6 @@ from enum import Enum
 from typing import Any
 from uuid import uuid4
 
-from ..current_facts import is_later
 from ..decisions import Call, Decision, Item, Source
 from ..embedding import WITHOUT_EMBEDDER
 from ..errors import InvalidInputError
@@ -40,6 +39,7 @@ from ..notes import (
     storable,
 )
 from ..plans import MAX_REASON_CHARS, Forgotten
+from ..retrieval.current_facts import is_later
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote
 from .writing import writing

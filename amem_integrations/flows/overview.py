@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..budget import LedgerEntry
-from ..current_facts import CurrentFacts, named
 from ..decisions import Call
 from ..errors import ConfigurationError, MissingExtraError
 from ..fetch import get, note_pages
@@ -21,6 +20,7 @@ from ..ids import first_seq, now, time_of
 from ..journal.projection import differing
 from ..notes import Namespace, Note, check_namespace
 from ..ports import RecordQuery
+from ..retrieval.current_facts import CurrentFacts, named
 from ..runtime import COSTS, Runtime, resolve
 from ..thresholds import KnowsItsEmbedder, gate, relevance_floor
 from .history import proposals

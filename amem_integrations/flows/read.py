@@ -7,9 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..context import as_of as seen_from
-from ..context import render_notes
-from ..current_facts import CurrentFacts
 from ..errors import NoteNotFoundError
 from ..fetch import existing, note_pages
 from ..fetch import get as fetch_notes
@@ -17,7 +14,10 @@ from ..filters import check_count, conditions_of, matches
 from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, check_namespace
-from ..relevance import (
+from ..retrieval.context import as_of as seen_from
+from ..retrieval.context import render_notes
+from ..retrieval.current_facts import CurrentFacts
+from ..retrieval.relevance import (
     is_short_reply,
     linked_turns,
     messages_before,
@@ -26,10 +26,10 @@ from ..relevance import (
     telling,
     together,
 )
+from ..retrieval.search import Asked, Reader, hits_by_namespace, merged, namespaces_of, once, via
 from ..runtime import Runtime
 from ..thresholds import relevance_floor
 from .forms import profile
-from .search import Asked, Reader, hits_by_namespace, merged, namespaces_of, once, via
 
 # Notes to choose from; 2,000 tokens hold about 50.
 RECALLED = 60

@@ -23,7 +23,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from ..context import render_notes
 from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
 from ..errors import AmemError, InvalidInputError, ModelUnavailableError
 from ..fetch import existing, get
@@ -31,7 +30,9 @@ from ..filters import WITHOUT_VECTOR
 from ..ids import note_id
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
 from ..plans import EvolutionReport
-from ..relevance import WINDOW
+from ..retrieval.context import render_notes
+from ..retrieval.relevance import WINDOW
+from ..retrieval.search import search
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote
 from .add import add, new_note, store
@@ -39,7 +40,6 @@ from .edit import supersede
 from .evolve import evolve
 from .forms import profile
 from .read import get_all, marked, recall
-from .search import search
 from .writing import PAGE, writing
 
 log = logging.getLogger("amem_integrations")

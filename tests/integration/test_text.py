@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
-from amem_integrations.passages import split
+from amem_integrations.texts import split
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.texts import count_tokens
 

@@ -8,7 +8,7 @@ import pytest
 from support.notes import NOON, make_entry, make_note
 
 from amem_integrations import render_notes
-from amem_integrations.context import as_of, neutral
+from amem_integrations.retrieval.context import as_of, neutral
 
 
 def test_of_a_note_too_long_for_the_budget_the_beginning_is_shown():

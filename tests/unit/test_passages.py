@@ -7,14 +7,14 @@ from support.notes import make_note
 
 from amem_integrations import ScoredNote, render_notes
 from amem_integrations.notes import Passage
-from amem_integrations.passages import (
+from amem_integrations.retrieval.passages import (
     MOST_CHARS,
     best_passages,
     excerpt,
     in_order_of_passages,
-    spans,
 )
-from amem_integrations.relevance import relevant
+from amem_integrations.retrieval.relevance import relevant
+from amem_integrations.texts import spans
 
 PARAGRAPHS = [f"In chapter {n} nothing of note is said by anybody at all.\n\n" for n in range(40)]
 STORY = "".join([*PARAGRAPHS[:20], "The dragon sleeps in Cardiff.\n\n", *PARAGRAPHS[20:]])

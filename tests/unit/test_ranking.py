@@ -5,9 +5,9 @@ from math import sqrt
 import pytest
 from support.notes import make_link, make_note
 
-from amem_integrations import ranking
 from amem_integrations.plans import FOLLOWS
 from amem_integrations.ports import Ranked
+from amem_integrations.retrieval import ranking
 
 
 def test_fusion_adds_the_reciprocal_ranks_of_both_lists():

@@ -11,11 +11,11 @@ from heapq import nsmallest
 from math import sqrt
 from operator import itemgetter
 
-from . import kinds
-from .filters import Condition
-from .notes import Link, Note
-from .plans import FOLLOWS
-from .ports import Ranked
+from .. import kinds
+from ..filters import Condition
+from ..notes import Link, Note
+from ..plans import FOLLOWS
+from ..ports import Ranked
 
 # How much of the lists counts, and how flat: 1 / (k + rank). 10 favours the top more than the usual 60.
 FUSION_DEPTH = 100

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from .conversation import from_dict
-from .errors import InvalidInputError
-from .kinds import (
+from ..conversation import from_dict
+from ..errors import InvalidInputError
+from ..kinds import (
     LEAST_LETTERS,
     function_words,
     is_question,
@@ -26,9 +26,9 @@ from .kinds import (
     telling_words,
     words_of,
 )
-from .notes import Note, ScoredNote
-from .repetition import repeated
-from .stored_note import Vector
+from ..notes import Note, ScoredNote
+from ..repetition import repeated
+from ..stored_note import Vector
 
 SHARE = 0.5  # of the telling words of a question that a note has, which counts as a strong hit
 LEAST_WORDS = 2  # of them, where the cosine says otherwise

@@ -7,22 +7,23 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from .. import ranking
-from ..context import as_of as seen_from
-from ..current_facts import CurrentFacts, named
 from ..decisions import Source
-from ..embedding import embed_query
+from ..embedding import embed_query, size_of
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..ids import now
 from ..journal.known_at import notes_as_known
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
-from ..passages import best_passages, in_order_of_passages, size_of, spans
 from ..ports import Bring, Query, Ranked
-from ..relevance import is_said_in, messages_before, mixed, together
 from ..repetition import repeated, said_once
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote, Vector
+from ..texts import spans
+from . import ranking
+from .context import as_of as seen_from
+from .current_facts import CurrentFacts, named
+from .passages import best_passages, in_order_of_passages
+from .relevance import is_said_in, messages_before, mixed, together
 
 PAGE = 64
 SPARE = 20  # notes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from .notes import Note
+from ..notes import Note
 
 
 class CurrentFacts:

@@ -1,11 +1,8 @@
-"""Passages: the parts of a content that is longer than the embedder reads, each of which has a vector.
+"""Which passages of long texts answer a query.
 
-The text is cut between paragraphs, lines, sentences or words, in this order of preference. The passages joined
-are the text again.
-
-Which passages answer a query: those of all long texts that were found are ranked together, by their cosines and their
-words, as notes are. How a whole text matches tells little: a long text has a few of any query's words, and its best
-passage may be about that by chance.
+The passages of all long texts that were found are ranked together, by their cosines and their words, as notes are. How
+a whole text matches tells little: a long text has a few of any query's words, and its best passage may be about that by
+chance.
 """
 
 from __future__ import annotations
@@ -14,93 +11,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from math import log
 
+from ..kinds import ENDINGS, STEM, UNSPACED, telling_words
+from ..notes import Note, Passage, ScoredNote
+from ..ports import Ranked
+from ..stored_note import Vector
 from . import ranking
-from .kinds import ENDINGS, STEM, UNSPACED, telling_words
-from .notes import Note, Passage, ScoredNote
-from .ports import Embedder, Ranked
-from .stored_note import Vector
-from .texts import BYTES_PER_TOKEN, count_tokens
 
 MOST_CHARS = 1500  # that are shown of one note: more would leave no room for others
 
-# Sessions of two LoCoMo conversations added whole and cut to 50, 100, 150, 200 tokens: the evidence is in the
-# first 1000 tokens found for .59, .84, .86, .80 of the questions; uncut, where MiniLM reads 256, for .37.
-PASSAGE_TOKENS = 150
-FOR_TEXT = 0.6  # of what an embedder reads; the rest is left for context, keywords and tags
-
 Spans = Sequence[tuple[int, int]]
-
-# Where a part may end. Chinese and Japanese sentences end without a space. The sentence's pattern looks at each
-# character once (it starts only where a run of marks does, and gives nothing back), however long the runs are.
-_BORDERS = (
-    re.compile(r"\n\s*\n"),
-    re.compile(r"\n"),
-    re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s++|[。！？]++[」』”’）]*+"),  # noqa: RUF001
-    re.compile(r"\s+"),
-)
-
-
-def spans(text: str, size: int) -> tuple[tuple[int, int], ...]:
-    """Return where the passages of a text stand, which joined are the text; empty if the text is only one."""
-    parts = split(text, size)
-    if len(parts) == 1:
-        return ()
-    ends = list(accumulate(map(len, parts)))
-    return tuple(zip([0, *ends[:-1]], ends, strict=True))
-
-
-def size_of(embedder: Embedder) -> int:
-    """Return how many tokens a passage has at most that an embedder reads."""
-    window = getattr(embedder, "max_tokens", None)
-    return min(PASSAGE_TOKENS, int(window * FOR_TEXT)) if window else PASSAGE_TOKENS
-
-
-def split(text: str, size: int) -> list[str]:
-    """Return the text in parts of at most about `size` tokens, of about equal length, none of them blank.
-
-    Joined they are the text; one that is short enough is its only part.
-    """
-    total = count_tokens(text)
-    if total <= size:
-        return [text]
-    fair = -(-total // -(-total // size))  # so that the last part is no mere scrap
-    parts: list[str] = []
-    current = ""
-    for piece in _pieces(text, size, _BORDERS):
-        full = count_tokens(current) >= fair or count_tokens((current + piece).rstrip()) > size
-        if full and current.strip():
-            parts.append(current)
-            current = ""
-        current += piece
-    if not current.strip() and parts:
-        parts[-1] += current
-        return parts
-    return [*parts, current]
-
-
-def _pieces(text: str, size: int, borders: Sequence[re.Pattern[str]]) -> list[str]:
-    """Return the text in pieces of at most `size` tokens, cut at the first kind of border that does."""
-    if count_tokens(text.rstrip()) <= size:
-        return [text]
-    if not borders:
-        width = max(1, size * BYTES_PER_TOKEN // -(-len(text.encode()) // len(text)))
-        return [text[start : start + width] for start in range(0, len(text), width)]
-    first, *rest = borders
-    return [part for found in _cut(text, first) for part in _pieces(found, size, rest)]
-
-
-def _cut(text: str, border: re.Pattern[str]) -> Iterator[str]:
-    """Yield the text cut after each border."""
-    start = 0
-    for found in border.finditer(text):
-        if found.end() > start:
-            yield text[start : found.end()]
-            start = found.end()
-    if start < len(text):
-        yield text[start:]
 
 
 def best_passages(
