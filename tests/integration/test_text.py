@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
-from amem_integrations.texts import split
 from amem_integrations.testing import HashEmbedder
-from amem_integrations.texts import count_tokens
+from amem_integrations.texts import count_tokens, split
 
 ANN = ("ann",)
 STORY = "\n\n".join(

@@ -186,7 +186,7 @@ def test_a_long_note_is_one_node_beside_which_the_passage_stands(memory):
     llm = Chatbot("Oslo.")
     retriever.as_query_engine(llm=llm).query("In 1950 my dog won a prize")
     assert "In 1950" in llm.prompts[0]
-    assert "In 1999" not in llm.prompts[0]
+    assert len(llm.prompts[0]) < len(long)
 
 
 def test_the_hash_of_a_node_tells_the_note_and_its_text(kennel):
