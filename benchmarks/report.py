@@ -15,7 +15,7 @@ from amem_integrations.ports import Embedder
 
 from .data import ADVERSARIAL, CATEGORIES, Answer, Outcome, Result, Spent
 from .scoring import score
-from .statistics import compare, estimate, mean, rounded
+from .statistics import compare, estimate, rounded
 from .systems import MAIN
 
 if TYPE_CHECKING:
@@ -122,12 +122,9 @@ def _evidence(results: Sequence[Result], ks: Sequence[int]) -> Report:
         },
         "retrieval": {
             system: {
-                **_nested((name, mean(found)) for name, found in values[system].items()),
-                **_nested(_intervals(values[system])),
+                **_estimates(values[system]),
                 "by_category": {
-                    category: _nested(
-                        (name, mean(found)) for name, found in _measured(some, system, ks).items()
-                    )
+                    category: _estimates(_measured(some, system, ks))
                     for category, some in by_category.items()
                 },
             }
@@ -147,12 +144,9 @@ def _of(outcomes: Sequence[Outcome], categories: Collection[int]) -> list[Outcom
     return [outcome for outcome in outcomes if outcome.question.category in categories]
 
 
-def _intervals(values: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, object]]:
-    for name, found in values.items():
-        measure, at, k = name.partition("@")
-        if found and measure != "all_evidence":
-            bounds = estimate(found)
-            yield f"{measure}_interval{at}{k}", [bounds["low"], bounds["high"]]
+def _estimates(values: Mapping[str, Sequence[float | None]]) -> Report:
+    """Return the means of measures with their intervals."""
+    return _nested((name, estimate(found)) for name, found in values.items())
 
 
 def _against(
@@ -229,29 +223,26 @@ def _answered(by_system: Mapping[str, Sequence[Scored]]) -> Report:
         return {}
     main = MAIN if MAIN in by_system else next(iter(by_system))
     figures = {system: _figures(found) for system, found in by_system.items()}
-    values = {
-        system: {name: [one.scores[name] for one in found] for name in found[0].scores}
-        for system, found in by_system.items()
-    }
+    values = {system: _marks(found) for system, found in by_system.items()}
     figures[main]["against"] = _against(values, [one.category for one in by_system[main]], main)
     return {"answers": figures}
 
 
-def _marks(scores: Sequence[Mapping[str, float | None]]) -> Report:
-    return _nested((name, estimate([one[name] for one in scores])) for name in scores[0])
+def _marks(found: Sequence[Scored]) -> dict[str, list[float | None]]:
+    return {name: [one.scores[name] for one in found] for name in found[0].scores}
 
 
 def _figures(found: Sequence[Scored]) -> Report:
     shown = sum(one.answer.context_tokens for one in found)
-    by_category = {one: [s.scores for s in found if s.category == one] for one in CATEGORIES}
+    by_category = {one: [s for s in found if s.category == one] for one in CATEGORIES}
     return {
         "questions": len(found),
         "unanswered": sum(not one.answer.text for one in found),
         "context_tokens": round(shown / len(found), 1),
         "saved": rounded(1 - shown / sum(one.full_tokens for one in found)),
-        **_marks([one.scores for one in found]),
+        **_estimates(_marks(found)),
         "by_category": {
-            str(category): {"questions": len(some), **_marks(some)}
+            str(category): {"questions": len(some), **_estimates(_marks(some))}
             for category, some in by_category.items()
             if some
         },
@@ -323,25 +314,13 @@ def cell(value: object) -> str:
             return " ".join(str(value).split()).replace("|", "\\|")
 
 
-def joined(values: Values, name: str, k: str = "") -> Report:
-    """Return the mean and the interval of a figure (by number of hits `k`), which stand apart in a report, as one."""
-    found, bounds = values[name], values[f"{name}_interval"]
-    if k:
-        found, bounds = found[k], bounds[k]
-    low, high = bounds or (None, None)
-    return {"mean": found, "low": low, "high": high}
-
-
 def cells(values: Values) -> Report:
-    """Return figures as cells of a row: those by number of hits as `recall@5`, intervals with their means."""
+    """Return figures as cells of a row: those by number of hits as `recall@5`."""
     row: Report = {}
     for name, found in values.items():
-        if name.endswith("_interval") or name == "by_category":
-            continue
-        by_k = found if isinstance(found, Mapping) and all(map(str.isdigit, found)) else {"": found}
-        for k, one in by_k.items():
-            sure = f"{name}_interval" in values
-            row[f"{name}@{k}" if k else name] = joined(values, name, k) if sure else one
+        if name != "by_category":
+            by_k = isinstance(found, Mapping) and all(map(str.isdigit, found))
+            row |= {f"{name}@{k}": one for k, one in found.items()} if by_k else {name: found}
     return row
 
 
