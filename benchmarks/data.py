@@ -302,7 +302,7 @@ class Annotations(NamedTuple):
 def load_annotations(
     files: Sequence[Path], conversations: Sequence[Conversation]
 ) -> dict[str, Annotations]:
-    """Return annotations by the id of their conversation: the one that begins the file's name, else of these turns.
+    """Return annotations by the id of their conversation, with which the name of the file begins.
 
     Raises:
         InvalidInputError: A line is no annotation, or the conversation of a file is not clear.
@@ -314,10 +314,7 @@ def load_annotations(
             if line.strip():
                 with checked(f"line {number} of {str(file)!r} is no annotation of a turn"):
                     records.append(_Annotation.model_validate_json(line).model_dump())
-        ids = {one["id"] for one in records}
-        named = [one.id for one in conversations if file.name.startswith(f"{one.id}.")]
-        same = [one.id for one in conversations if {turn.key for turn in one.turns} == ids]
-        choice = named or same
+        choice = [one.id for one in conversations if file.name.startswith(f"{one.id}.")]
         if len(choice) != 1 or not records:
             raise InvalidInputError(
                 f"{len(records)} annotations in {file.name!r} fit {len(choice)} conversations; name the "

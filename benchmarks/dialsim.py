@@ -37,9 +37,10 @@ from amem_integrations.ports import Embedder
 from . import report
 from .command import numbers, run
 from .data import AS_IT_STANDS, Conversation, Question, Result, checked, date_in
-from .experiment import measure, parser_on, publish_types, settings_of
+from .experiment import measure, parser_on, publish_types
 from .report import Report
-from .statistics import estimate, mean
+from .statistics import mean
+from .systems import Settings
 
 CAUTION = (
     "This has not been run on the published DialSim files yet, but on a small show in their format."
@@ -65,6 +66,8 @@ _DATE = re.compile(
     r"(?P<month>[a-z]{3,9})\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<year>\d{4})",
     re.IGNORECASE,
 )
+
+
 _REFUSAL = re.compile(
     r"\b(?:do not|don.?t|cannot|can.?t|unable to) (?:know|answer|say|tell|be determined)\b"
     r"|\bnone of the (?:above|options)\b|\bno information\b|\bnot (?:mentioned|specified)\b",
@@ -334,8 +337,7 @@ def figures(asked: Sequence[Asked], result: Result, embedder: Embedder) -> dict[
     return {
         name: {
             "questions": len(some),
-            "judge": estimate([one.scores.get("official@judge") for one in some]),
-            "f1": estimate([one.scores["official@f1"] for one in some]),
+            **report.graded(some),
             "refused": mean([float(refuses(one.answer.text)) for one in some]),
         }
         for name, some in groups.items()
@@ -353,7 +355,7 @@ def _dialsim(given: Namespace) -> None:
         check_count("sessions", given.sessions)
     show = load(given.dataset, given.agent, given.sessions)
     asked, left_out = choose(show, given.seed)
-    settings = settings_of(given, ks, answer_k=ks[-1], prompt="dialsim")
+    settings = Settings(ks=ks, concurrency=given.concurrency, answer_k=ks[-1], prompt="dialsim")
     about = {"agent": show.agent, "sessions": given.sessions, "seed": given.seed}
     about |= {"sessions_left_out": left_out}
     (result,), described, embedder = measure(given, settings, [conversation(show, asked)], about)

@@ -41,7 +41,6 @@ def parser_on(name: str, about: str | None, k: str) -> ArgumentParser:
     add("--judge", metavar="MODEL", help="a chat model that says which answers are correct")
     add("--judge-base-url", help="the address of the judge; by default that of the model")
     add("--concurrency", type=int, default=4, help="questions asked at once")
-    add("--build-concurrency", type=int, default=4, help="batches of new notes asked about at once, which do not see each other")
     add("--embedder", metavar="NAME", help=EMBEDDER_HELP)
     add("--cache", type=Path, help="folder of memories, replies and vectors, from which a run that was stopped goes on; by default `cache` in --out")
     add("--out", type=Path, default=Path("report"), help="folder for the report: JSON, Markdown, plots")
@@ -59,12 +58,6 @@ def served(given: Namespace) -> dict[str, Served]:
         for role, (name, base_url) in named.items()
         if name is not None
     }
-
-
-def settings_of(given: Namespace, ks: Sequence[int], **more: Any) -> Settings:  # noqa: ANN401
-    """Return the settings of a run on conversations."""
-    at_once = {"concurrency": given.concurrency, "build_concurrency": given.build_concurrency}
-    return Settings(ks=tuple(ks), **at_once, **more)
 
 
 def measure(

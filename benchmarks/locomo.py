@@ -17,12 +17,12 @@ from amem_integrations.filters import check_count
 from . import data
 from .answering import PROMPTS
 from .command import names, numbers, run
-from .experiment import measure, parser_on, served, settings_of
+from .experiment import measure, parser_on, served
 from .provenance import file_digest
 from .report import build, tables, write
 from .rivals import RIVALS, Maker, table
 from .rivals.piped import Piped
-from .systems import ABLATIONS, BASELINES, KNOWN
+from .systems import ABLATIONS, BASELINES, KNOWN, Settings
 
 
 def _parser() -> ArgumentParser:
@@ -76,9 +76,9 @@ def _locomo(given: Namespace) -> None:
     systems = names(given.systems)
     systems += ABLATIONS if given.ablations else ()
     systems += BASELINES if given.baselines else ()
-    settings = settings_of(
-        given,
-        ks,
+    settings = Settings(
+        ks=ks,
+        concurrency=given.concurrency,
         answer_k=given.answer_k if given.answer else None,
         budgets=numbers(given.budget, "budget") if given.budget else (),
         systems=tuple(systems),

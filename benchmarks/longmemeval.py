@@ -30,10 +30,10 @@ from amem_integrations.ports import Embedder
 from . import report
 from .command import numbers, run
 from .data import AS_IT_STANDS, Conversation, Question, Result, checked, date_in
-from .experiment import measure, parser_on, publish_types, settings_of
+from .experiment import measure, parser_on, publish_types
 from .report import Report
 from .statistics import estimate
-from .systems import MAIN
+from .systems import MAIN, Settings
 
 CAUTION = "This has not been run on the published files yet, but on a small sample in their form."
 ABSTENTION = "abstention"
@@ -120,8 +120,7 @@ def figures(some: Sequence[Result], ks: Sequence[int], embedder: Embedder) -> Re
         sessions = [_recall(_sessions(ids), one.sessions, k) for ids, one in pairs]
         found |= {f"turns@{k}": estimate(turns), f"sessions@{k}": estimate(sessions)}
     for given in report.scored(some, embedder).values():
-        for name in ("judge", "f1"):
-            found[name] = estimate([one.scores.get(f"official@{name}") for one in given])
+        found |= report.graded(given)
     return found
 
 
@@ -147,7 +146,9 @@ def _longmemeval(given: Namespace) -> None:
     if given.questions is not None:
         check_count("questions", given.questions)
     known = {kind: some[: given.questions] for kind, some in load(given.dataset).items()}
-    settings = settings_of(given, ks, answer_k=ks[-1] if given.answer else None)
+    settings = Settings(
+        ks=ks, concurrency=given.concurrency, answer_k=ks[-1] if given.answer else None
+    )
     histories = [one for some in known.values() for one in some]
     limits = {"questions": given.questions}
     results, described, embedder = measure(given, settings, histories, limits)

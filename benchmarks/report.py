@@ -249,6 +249,12 @@ def _figures(found: Sequence[Scored]) -> Report:
     }
 
 
+def graded(found: Sequence[Scored]) -> Report:
+    """Return answers by a judge, if there is one, and by F1, each with its interval."""
+    names = ("judge", "f1")
+    return {name: estimate([one.scores.get(f"official@{name}") for one in found]) for name in names}
+
+
 def builds(results: Sequence[Result]) -> Report:
     """Return for each variant of the memory what building it took and gave, over all conversations."""
     found: Report = {}

@@ -69,7 +69,6 @@ class Settings:
         systems: Names in `KNOWN` of what is measured beside the memory itself.
         prompt: The name of the prompt by which questions are put to a model.
         concurrency: Calls of a language model at once.
-        build_concurrency: `MemoryConfig.max_concurrency`, which decides which notes see each other.
     """
 
     ks: tuple[int, ...] = (3, 5, 10, 20)
@@ -78,14 +77,13 @@ class Settings:
     systems: tuple[str, ...] = ()
     prompt: str = "answer"
     concurrency: int = 4
-    build_concurrency: int = 4
 
     def __post_init__(self) -> None:
         """Check the values."""
         if not self.ks:
             raise InvalidInputError("k=() must be numbers of at least 1, such as 3,5,10,20")
         checked = [("k", one) for one in self.ks] + [("budget", one) for one in self.budgets]
-        one_each = ("answer_k", "concurrency", "build_concurrency")
+        one_each = ("answer_k", "concurrency")
         for name, value in [*checked, *((name, getattr(self, name)) for name in one_each)]:
             if value is not None:
                 check_count(name, value)
@@ -105,7 +103,7 @@ class Settings:
     def variants(self) -> dict[str, MemoryConfig]:
         """The configuration of each memory that these systems search, by its name."""
         return {
-            name: replace(config, max_concurrency=self.build_concurrency, on_model_error="raise")
+            name: replace(config, on_model_error="raise")
             for name, config in VARIANTS.items()
             if name in self.chosen
         }

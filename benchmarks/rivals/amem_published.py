@@ -70,7 +70,8 @@ class AMemPublished:
     """Notes, their links by number, and their vectors."""
 
     def __init__(self, workshop: Workshop) -> None:
-        self._ask, self._vectors = workshop.ask, Vectors(workshop.embedder)
+        self._ask, self._embedder = workshop.ask, workshop.embedder
+        self._vectors = Vectors(self._embedder)
         self._notes: list[Written] = []
         self._rewritings = 0
         if workshop.records:
@@ -104,8 +105,8 @@ class AMemPublished:
                 self._notes[place].attributes = Attributes(**one.model_dump(exclude={"rewrite"}))
                 self._rewritings += 1
                 if self._rewritings % CONSOLIDATED_EVERY == 0:
-                    for number, note in enumerate(self._notes):
-                        self._vectors.put(str(note), number)
+                    self._vectors = Vectors(self._embedder)
+                    self._vectors.put(*map(str, self._notes))
 
     def recall(self, question: str) -> str:
         """Return the nearest notes, each with those it is linked to, of which there are no more than hits."""

@@ -96,22 +96,14 @@ def said(turn: NoteInput) -> str:
 
 
 class Vectors:
-    """Texts by their vectors; places are numbered in the order in which they were put in."""
+    """The vectors of texts, whose places are numbered in the order in which they were put in."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder, self._rows = embedder, list[Vector]()
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._rows)
-
-    def put(self, text: str, place: int | None = None) -> None:
-        """Put a text at the end, or in the place of an earlier one."""
-        (row,) = run(resolve(self._embedder.embed_documents([text])))
-        if place is None:
-            self._rows.append(row)
-        else:
-            self._rows[place] = row
+    def put(self, *texts: str) -> None:
+        """Put texts at the end."""
+        self._rows.extend(run(resolve(self._embedder.embed_documents(texts))))
 
     def nearest(self, query: str) -> list[int]:
         """Return all places, the nearest to a query first."""

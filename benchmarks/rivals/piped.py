@@ -29,7 +29,6 @@ from ..cache import key_of
 from ..data import Spent
 from .base import Workshop, said
 
-TOLD = ("key", "thread", "speaker", "content")
 OPENAI, TIMEOUT_S = "https://api.openai.com/v1", 600.0
 
 
@@ -65,7 +64,7 @@ class Piped:
                 at = turn.at.isoformat() if turn.at else None
                 text = f"[{(at or '')[:10]}] {said(turn)}"
                 told.append(
-                    {**{name: getattr(turn, name) for name in TOLD}, "at": at, "text": text}
+                    {"speaker": turn.speaker, "content": turn.content, "at": at, "text": text}
                 )
             self._tell("add", told)
 

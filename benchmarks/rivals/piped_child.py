@@ -1,6 +1,6 @@
 """Runs a memory in a Python of its own, which needs nothing but the standard library and the memory itself.
 
-The class is made without arguments. `add(turns)` gets the turns of a session, dicts with `key`, `thread` (the session), `speaker`, `content`,
+The class is made without arguments. `add(turns)` gets the turns of a session, dicts with `speaker`, `content`,
 `at` (ISO 8601) and `text` (all of it: `[2023-05-08] Ann: Hello`); `recall(question)` returns a text. The environment says where the chat model and the embedder are: `OPENAI_BASE_URL`,
 `OPENAI_API_KEY`, `AMEM_MODEL`, `AMEM_DIMENSIONS`. Any name of an embedder will do. The working folder is empty and its own.
 """
