@@ -12,7 +12,8 @@ import re
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -372,11 +373,25 @@ def _load_sentence_transformer(name: str, device: str | None) -> SentenceTransfo
     # The library imports PyTorch.
     library = needed("sentence_transformers", "sentence-transformers")
     path = str(packaged(name) or name)
+    with _no_progress_bars():
+        try:
+            # A name on the hub is not asked about over the network when its files are here.
+            return library.SentenceTransformer(path, device=device, local_files_only=True)
+        except OSError:
+            return library.SentenceTransformer(path, device=device)
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    bars = import_module("transformers.utils.logging")  # comes with sentence-transformers
+    shown = bars.is_progress_bar_enabled()
+    if shown:
+        bars.disable_progress_bar()
     try:
-        # A name on the hub is not asked about over the network when its files are here.
-        return library.SentenceTransformer(path, device=device, local_files_only=True)
-    except OSError:
-        return library.SentenceTransformer(path, device=device)
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
 
 
 def _prompts(model: SentenceTransformer) -> dict[str, str]:
