@@ -223,6 +223,11 @@ def _smaller(offer: Offer) -> Sequence[Offer]:
 
 async def _ask_apart(call: OpenCall, offer: Offer, note: Note) -> NoteEvolution:
     """Ask as the paper does: a call for the links of a note (Eq. 6), then one for each neighbour (Eq. 7)."""
+    while len(offer.candidates[note.id]) > 1:
+        alone = offer.only([note])
+        if fits(call.runtime, "evolve", _values(call.runtime, alone)[0], alone.reply_tokens):
+            break
+        offer = offer.without_last(note)
     near, said = offer.near(note), NoteEvolution(id=offer.alias[note.id])
     if near:
         reply = await ask(

@@ -247,14 +247,18 @@ async def _insert(
             fresh.extend(stands[note.id] for note in notes)
         return stands
     try:
-        return await insert(writer, notes, among, look=look)
+        stands = await insert(writer, notes, among, look=look)
     except StoreError:
         raise
     except AmemError:
         # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
         runtime.vectors.lacking = True
+        runtime.fresh.pop(writer.namespace, None)
         await insert(by_words, notes, among, look=look)
         raise
+    if not all(stands[note.id].has_vectors for note in notes):
+        runtime.fresh.pop(writer.namespace, None)  # the next turn looks for these notes
+    return stands
 
 
 async def _take_over(

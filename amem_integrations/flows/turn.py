@@ -394,9 +394,13 @@ async def _embedded(
         if all(one.has_vectors for one in made):
             return None
     except InvalidInputError:
+        runtime.fresh.pop(namespace, None)
         raise
     except AmemError as failure:
         error = failure
+    except BaseException:  # the next turn looks for the notes that this one has taken
+        runtime.fresh.pop(namespace, None)
+        raise
     else:
         error = ModelUnavailableError(
             f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"
@@ -410,10 +414,11 @@ async def _fresh(runtime: Runtime, namespace: Namespace) -> list[StoredNote]:
     """Return the notes of turns under way, which have no vectors yet; in the first turn of a namespace, any that have none."""
     if (under_way := runtime.fresh.get(namespace)) is not None:
         return [under_way.popleft() for _ in range(len(under_way))]
+    if len(runtime.fresh) >= MOST_NAMESPACES:
+        runtime.fresh.clear()
+    runtime.fresh[namespace] = deque()  # takes the notes that are stored meanwhile
     page = await resolve(runtime.store.scan(namespace, where=(WITHOUT_VECTOR,), limit=PAGE))
     found = await resolve(runtime.store.notes(namespace, [note.id for note in page]))
-    if len(page) < PAGE:
-        if len(runtime.fresh) >= MOST_NAMESPACES:
-            runtime.fresh.clear()
-        runtime.fresh[namespace] = deque()
+    if len(page) == PAGE:
+        del runtime.fresh[namespace]
     return list(found.values())

@@ -215,12 +215,14 @@ class _Worker:
             if runtime is None:
                 self._let_rest(job.thread, self.poll)
                 return
-            answers = self.silences.pop(job.thread, self._answers())
+            known = self.silences.pop(job.thread, None)
             done = await self._evolve(runtime, job.namespace, notes)
             if done.limited:
                 self._let_rest(job.thread, NEVER if self.once else LONGEST_REST)
             elif done.interrupted:
                 left = [n for n in notes if n.id not in {*done.done, *done.failed}]
+                # Answers about notes of this thread say nothing of why the model is silent now.
+                answers = self._answers() if known is None or done.done else known
                 await self._look_closer(runtime, job, left[: runtime.config.batch_size], answers)
 
     @asynccontextmanager

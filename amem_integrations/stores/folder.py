@@ -25,10 +25,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+try:
+    import fcntl
+except ImportError:  # on Windows, where nobody can shorten a file that another process has open
+    fcntl = None  # type: ignore[assignment]
+
 from ..errors import ConfigurationError, StoreClosedError, StoreError, StoreFullError
 from ..stored_note import StoredNote
 from .bm25 import Bm25
-from .folder_collection import FolderCollection
+from .folder_collection import FolderCollection, is_open_already
 from .payloads import Point, decode_note
 from .sidecar import AS_MADE, Sidecar, boot_id
 from .store import NOTE_INDEXES, RECORD_INDEXES, PointStore
@@ -312,15 +317,16 @@ class Shards:
             self.sidecar = wanted
             self.notes.create(dimensions=wanted.dimensions, is_temporary=True)
             self.journal.create(dimensions=None, is_temporary=True)
+            self._open_descriptors()
         else:
             if not path.exists():
                 _create(path, wanted)
             self.sidecar = Sidecar.read(path / "amem.json")
             self.sidecar.check(wanted, str(path))
+            self._open_descriptors()
             self._load()
         self.power_was_cut = self.sidecar.power_was_cut and not is_temporary
         self.forgotten = _read_number(path / "forgotten")
-        self._open_descriptors()
         try:
             self._note_opening()
         except StoreError:
@@ -328,11 +334,15 @@ class Shards:
             raise
 
     def _load(self) -> None:
-        self.notes.load()
         try:
-            self.journal.load()
+            self.notes.load()
+            try:
+                self.journal.load()
+            except StoreError:
+                self.notes.close()
+                raise
         except StoreError:
-            self.notes.close()
+            self._close_descriptors()
             raise
         self.is_open = True
 
@@ -418,8 +428,8 @@ class Shards:
             put_in_place(draft, self.path)
         finally:
             self._let_go()
-            self._load()
             self._open_descriptors()
+            self._load()
             self._note_opening()
         self.forgotten = 0
 
@@ -456,18 +466,25 @@ class Shards:
     def _let_go(self, *, flush: bool = False) -> None:
         if self.is_open:
             self.is_open = False
-            for descriptor in (self.descriptor, self.counter):
-                if descriptor is not None:
-                    os.close(descriptor)
-            self.descriptor = self.counter = None
             for _, shard in self._named():
                 shard.close(flush=flush)
+            self._close_descriptors()
 
     def _open_descriptors(self) -> None:
-        """Open what every write looks at or writes: to look paths up would make an event loop wait for the disk."""
-        if hasattr(os, "fstatvfs"):
-            self.descriptor = os.open(self.path, os.O_RDONLY)
+        """Open what every write looks at or writes: to look paths up would make an event loop wait for the disk.
+
+        Raises:
+            StoreLockedError: The folder is open already.
+        """
+        self.descriptor = locked(self.path)
+        if self.descriptor is not None:
             self.counter = os.open(self.path / "forgotten", os.O_RDWR | os.O_CREAT, 0o600)
+
+    def _close_descriptors(self) -> None:
+        unlock(self.descriptor)
+        if self.counter is not None:
+            os.close(self.counter)
+        self.descriptor = self.counter = None
 
     def _count(self, gone: int) -> None:
         if gone:
@@ -492,12 +509,46 @@ def _shards(
 def point_counts(path: Path) -> dict[str, int]:
     """Return how many points a closed folder has in each shard, and how many `empty` ones a refused write left."""
     counts = {}
-    for name, shard in zip(_SHARDS, _shards(path, threading.RLock()), strict=True):
-        shard.load()
-        counts[name] = shard.count()
-        counts["empty"] = counts.get("empty", 0) + counts[name] - len(shard.scroll(None))
-        shard.close()
+    descriptor = locked(path)
+    try:
+        for name, shard in zip(_SHARDS, _shards(path, threading.RLock()), strict=True):
+            shard.load()
+            counts[name] = shard.count()
+            counts["empty"] = counts.get("empty", 0) + counts[name] - len(shard.scroll(None))
+            shard.close()
+    finally:
+        unlock(descriptor)
     return counts
+
+
+def locked(path: Path) -> int | None:
+    """Return the descriptor of a folder that nobody else opens until `unlock`; None on Windows.
+
+    The engine has a lock of its own, and looks at it when it has cut off already what it takes for the torn ends of files.
+
+    Raises:
+        StoreLockedError: The folder is open already.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise is_open_already(path) from error
+    except OSError:  # a file system without such locks, as some in a network
+        logger.debug("%s cannot be locked", path)
+    return descriptor
+
+
+def unlock(descriptor: int | None) -> None:
+    """Let others open a folder, also where a forked child has the descriptor too."""
+    if descriptor is None:
+        return
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def settle(path: Path) -> None:

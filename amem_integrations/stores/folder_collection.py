@@ -68,15 +68,19 @@ class Using:
         if kind is None or not (issubclass(kind, Exception) or kind.__name__ == "PanicException"):
             return
         if _LOCKED in str(error):
-            raise StoreLockedError(
-                f"the memory in {self._path.parent} is open already, in another process or in this one; "
-                "close it there, or share one memory by a Qdrant server: "
-                "open('http://localhost:6333', …)"
-            ) from error
+            raise is_open_already(self._path.parent) from error
         raise StoreError(
             f"the engine failed on {self._path}: {error}. If this happens again, the folder may be damaged: "
             "restore it from a backup or an export"
         ) from error
+
+
+def is_open_already(path: Path) -> StoreLockedError:
+    """Return the error that a folder is open, in another process or in this one."""
+    return StoreLockedError(
+        f"the memory in {path} is open already, in another process or in this one; close it there, or share one memory "
+        "by a Qdrant server: open('http://localhost:6333', …)"
+    )
 
 
 DIALECT = Dialect(

@@ -140,6 +140,26 @@ def test_the_question_of_a_turn_that_was_cut_off_gets_its_vector_with_the_next_t
             assert (None in [hit.similarity for hit in hits]) is not complete
 
 
+def test_the_next_turn_gives_vectors_to_what_was_stored_without(memory, embedder, monkeypatch):
+    memory.remember_turn([user("Hello there, I am Ann.", "m0")], namespace=ANN)
+
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(embedder, "embed_documents", interrupted)
+        memory.remember_turn([user("I moved to Oslo.", "m1")], namespace=ANN, complete=False)
+        with pytest.raises(KeyboardInterrupt):
+            memory.remember_turn([bot("Nice!", "m2")], namespace=ANN)
+    embedder.down = True
+    memory.add("I like tea.", namespace=ANN, evolve=False)
+    embedder.down = False
+    memory.remember_turn([user("I have a cat.", "m3")], namespace=ANN)
+    hits = memory.search("I moved to Oslo, and like tea.", namespace=ANN)
+    assert {"I moved to Oslo.", "I like tea."} <= {hit.note.content for hit in hits}
+    assert None not in [hit.similarity for hit in hits]
+
+
 def test_what_becomes_of_a_question_before_its_answer_stays(memory):
     for number, change in enumerate(
         (

@@ -308,6 +308,24 @@ def test_a_model_that_is_down_is_waited_for_and_leases_are_given_back(opened: Op
     assert report[0].interrupted is None
 
 
+def test_an_outage_after_some_answers_counts_as_no_attempt(tmp_path: Path) -> None:
+    asked = []
+
+    def construct(request: Any) -> Any:
+        asked.append(request)
+        return models.construct(request) if len(asked) < 2 else ModelUnavailableError("away")
+
+    config = MemoryConfig(batch_size=4, min_gate_similarity=-1.0)
+    model = models.model(construct=construct)
+    with AgenticMemory.open(
+        tmp_path, model=model, embedder=HashEmbedder(), config=config
+    ) as memory:
+        talk(memory, notes=12, threads=1)
+        assert memory.work(once=True, poll=0.05).failed == 0
+        states = Counter((note.state, note.attempts) for note in memory.get_all(namespace=ANN))
+    assert states == {("done", 0): 4, ("pending", 0): 8}
+
+
 @pytest.mark.parametrize("what", ["clear", "delete", "update"])
 def test_what_is_removed_or_corrected_while_a_worker_holds_it(opened: Open, what: str) -> None:
     other = opened()

@@ -195,6 +195,19 @@ def test_of_a_note_that_is_too_long_with_its_candidates_the_last_ones_are_left_o
         assert longest(model) < model.context_tokens
 
 
+def test_the_papers_calls_keep_to_what_the_model_reads():
+    script = {"construct": models.construct, "link": {"links": []}, "revise": {"change": False}}
+    whole, small = ScriptedModel(script), ScriptedModel(script)
+    small.context_tokens = 2200
+    for model in (whole, small):
+        memory, _ = opened(model, calls="paper", recent=0)
+        with memory:
+            for n in range(12):
+                memory.add(f"{'kayak trip to Norway ' * 80}{n}", namespace=ANN)
+    assert longest(whole) > 2200 > longest(small)
+    assert small.asked("link")
+
+
 def test_a_single_note_that_does_not_fit_is_asked_about_all_the_same():
     model = models.model()
     model.context_tokens = 10

@@ -45,6 +45,7 @@ from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
 from amem_integrations.stores import FolderStore, sidecar
 from amem_integrations.stores.conditions import TIMES
+from amem_integrations.stores.folder import point_counts
 from amem_integrations.stores.folder_collection import FolderCollection
 from amem_integrations.stores.store import NOTE_INDEXES, RECORD_INDEXES
 
@@ -389,6 +390,20 @@ def test_a_second_store_in_one_process_is_refused(store: FolderStore, tmp_path: 
     with pytest.raises(StoreLockedError, match="open already"):
         opened(tmp_path / "m")
     opened(tmp_path / "m", collection="other").close()
+
+
+def test_who_is_refused_changes_nothing_in_the_folder(store: FolderStore, tmp_path: Path) -> None:
+    store.insert_notes(ANN, [stored(f"before{n}", content=f"words {n}") for n in range(200)])
+    store.flush()
+    for refused in (lambda: opened(tmp_path / "m"), lambda: point_counts(tmp_path / "m" / "amem")):
+        with pytest.raises(StoreLockedError, match="open already"):
+            refused()
+    for n in range(200):
+        store.insert_notes(ANN, [stored(f"after{n}", content=f"more words {n}")])
+    store.flush()
+    store.close()
+    with closing(opened(tmp_path / "m")) as again:
+        assert again.count(ANN) == 400
 
 
 def test_a_dropped_store_is_closed(tmp_path: Path) -> None:
