@@ -49,7 +49,7 @@ def reply(messages: list[BaseMessage]) -> AIMessage:
     known = "\n".join(m.text for m in messages if isinstance(m, SystemMessage))
     asked, last = next(m.text for m in reversed(messages) if m.type == "human"), messages[-1]
     if last.type == "tool" and "<memories>" in last.text:
-        old = re.search(r"\(id ([\w-]+)\) [^\n]*Oslo", last.text)
+        old = re.search(r"\[([\w-]+)\] [^\n]*Oslo", last.text)
         return use("correct_memory", note_id=old[1] if old else "", content="Ann lives in Bergen.")
     if last.type == "tool":
         return AIMessage("I have corrected that: you live in Bergen.")

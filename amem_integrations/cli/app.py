@@ -390,11 +390,11 @@ def headline(note: Note) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table of objects that have the same fields, in the style of all commands."""
+    """Return a table of objects that have the same fields, in the style of all commands; what is None is left empty."""
     made = Table(*(name.replace("_", " ") for name in rows[0]), box=box.SIMPLE, pad_edge=False)
     for row in rows:
         cells = [format_namespace(row[name]) if name == "namespace" else row[name] for name in row]
-        made.add_row(*(Text(one_line(text_of(cell))) for cell in cells))
+        made.add_row(*("" if cell is None else Text(one_line(text_of(cell))) for cell in cells))
     return made
 
 

@@ -21,7 +21,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ),
         (
             "langchain_agent",
-            ["You live in Oslo.", "I do not know yet.", "[correct_memory]", "You live in Bergen."],
+            [
+                "You live in Oslo.",
+                "I do not know yet.",
+                "[correct_memory]",
+                "user: Ann lives in Bergen.",
+            ],
         ),
         (
             "langchain_agent_review",
