@@ -338,7 +338,8 @@ def number_of(text: str) -> int:
 
     The chance that one of a million other texts has the same number is 4 in a billion.
     """
-    return int(mmh3.hash64(text, signed=False)[0]) >> 16
+    whole = text.encode(errors="surrogatepass")  # half a pair of surrogates would end the process
+    return int(mmh3.hash64(whole, signed=False)[0]) >> 16
 
 
 def term(field: str, value: str | float | None = None) -> int:

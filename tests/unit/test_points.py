@@ -217,6 +217,11 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
     assert payload_of(NOTE)["text"] == '\n{"content":"I signed up for a pottery class"}'
 
 
+def test_half_a_surrogate_pair_has_a_number_as_any_text():
+    assert number_of("\ud800") != number_of("\ud801")
+    assert number_of("Zürich") == number_of("Z\u00fcrich") < 2**48
+
+
 def test_a_note_is_not_stored_under_another_namespace_or_id() -> None:
     for wrong in ({"namespace": ("ann",)}, {"id": "00000000-0000-4000-8000-000000000002"}):
         given = {"id": NOTE.id, "namespace": NOTE.namespace, **wrong}
