@@ -118,7 +118,7 @@ def _note(turn: Case, **more: Any) -> NoteInput:  # noqa: ANN401
 
 @dataclass(slots=True)
 class Found:
-    """What was counted over cases, with the pairs that went wrong."""
+    """The counts over cases, with the pairs that went wrong."""
 
     counts: Counter[str] = field(default_factory=Counter)
     false: list[tuple[str, ...]] = field(default_factory=list)

@@ -106,7 +106,7 @@ def _nested(figures: Iterable[tuple[str, object]]) -> Report:
 
 
 def _evidence(results: Sequence[Result], ks: Sequence[int]) -> Report:
-    """Return what was found, and what building the memories took and gave."""
+    """Return the recall of evidence, and the costs and products of building the memories."""
     outcomes = [outcome for result in results for outcome in result.outcomes]
     usable = [outcome for outcome in outcomes if outcome.question.evidence]
     counted = _of(usable, COUNTED)

@@ -1,4 +1,4 @@
-"""What the memory takes beyond its engine, and what happens when much is asked at once.
+"""The time of a memory beyond that of its engine, and recalls that are asked at once.
 
 Vectors are known beforehand, so no time goes to an embedder, but for the last two. Printed are milliseconds and their ratios: of a call to the memory to the
 engine calls that it made, which are made again at once with nothing round them;

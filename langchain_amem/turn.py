@@ -152,7 +152,7 @@ class Turns:
     async def find(
         self, call: adapting.Call, messages: Sequence[BaseMessage], run: Run, space: Namespace
     ) -> adapting.Recalled:
-        """Return what is worth showing for the last thing that a person said."""
+        """Return the notes that are worth showing for the last message of a person."""
         others, options, found = others_of(self.also, run), dict(self.recall), adapting.Recalled()
         with self.failures.tolerated("where", callback=True) as reasons:
             options["where"] = _by_run(options.get("where"), run)

@@ -409,7 +409,7 @@ def listed(values: Any) -> Iterator[Line]:  # noqa: ANN401 - an object, as a map
 
 
 def progress(stage: str) -> Callable[[int, int], None]:
-    """Return what tells how far a stage is, on standard error and only on a terminal."""
+    """Return a function that tells how far a stage is, on standard error and only on a terminal."""
 
     def show(done: int, total: int) -> None:
         if sys.stderr.isatty():

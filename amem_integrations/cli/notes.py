@@ -276,7 +276,7 @@ def _row(note: Note) -> dict[str, Any]:
 
 
 def _told(amem: Session, note: Note) -> dict[str, Any]:
-    """Return what is shown of a note by name: its text and fields, contexts, what supersedes it, and links."""
+    """Return the values of a note that are shown, by name: its text and fields, contexts, what supersedes it, and links."""
     words = ("content", "speaker", "kind", "origin", "thread", "key", "state", "failure")
     return {
         "id": note.id,

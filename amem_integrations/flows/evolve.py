@@ -358,7 +358,7 @@ async def evolve_wave(
 
 
 async def _link(runtime: Runtime, writer: Writer, jobs: Sequence[Job]) -> list[Linked]:
-    """Return what is proposed for the notes of each batch that wait for their links, and the notes that these are about."""
+    """Return the plans for the notes of each batch that wait for their links, and the notes that the plans are about."""
     ready = [ready_notes(batch.notes) for _, batch in jobs]
     fresh = {note.id: note for notes in ready for note in notes}
     if len(jobs) > 1:  # all at once, or the batches would each embed the notes of all

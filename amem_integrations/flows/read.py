@@ -117,7 +117,7 @@ async def recall(
     known_at: datetime | None = None,
     messages: Sequence[str | Mapping[str, Any]] = (),
 ) -> list[ScoredNote]:
-    """Return what is worth showing for a question, best first, at most `k` notes and the questions they reply to.
+    """Return the notes that are worth showing for a question, best first, at most `k` notes and the questions they reply to.
 
     A search that leaves out filler, the question itself, and what has nothing to do with the question: notes under
     `MemoryConfig.min_relevance` that have neither a name of the question nor half of its telling words. So there may be
@@ -169,7 +169,7 @@ async def context(
     known_at: datetime | None = None,
     messages: Sequence[str | Mapping[str, Any]] = (),
 ) -> str:
-    """Return what is worth showing for a question (see `recall`) as text for a prompt, or "" if there is nothing.
+    """Return the notes for a question (see `recall`) as text for a prompt, or "" if there is nothing.
 
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder; of the `k` notes
     that are considered it has as many as fit, by day, oldest first. What was said several times stands there once, with

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
@@ -33,8 +34,8 @@ from ..journal.fold import changed_fields
 from ..journal.insertion import restore
 from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is
-from ..kinds import kind_of
-from ..notes import Namespace, Note, NoteInput, check_namespace
+from ..kinds import Kind, kind_of
+from ..notes import Namespace, Note, NoteInput, Relation, check_namespace
 from ..plans import adapter_of
 from ..ports import RecordQuery
 from ..runtime import Meter, Progress, Runtime, reporter, resolve
@@ -454,12 +455,12 @@ def _value(line: Line, namespace: Namespace, last: int) -> Record:
     data, token = {**line[kind], "namespace": namespace}, new_token()
     if kind == "call":
         call: Call = adapter_of(Call).validate_python({**data, "token": token})
-        _check_seqs(call.seq)
+        _check_seqs(call.seq, *(source.rev for source in call.shown))
         return call
     if kind == "decision":
         made = {**data, "token": token, "phase": WRITTEN}
         decision: Decision = adapter_of(Decision).validate_python(made)
-        _check_seqs(decision.seq)
+        _check_items(decision)
         return decision
     note = _note(data)
     note = replace(note, seq=max(note.seq, last + 1), rev=note.rev or note.seq)
@@ -491,6 +492,40 @@ def _read_earlier(data: Line, token: str, seq: int, rev: int, values: Line) -> E
         raise ValueError(f"a note has no {', '.join(sorted(unknown))}")
     note = _note({**data, **values})
     return Earlier(token, seq, rev, {name: getattr(note, name) for name in values})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ItemData:
+    """What views are made of, among the data of an item."""
+
+    kind: Kind = "statement"
+    keywords: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    until: str = ""
+    relation: str = ""
+    strength: float = 1.0
+    before: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict(_ItemData):
+    """The same of a supersession."""
+
+    relation: Relation = "updates"
+
+
+def _check_items(decision: Decision) -> None:
+    """Raise `ValueError` if the items of a decision make a view that cannot be read."""
+    sources = [*decision.sources, *(one for item in decision.items for one in item.sources)]
+    flips = [flip.seq for item in decision.items for flip in item.log]
+    _check_seqs(decision.seq, decision.rev, *(one.rev for one in sources), *flips)
+    for item in decision.items:
+        kind = _Verdict if item.kind == "supersession" else _ItemData
+        data = adapter_of(kind).validate_json(json.dumps(dict(item.data)), strict=True)
+        if item.kind == "relink" and "strength" not in item.data:
+            raise ValueError("a change of a link has a strength")
+        if data.until:
+            datetime.fromisoformat(data.until)
 
 
 def _check_seqs(*seqs: int) -> None:

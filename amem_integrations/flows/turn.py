@@ -103,7 +103,7 @@ async def recall_turn(
     as_of: datetime | None = None,
     window: int = WINDOW,
 ) -> Recalled:
-    """Return what is worth showing for the last thing that a user said.
+    """Return the notes that are worth showing for the last message of a user.
 
     What the messages themselves say is left out: it stands in the prompt. No chat model is called.
 
@@ -380,6 +380,7 @@ async def _embedded(
 
     The vectors of those that are due are kept for the moment when the notes are stored. Return why there are none, if so.
     """
+    is_done = False
     try:
         fresh = await _fresh(runtime, namespace)
         new = [new_note(runtime, namespace, i, item) for i, item in due.items()]
@@ -391,22 +392,21 @@ async def _embedded(
                 for old, one in zip(fresh, made, strict=False)
                 if one.has_vectors
             )
-        if all(one.has_vectors for one in made):
-            return None
+        is_done = all(one.has_vectors for one in made)
     except InvalidInputError:
-        runtime.fresh.pop(namespace, None)
         raise
     except AmemError as failure:
         error = failure
-    except BaseException:  # the next turn looks for the notes that this one has taken
-        runtime.fresh.pop(namespace, None)
-        raise
     else:
+        if is_done:
+            return None
         error = ModelUnavailableError(
             f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"
         )
+    finally:
+        if not is_done:  # the next turn looks for the notes that this one has taken
+            runtime.fresh.pop(namespace, None)
     runtime.vectors.lacking = True
-    runtime.fresh.pop(namespace, None)
     return error
 
 

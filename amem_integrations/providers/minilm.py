@@ -396,7 +396,7 @@ class Bert:
 
 
 def linear(x: Vector, by: Parameters) -> Vector:
-    """Return what a linear layer makes of the rows, as a new array."""
+    """Return the product of the rows and a linear layer, as a new array."""
     weight, bias = by
     y: Vector = x @ weight
     y += bias

@@ -35,7 +35,7 @@ class Memory(Protocol):
 
 
 class Workshop:
-    """What a rival may use: a chat model, whose cost is kept by the stage of the run, and an embedder.
+    """The tools of a rival: a chat model, whose cost is kept by the stage of the run, and an embedder.
 
     `records` are annotations of the turns; `kept` keeps what must not be paid for twice.
     """
@@ -66,7 +66,7 @@ class Workshop:
         return Spent.total(self._costs[stage])
 
     def recalled(self, memory: Memory, questions: Sequence[str], concurrency: int) -> list[Found]:
-        """Return what a memory recalls for each question, as many at once as `concurrency` says."""
+        """Return the text that a memory recalls for each question, as many at once as `concurrency` says."""
         self.stage = "recall"
         with ThreadPoolExecutor(concurrency) as pool:
             texts = list(pool.map(memory.recall, questions))

@@ -1,4 +1,4 @@
-"""What happens to a note between a plan and its commit, and while a model is thinking about it."""
+"""Writes to a note between a plan and its commit, and while a model is thinking about the note."""
 
 from __future__ import annotations
 

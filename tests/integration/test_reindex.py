@@ -250,6 +250,25 @@ def test_of_a_damaged_file_nothing_is_imported_and_the_line_is_named(tmp_path):
             assert memory.stats()["notes"] == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("relation", None), ("strength", "strong"), ("keywords", 7), ("tags", [1]), ("until", "then")],
+)
+def test_of_a_decision_that_makes_no_view_nothing_is_imported(tmp_path, name, value):
+    path = tmp_path / "out.jsonl"
+    with opened(":memory:") as memory:
+        memory.add_many([f"the trip, day {n}" for n in range(3)], namespace=ANN)
+        memory.export(path, namespace=ANN)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    number, damaged = next((n, one) for n, one in enumerate(lines, 1) if "decision" in one)
+    damaged["decision"]["items"][0]["data"][name] = value
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with opened(":memory:") as memory:
+        with pytest.raises(InvalidInputError, match=f"line {number} of "):
+            memory.import_(path)
+        assert memory.stats()["notes"] == 0
+
+
 def test_notes_that_a_file_numbers_alike_are_all_read_on(tmp_path):
     path = tmp_path / "out.jsonl"
     with opened(":memory:") as memory:
