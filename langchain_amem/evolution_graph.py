@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
 from typing_extensions import TypedDict
 
 from amem_integrations import (
@@ -38,8 +37,8 @@ from .run import (
     Failures,
     Namespace,
     NamespaceOf,
+    Run,
     checked_source,
-    current_run,
     namespace_of,
     report,
 )
@@ -152,10 +151,10 @@ class _Steps:
     limit: int
     failures: Failures
 
-    async def construct(self, call: adapting.Call, state: State, config: RunnableConfig) -> Update:
+    async def construct(self, call: adapting.Call, state: State, run: Run) -> Update:
         """Give unfinished notes their attributes; idempotent, so it may write."""
         if self.namespace is not None:
-            space = namespace_of(self.namespace, current_run(state, config))
+            space = namespace_of(self.namespace, run)
         elif state.get("namespace"):
             space = adapting.check_namespace(state["namespace"])
         else:
@@ -173,7 +172,7 @@ class _Steps:
             return {**begun, "evolution": made}
         return {**begun, **_interrupted({}, "construct", reasons)}
 
-    async def propose(self, call: adapting.Call, state: State, _config: RunnableConfig) -> Update:
+    async def propose(self, call: adapting.Call, state: State, _run: Run) -> Update:
         """Ask for links and updates; writes nothing."""
         with self.failures.tolerated("propose") as reasons:
             plan = await call(self.memory.propose, state["ids"], namespace=self._kept(state))
@@ -189,7 +188,7 @@ class _Steps:
             return {"plan": plan.to_dict()}
         return _interrupted(state, "propose", reasons)
 
-    async def review(self, call: adapting.Call, state: State, config: RunnableConfig) -> Update:
+    async def review(self, call: adapting.Call, state: State, run: Run) -> Update:
         """Interrupt with what is proposed, and return what a person decides about each entry.
 
         It is a step of its own because `interrupt` runs its step again from the top: no model is asked twice.
@@ -199,7 +198,7 @@ class _Steps:
         asked = [one for one in _planned(plan) if one[2] != "link" or "why" in one[3].data]
         if plan is None or not asked:
             return {"answers": {}}
-        configurable = config.get("configurable", {})
+        configurable = run.config.get("configurable", {})
         if configurable.get("__pregel_checkpointer", configurable.get("thread_id")) is None:
             # Without one, `interrupt` ends the run quietly and nothing could ever resume it.
             raise ConfigurationError(
@@ -228,7 +227,7 @@ class _Steps:
                 report("review", answers=answer)
                 return {"answers": answer}
 
-    async def commit(self, call: adapting.Call, state: State, _config: RunnableConfig) -> Update:
+    async def commit(self, call: adapting.Call, state: State, _run: Run) -> Update:
         """Write the plan; committing it again changes nothing."""
         plan, space, done = state["plan"], self._kept(state), EvolutionReport()
         with self.failures.tolerated("commit") as reasons:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage
+from pydantic import TypeAdapter
 
-from amem_integrations import ConfigurationError, adapting
+from amem_integrations import adapting
 from amem_integrations.conversation import SPEAKING, Message
 
 ShouldStore = Callable[[BaseMessage], bool]
 
 TIMES = ("created_at", "timestamp")
-MILLISECONDS = 1e11  # a time stamp above that many seconds would lie in the year 5138
+TIME = TypeAdapter(datetime)  # reads a datetime, ISO 8601, seconds and milliseconds
 
 
 def to_message(message: BaseMessage) -> Message:
@@ -37,21 +38,14 @@ def to_message(message: BaseMessage) -> Message:
 
 
 def _time(message: BaseMessage) -> datetime | None:
-    """Return the time that a message carries, if any: a datetime, an ISO text or a time stamp, with its zone."""
+    """Return the time that a message carries with its zone, if any."""
     given = (message.additional_kwargs, message.response_metadata)
-    for value in (data.get(name) for data in given for name in TIMES):
-        try:
-            time = value
-            if isinstance(value, str):
-                time = datetime.fromisoformat(value)
-            elif isinstance(value, int | float) and not isinstance(value, bool):
-                seconds = value / 1000 if abs(value) > MILLISECONDS else value
-                time = datetime.fromtimestamp(seconds, UTC)
-            if isinstance(time, datetime) and time.tzinfo is not None:
+    for value in (data[name] for data in given for name in TIMES if name in data):
+        with suppress(ValueError, OverflowError):
+            time = TIME.validate_python(value)
+            if time.tzinfo is not None:
                 time.astimezone(UTC)  # raises where the time lies outside the calendar
                 return time
-        except (ValueError, OverflowError, OSError):
-            continue
     return None
 
 
@@ -67,20 +61,6 @@ def is_spoken(message: BaseMessage) -> bool:
 def is_human(message: BaseMessage) -> bool:
     """Return whether a person said it; a summary that another middleware wrote is no message of a person."""
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")
-
-
-def checked_filter(should_store: ShouldStore) -> ShouldStore:
-    """Return the function.
-
-    Raises:
-        ConfigurationError: The function cannot be called, or is a coroutine function, whose result would always count
-            as true.
-    """
-    if not callable(should_store) or inspect.iscoroutinefunction(should_store):
-        raise ConfigurationError(
-            f"should_store={should_store!r} must be a plain function of a message that returns a bool"
-        )
-    return should_store
 
 
 def conversation(

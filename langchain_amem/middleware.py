@@ -8,24 +8,15 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NotRequired, get_args
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 from typing_extensions import Unpack
 
 from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, adapting
 
-from .messages import ShouldStore, checked_filter, is_human, is_spoken, with_final_answer
-from .run import (
-    ByRun,
-    Failures,
-    Namespace,
-    NamespaceOf,
-    checked_also,
-    checked_source,
-    current_run,
-    namespace_of,
-)
+from .messages import ShouldStore, is_human, is_spoken, with_final_answer
+from .run import ByRun, Namespace, NamespaceOf, Run, current_run
 from .tools import Kind, memory_tools
-from .turn import Entry, Turns, began, ended, marks_of, merged, parts_of
+from .turn import Entry, History, Turns, merged
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -116,23 +107,20 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         super().__init__()
         if inject not in get_args(Inject):
             raise ConfigurationError(f"inject={inject!r} must be one of {get_args(Inject)}")
-        flags = {"remember": remember, "evolve": evolve, "remember_unanswered": remember_unanswered}
-        adapting.check_flags(**flags)
-        self._name, self._inject, self._memory = name, inject, memory
-        self._remember, self._evolve, self._unanswered = remember, evolve, remember_unanswered
-        self._namespace = checked_source(namespace)
+        adapting.check_flags(remember=remember)
+        door: dict[str, Any] = {"also": also, "evolve": evolve, "on_error": on_error}
+        self._name, self._inject, self._remember = name, inject, remember
         self._turns = Turns(
-            memory=memory,
-            failures=Failures(on_error),
-            also=checked_also(also),
-            recall=adapting.checked_recall(recall),
-            should_store=checked_filter(should_store),
+            memory,
+            namespace,
+            recall=recall,
+            should_store=should_store,
             metadata=metadata,
+            unanswered=remember_unanswered,
+            **door,
         )
         self._under_way: OrderedDict[str, _UnderWay] = OrderedDict()
-        self.tools = memory_tools(
-            memory, namespace=namespace, also=also, kinds=tools, evolve=evolve, on_error=on_error
-        )
+        self.tools = memory_tools(memory, namespace=namespace, kinds=tools, **door)
 
     @property
     def name(self) -> str:
@@ -146,18 +134,14 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
         """Settle whose run it is, and which messages belong to it."""
-        space, entry = namespace_of(self._namespace, current_run(state)), self._entry(state)
-        token = str(uuid4())
+        space, known = self._turns.space(current_run(state)), (state.get("amem") or {})
+        token, entries = str(uuid4()), [known[self._name]] if self._name in known else []
         self._under_way[token] = _UnderWay()
         while len(self._under_way) > MOST_RUNS:
             self._under_way.popitem(last=False)
         tokens = {**(state.get("amem_run") or {}), self._name: token}
-        begun = began(state["messages"], [entry] if entry else [], space)
+        begun = History(state["messages"]).began(entries, space)
         return {"amem": {self._name: begun}, "amem_run": tokens}
-
-    async def abefore_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Do what `before_agent` does."""
-        return self.before_agent(state, runtime)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -175,70 +159,61 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     async def _prepared(self, call: adapting.Call, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Return the request with the notes recalled; what people said is stored."""
-        messages, run = request.messages, current_run(request.state)
-        known = self._known(request.state) or _UnderWay()
-        parts, is_first = self._parts(request.state, messages), known.text is None
+        history, run = History(request.messages), current_run(request.state)
+        known, entry = self._run(request.state)
+        known = known or _UnderWay()
+        parts, is_first = self._parts(history, entry, run), known.text is None
         if known.text is None:
-            known.text = (await self._turns.find(call, messages, run, [*parts][-1])).text
-        marks = marks_of(messages)
+            known.text = (await self._turns.find(call, history.messages, run, [*parts][-1])).text
         for space, places in parts.items() if self._remember else ():
-            new = {n for n in places if is_human(messages[n]) and marks[n] not in known.stored}
+            people = {n: history.marks[n] for n in places if is_human(history.messages[n])}
+            new = {n for n, mark in people.items() if mark not in known.stored}
             # Also where nothing is new, a message of an earlier turn may have been edited.
             if new or is_first:
-                await self._turns.store(call, messages, run, space, new, complete=False)
-            known.stored |= {marks[number] for number in new}
+                await self._turns.store(call, history.messages, run, space, new, complete=False)
+            known.stored.update(people.values())
         return self._with_notes(request, known.text)
 
     _prepare, _aprepare = adapting.both(_prepared)
 
-    async def _finish(self, call: adapting.Call, state: AMemState) -> dict[str, Any]:
+    async def _after_agent(
+        self,
+        call: adapting.Call,
+        state: AMemState,
+        runtime: Runtime[Any],  # noqa: ARG002 - LangChain's signature
+    ) -> dict[str, Any]:
         """Store the answer, and have the turn evolve."""
         messages = with_final_answer(state["messages"], state.get("structured_response"))
-        parts, known, run = self._parts(state, messages), self._known(state), current_run(state)
+        run, (known, entry) = current_run(state), self._run(state)
+        parts = self._parts(History(messages), entry, run)
         self._under_way.pop((state.get("amem_run") or {}).get(self._name, ""), None)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
-        blocked = "start" not in self._entry(state) or (known is not None and known.text is None)
-        remembers = self._remember and (self._unanswered or not blocked)
+        blocked = "start" not in entry or (known is not None and known.text is None)
+        remembers = self._remember and (self._turns.unanswered or not blocked)
         for space, places in parts.items() if remembers else ():
             wanted = {n for n in places if blocked or not is_human(messages[n])}
             await self._turns.store(call, messages, run, space, wanted, looks=blocked)
-            if self._evolve:
-                self._memory.evolve_later(space)
-        return {"amem": {self._name: ended(state["messages"], [*parts][-1])}}
+            self._turns.evolve_later(space)
+        return {"amem": {self._name: History(state["messages"]).ended([*parts][-1])}}
 
-    _end, _aend = adapting.both(_finish)
+    after_agent, aafter_agent = adapting.both(_after_agent)
 
-    def after_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
-        """Store the answer, and have the turn evolve."""
-        return self._end(state)
+    def _run(self, state: Any) -> tuple[_UnderWay | None, Entry]:  # noqa: ANN401 - LangChain's type
+        """Return what this process knows of a run (None where the run was resumed), and what the state does."""
+        token = (state.get("amem_run") or {}).get(self._name, "")
+        return self._under_way.get(token), (state.get("amem") or {}).get(self._name, {})
 
-    async def aafter_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
-        """Do what `after_agent` does."""
-        return await self._aend(state)
-
-    def _entry(self, state: Any) -> Entry:  # noqa: ANN401 - LangChain's type
-        """Return what the middleware of this name keeps in the state."""
-        entry: Entry = (state.get("amem") or {}).get(self._name, {})
-        return entry
-
-    def _known(self, state: Any) -> _UnderWay | None:  # noqa: ANN401 - LangChain's type
-        """Return what this process knows of a run; None where the run was resumed."""
-        return self._under_way.get((state.get("amem_run") or {}).get(self._name, ""))
-
-    def _parts(self, state: Any, messages: Sequence[BaseMessage]) -> dict[Namespace, range]:  # noqa: ANN401 - LangChain's type
+    def _parts(self, history: History, entry: Entry, run: Run) -> dict[Namespace, range]:
         """Return which messages there are to remember, by place, and for whom; what is recalled is for the last.
 
         Raises:
             NamespaceError: Nothing says whose it is.
         """
-        entry = self._entry(state)
-
-        def whose() -> Namespace:
-            return namespace_of(self._namespace, current_run(state))
-
         if "start" not in entry:  # another middleware has ended the run before this one noted it
-            entry = began(messages, [entry] if entry else [], whose(), is_over=True)
-        return parts_of(messages, entry, whose, unanswered=self._unanswered)
+            known = [entry] if entry else []
+            entry = history.began(known, self._turns.space(run), is_over=True)
+        unanswered = self._turns.unanswered
+        return history.parts(entry, lambda: self._turns.space(run), unanswered=unanswered)
 
     def _with_notes(self, request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
         """Return the request with the notes recalled, or as it is if there are none."""

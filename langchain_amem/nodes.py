@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict, Unpack
 
@@ -29,19 +29,9 @@ from amem_integrations import (
     adapting,
 )
 
-from .messages import ShouldStore, checked_filter, is_spoken
-from .run import (
-    ByRun,
-    Failures,
-    Namespace,
-    NamespaceOf,
-    checked_also,
-    checked_source,
-    current_run,
-    namespace_of,
-    report,
-)
-from .turn import Entry, Turns, began, ended, merged, parts_of
+from .messages import ShouldStore, is_spoken
+from .run import ByRun, Door, Namespace, NamespaceOf, Run, current_run, report
+from .turn import Entry, History, Turns, merged
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run
@@ -103,20 +93,15 @@ def recall_node(
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    options = adapting.checked_recall(recall)
-    turns = Turns(
-        memory=memory, failures=Failures(on_error), also=checked_also(also), recall=options
-    )
-    whose = checked_source(namespace)
+    turns = Turns(memory, namespace, also=also, recall=recall, on_error=on_error)
 
-    async def step(call: adapting.Call, state: State, config: RunnableConfig) -> Update:
-        run, messages = current_run(state, config), _messages(state, messages_key)
-        space = namespace_of(whose, run)
-        found = await turns.find(call, messages, run, space)
+    async def step(call: adapting.Call, state: State, run: Run) -> Update:
+        history, space = _history(state, messages_key), turns.space(run)
+        found = await turns.find(call, history.messages, run, space)
         report("recall", notes=[hit.note.id for hit in found.hits])
-        entry = began(messages, _entries(state, turn_key).values(), space)
+        entry = history.began(_value(state, turn_key, {}).values(), space)
         # Of a fixed namespace nobody else can resume a run.
-        begun = {**entry, "by": run.caller if callable(whose) else None}
+        begun = {**entry, "by": run.caller if callable(namespace) else None}
         return {output_key: found.text, turn_key: {json.dumps(space): begun}}
 
     return node("recall", step)
@@ -157,31 +142,35 @@ def remember_node(  # noqa: PLR0913 - options are keywords
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    adapting.check_flags(evolve=evolve, remember_unanswered=remember_unanswered)
-    checked_filter(should_store)
     turns = Turns(
-        memory=memory, failures=Failures(on_error), should_store=should_store, metadata=metadata
+        memory,
+        namespace,
+        evolve=evolve,
+        metadata=metadata,
+        should_store=should_store,
+        unanswered=remember_unanswered,
+        on_error=on_error,
     )
-    whose = checked_source(namespace)
 
-    async def step(call: adapting.Call, state: State, config: RunnableConfig) -> Update:
-        run, messages = current_run(state, config), _messages(state, messages_key)
-        space, entries = namespace_of(whose, run), _entries(state, turn_key)
-        entry = _begun(messages, entries, space, run.caller)
-        done = ended(messages, space)
+    async def step(call: adapting.Call, state: State, run: Run) -> Update:
+        history, space = _history(state, messages_key), turns.space(run)
+        entries = _value(state, turn_key, {})
+        entry = _begun(history, entries, space, run.caller)
+        over = {space: history.ended(space)}
         # The notes that another node has just remembered of this turn stand there already.
-        others = (one for one in entries.values() if one["namespace"] != list(space))
-        is_turn_known = any("start" not in one and one["seen"] == done["seen"] for one in others)
-        ids = list(_value(state, output_key) or ()) if is_turn_known else []
-        over = {json.dumps(space): done}
-        parts = parts_of(messages, entry, lambda: space, unanswered=remember_unanswered)
+        seen = [
+            one["seen"]
+            for one in entries.values()
+            if one["namespace"] != list(space) and "start" not in one
+        ]
+        ids = list(_value(state, output_key, ())) if over[space]["seen"] in seen else []
+        parts = history.parts(entry, lambda: space, unanswered=remember_unanswered)
         for each, places in parts.items():
-            over[json.dumps(each)] = ended(messages, each)
-            ids += [note.id for note in await turns.store(call, messages, run, each, places)]
-            if evolve:
-                memory.evolve_later(each)
+            over[each] = history.ended(each)
+            ids += [n.id for n in await turns.store(call, history.messages, run, each, places)]
+            turns.evolve_later(each)
         report("remember", notes=ids)
-        return {output_key: ids, turn_key: over}
+        return {output_key: ids, turn_key: {json.dumps(each): one for each, one in over.items()}}
 
     return node("remember", step)
 
@@ -213,14 +202,11 @@ def evolve_node(
         NamespaceError: In a run that does not say whose memory it is.
     """
     adapting.check_counts(least=0, limit=limit)
-    whose, failures = checked_source(namespace), Failures(on_error)
+    door = Door(memory, namespace, on_error=on_error)
 
-    async def step(call: adapting.Call, state: State, config: RunnableConfig) -> Update:
-        ids, space = (
-            _value(state, remembered_key) or (),
-            namespace_of(whose, current_run(state, config)),
-        )
-        with failures.tolerated("evolve") as reasons:
+    async def step(call: adapting.Call, state: State, run: Run) -> Update:
+        ids, space = _value(state, remembered_key, ()), door.space(run)
+        with door.failures.tolerated("evolve") as reasons:
             done = await call(memory.evolve_turn, namespace=space, ids=ids, left_overs=limit)
         if reasons:
             done = EvolutionReport(interrupted="; ".join(reasons))
@@ -230,21 +216,17 @@ def evolve_node(
     return node("evolve", step)
 
 
-def node(
-    name: str, flow: Callable[[adapting.Call, State, RunnableConfig], Awaitable[Update]]
-) -> Node:
+def node(name: str, flow: Callable[[adapting.Call, State, Run], Awaitable[Update]]) -> Node:
     """Return a node that works under `invoke` and `ainvoke` alike."""
 
     async def step(_: None, call: adapting.Call, /, state: State, config: RunnableConfig) -> Update:
-        return await flow(call, state, config)
+        return await flow(call, state, current_run(state, config))
 
     run, arun = adapting.both(step)
     return RunnableLambda(partial(run, None), partial(arun, None), name=name)
 
 
-def _begun(
-    messages: list[BaseMessage], entries: Mapping[str, Entry], space: Namespace, caller: str
-) -> Entry:
+def _begun(history: History, entries: Mapping[str, Entry], space: Namespace, caller: str) -> Entry:
     """Return the entry of the run that is to be remembered.
 
     Where no run of this namespace has been noted, somebody else may have resumed the run of another caller.
@@ -255,7 +237,7 @@ def _begun(
     own = entries.get(json.dumps(space), {})
     others = [one for one in entries.values() if one.get("by") not in (None, caller)]
     if "start" in own or not others:
-        return own if "start" in own else began(messages, entries.values(), space, is_over=True)
+        return own if "start" in own else history.began(entries.values(), space, is_over=True)
     if len(others) > 1:
         raise NamespaceError(
             "this run was begun by somebody else, for several memories; resume it with the context of who began it"
@@ -263,15 +245,11 @@ def _begun(
     return others[0]
 
 
-def _messages(state: State, key: str) -> list[BaseMessage]:
-    return convert_to_messages(_value(state, key) or [])
+def _history(state: State, key: str) -> History:
+    return History(convert_to_messages(_value(state, key, [])))
 
 
-def _entries(state: State, key: str) -> dict[str, Entry]:
-    entries: dict[str, Entry] = _value(state, key) or {}
-    return entries
-
-
-def _value(state: State, key: str) -> Any:  # noqa: ANN401 - the user's own type
-    """Return a value of the state, or None if it is not there."""
-    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+def _value(state: State, key: str, default: Any) -> Any:  # noqa: ANN401 - the user's own type
+    """Return a value of the state, or the default if there is none."""
+    found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+    return found or default

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from amem_integrations import ConfigurationError, NamespaceError, adapting
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, adapting
 
 log = logging.getLogger("langchain_amem")
 
@@ -71,11 +71,6 @@ def report(step: str, **what: Any) -> None:  # noqa: ANN401 - JSON values
         return
 
 
-def checked_source(namespace: NamespaceOf) -> NamespaceOf:
-    """Return a callable as it is, and a tuple checked, so that a mistake shows at construction."""
-    return namespace if callable(namespace) else adapting.check_namespace(namespace)
-
-
 def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
     """Return the namespace of this run; an empty one only if it is optional.
 
@@ -94,6 +89,11 @@ def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) ->
         ) from error
 
 
+def checked_source(namespace: NamespaceOf) -> NamespaceOf:
+    """Return a callable as it is, and a tuple checked, so that a mistake shows at construction."""
+    return namespace if callable(namespace) else adapting.check_namespace(namespace)
+
+
 def checked_also(also: Mapping[str, NamespaceOf] | None) -> dict[str, NamespaceOf]:
     """Return the namespaces that are read besides, by the names that mark their notes.
 
@@ -109,25 +109,6 @@ def checked_also(also: Mapping[str, NamespaceOf] | None) -> dict[str, NamespaceO
     return {name: checked_source(source) for name, source in named.items()}
 
 
-def others_of(also: Mapping[str, NamespaceOf], run: Any) -> dict[str, Namespace]:  # noqa: ANN401 - Run or ToolRuntime
-    """Return the namespaces that this run reads besides its own, by name; a function may return an empty one for none.
-
-    Raises:
-        NamespaceError: The run does not say one of them.
-    """
-    named = {name: namespace_of(source, run, optional=True) for name, source in also.items()}
-    return {name: space for name, space in named.items() if space}
-
-
-def failures() -> dict[str, int]:
-    """Return how often the memory did not work in this process, by what an adapter was doing.
-
-    Keys: `recall`, `remember`, `evolve`, and so on; also callbacks of yours that raised, such as `should_store`.
-    """
-    with _lock:
-        return dict(_total)
-
-
 class Failures(adapting.Failures):
     """Counts for itself, and for the whole process."""
 
@@ -140,3 +121,57 @@ class Failures(adapting.Failures):
         super().count(doing, error)
         with _lock:
             _total[doing] += 1
+
+
+def failures() -> dict[str, int]:
+    """Return how often the memory did not work in this process, by what an adapter was doing.
+
+    Keys: `recall`, `remember`, `evolve`, and so on; also callbacks of yours that raised, such as `should_store`.
+    """
+    with _lock:
+        return dict(_total)
+
+
+class Door:
+    """The options that middleware, nodes and tools share, checked: whose memory, what is read of it, and on failure what."""
+
+    def __init__(
+        self,
+        memory: AgenticMemory,
+        namespace: NamespaceOf,
+        *,
+        also: Mapping[str, NamespaceOf] | None = None,
+        recall: Mapping[str, Any] | None = None,
+        evolve: bool = False,
+        on_error: adapting.OnError = "log",
+    ) -> None:
+        """Take the options.
+
+        Raises:
+            ConfigurationError: An option has a value it cannot have.
+            NamespaceError: A namespace is malformed.
+        """
+        adapting.check_flags(evolve=evolve)
+        self.memory, self.evolve, self.failures = memory, evolve, Failures(on_error)
+        self.namespace, self.also = checked_source(namespace), checked_also(also)
+        self.recall = adapting.checked_recall(recall or {})
+
+    def space(self, run: Any) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
+        """Return whose memory it is in a run."""
+        return namespace_of(self.namespace, run)
+
+    def asked(self, run: Any, space: Namespace) -> dict[str, Any]:  # noqa: ANN401 - as above
+        """Return the options of a recall in a run; a function may give an empty namespace to read none.
+
+        Raises:
+            NamespaceError: The run does not say one of the further namespaces.
+        """
+        named = {name: namespace_of(one, run, optional=True) for name, one in self.also.items()}
+        also, where = {name: one for name, one in named.items() if one}, self.recall.get("where")
+        given = {"where": where(run) if callable(where) else where, "also": also}
+        return {**self.recall, **given, "namespace": space}
+
+    def evolve_later(self, space: Namespace) -> None:
+        """Have the memory evolve a namespace in the background, if it shall."""
+        if self.evolve:
+            self.memory.evolve_later(space)

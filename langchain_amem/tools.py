@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
@@ -24,7 +23,7 @@ from amem_integrations import (
 )
 
 from .retriever import traced
-from .run import Failures, NamespaceOf, checked_also, checked_source, namespace_of, others_of
+from .run import Door, NamespaceOf, namespace_of
 
 Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]
@@ -108,20 +107,13 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     """
     if unknown := [kind for kind in kinds if kind not in NAMES]:
         raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(NAMES)}")
-    adapting.check_flags(evolve=evolve, assistant_supersedes=assistant_supersedes)
+    adapting.check_flags(assistant_supersedes=assistant_supersedes)
     if not isinstance(prefix, str) or not NAME.fullmatch(prefix):
         raise ConfigurationError(
             f"prefix={prefix!r} must be at most 40 letters, digits, '_' or '-', as in the name of a tool"
         )
-    actions = Actions(
-        memory=memory,
-        namespace=checked_source(namespace),
-        also=checked_also(also),
-        options=adapting.checked_recall(recall),
-        supersedes=assistant_supersedes,
-        evolve=evolve,
-        failures=Failures(on_error),
-    )
+    door: dict[str, Any] = {"also": also, "recall": recall, "evolve": evolve, "on_error": on_error}
+    actions = Actions(memory, namespace, supersedes=assistant_supersedes, **door)
     tools = list[BaseTool]()
     for kind in kinds:
         act = getattr(actions, kind)
@@ -161,20 +153,16 @@ def _schema(act: Any, filters: Mapping[str, str] | None, *, asks_run: bool) -> A
     return create_model(act.__name__, __config__=config, **fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actions:
+class Actions(Door):
     """The actions of the tools: text for the model, and the notes themselves as the artifact.
 
     The model reads the docstrings. `runtime` is LangGraph's `ToolRuntime`; None outside of a run.
     """
 
-    memory: AgenticMemory
-    namespace: NamespaceOf
-    also: Mapping[str, NamespaceOf]
-    options: Mapping[str, Any]
-    supersedes: bool
-    evolve: bool
-    failures: Failures
+    def __init__(self, *given: Any, supersedes: bool, **options: Any) -> None:  # noqa: ANN401 - of `Door`
+        """Take the options of a `Door`, and whether what the model remembers takes the place of what a user said."""
+        super().__init__(*given, **options)
+        self.supersedes = supersedes
 
     async def _search(
         self,
@@ -186,22 +174,20 @@ class Actions:
         **filters: str | None,
     ) -> Outcome:
         """Search the long-term memory of {owner}. Returns notes, each with its id."""
-        options = {"k": 10, "max_tokens": 1000, **self.options}
-        max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
-        space, also = namespace_of(self.namespace, runtime), others_of(self.also, runtime)
+        space = self.space(runtime)
         with self._explained("search"):
-            where = options.pop("where", None)
-            where = dict((where(runtime) if callable(where) else where) or {})
-            where |= {f"metadata.{name}": given for name, given in filters.items() if given}
-            options |= {"k": min(limit or options["k"], options["k"]), "where": where or None}
-            options |= {"namespace": space, "also": also}
+            options = {"k": 10, "max_tokens": 1000, **self.asked(runtime, space)}
+            max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
+            own = {f"metadata.{name}": given for name, given in filters.items() if given}
+            where = {**(options["where"] or {}), **own} or None
+            options |= {"k": min(limit or options["k"], options["k"]), "where": where}
             search = self.memory.search_turn
             found = await traced(call, self.memory, query, search, query, **options)
             self.failures.failed("search", found.error)
             if not found.hits:
                 missing = " The memory could look for words only." if found.error else ""
                 return f"Nothing is known about that.{missing}", []
-            hits = adapting.marked(found.hits, also)
+            hits = adapting.marked(found.hits, options["also"])
             text = render_notes(hits, max_tokens=max_tokens, ids=True) or (
                 f"{len(hits)} notes were found, too long to be shown in {max_tokens} tokens; their ids "
                 f"are {', '.join(hit.note.id for hit in hits)}."
@@ -216,7 +202,7 @@ class Actions:
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
         """Keep something in the long-term memory of {owner}. Returns the id of the note."""
-        space, older = namespace_of(self.namespace, runtime), supersedes or ()
+        space, older = self.space(runtime), supersedes or ()
         with self._explained("remember"):
             note, taken = await call(
                 self.memory.remember_fact,
@@ -225,7 +211,7 @@ class Actions:
                 supersedes=older,
                 assistant_supersedes=self.supersedes,
             )
-            self._evolve_later(space)
+            self.evolve_later(space)
             said = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
             return " ".join([f"Remembered as note {note.id}.", *said]), []
 
@@ -237,10 +223,10 @@ class Actions:
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
         """Correct a note of {owner} that was wrong from the start, by its id. For changes use {prefix}remember."""
-        space = namespace_of(self.namespace, runtime)
+        space = self.space(runtime)
         with self._explained("correct"):
             await call(self.memory.update, note_id, namespace=space, content=content)
-            self._evolve_later(space)
+            self.evolve_later(space)
             return f"Note {note_id} is corrected.", []
 
     async def _forget(
@@ -252,7 +238,7 @@ class Actions:
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
         """Delete a note of {owner} for good, by its id. Only when the user asks for it."""
-        space = namespace_of(self.namespace, runtime)
+        space = self.space(runtime)
         with self._explained("forget"):
             await call(self.memory.delete, note_id, namespace=space, thorough=thorough)
             return f"Note {note_id} is forgotten.", []
@@ -261,10 +247,6 @@ class Actions:
     remember, aremember = adapting.both(_remember)
     correct, acorrect = adapting.both(_correct)
     forget, aforget = adapting.both(_forget)
-
-    def _evolve_later(self, namespace: Sequence[str]) -> None:
-        if self.evolve:
-            self.memory.evolve_later(namespace)
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
