@@ -74,7 +74,7 @@ class MissingExtraError(AmemError, ImportError):
     def __init__(self, package: str, extra: str) -> None:
         """Say which `package` is missing and which `extra` brings it."""
         super().__init__(
-            f"{package!r} is not installed. Run: pip install 'amem-integrations[{extra}]'",
+            f"{package!r} is not installed. Run in a clone of amem-integrations: pip install '.[{extra}]'",
             name=package,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, TypeAdapter,
 
 from .decisions import Item, Source
 from .errors import InvalidInputError
+from .kinds import Kind
 from .notes import RELATIONS, Namespace
 
 T = TypeVar("T")
@@ -32,17 +34,51 @@ HELD = "it waits for a review"  # why what passed the gate is not written, with 
 REJECTED = "rejected by a reviewer"
 
 
-class ProposedData(BaseModel, extra="forbid"):
-    """The values of an item of a plan beside its text: some of these by its kind, and the reason why the item waits, if it does."""
+def _check_time(text: str) -> str:
+    """Return an ISO 8601 text, or an empty one; raise `ValueError` if it is neither."""
+    return text and datetime.fromisoformat(text).isoformat()
 
-    relation: str = Field("", max_length=MAX_RELATION_CHARS)
-    strength: Share = 0.0
+
+class ItemData(BaseModel):
+    """The values of an item beside its text: some of these by its kind, and the reason why the item waits, if it does."""
+
+    relation: str = ""
+    strength: FiniteFloat = 1.0
+    before: FiniteFloat = 1.0
     keywords: list[str] = []
     tags: list[str] = []
     similarity: FiniteFloat = 0.0
     change: LinkChange = "strengthen"
-    before: Share = 0.0
+    kind: Kind = "statement"
+    until: Annotated[str, AfterValidator(_check_time)] = ""
+    form: str = ""
+    read_to: int = 0
+    expires_at: Annotated[str, AfterValidator(_check_time)] = ""
     why: str = ""
+
+
+class ProposedData(ItemData, extra="forbid"):
+    """The values of an item that a plan may have."""
+
+    relation: str = Field("", max_length=MAX_RELATION_CHARS)
+    strength: Share = 0.0
+    before: Share = 0.0
+
+
+def check_item(
+    item: Item, form: type[ItemData] = ItemData, *, strict: bool = False
+) -> dict[str, Any]:
+    """Return the values of an item of which a view can be made.
+
+    Raises:
+        ValueError: There can be none.
+    """
+    data = form.model_validate(item.data, strict=strict).model_dump(exclude_unset=True)
+    if item.kind == "supersession" and data.get("relation", "updates") not in RELATIONS:
+        raise ValueError(f"the relation of a supersession is one of {', '.join(RELATIONS)}")
+    if item.kind == "relink" and "strength" not in data:
+        raise ValueError("another strength of a link has a strength")
+    return data
 
 
 def _as_proposed(item: Item) -> Item:
@@ -51,13 +87,9 @@ def _as_proposed(item: Item) -> Item:
     Raises:
         ValueError: No plan has such an item.
     """
-    data = ProposedData.model_validate(item.data).model_dump(exclude_unset=True)
+    data = check_item(item, ProposedData)
     if item.kind not in ("link", "sentence", "supersession", "relink"):
         raise ValueError(f"a plan has no item of kind {item.kind!r}")
-    if item.kind == "supersession" and data.get("relation") not in RELATIONS:
-        raise ValueError(f"the relation of a supersession is one of {', '.join(RELATIONS)}")
-    if item.kind == "relink" and "strength" not in data:
-        raise ValueError("another strength of a link has a strength")
     most = MAX_CHARS if item.kind == "sentence" else MAX_REASON_CHARS
     if len(item.text) > most:
         raise ValueError(f"the text or reason of a {item.kind} has more than {most} characters")

@@ -41,6 +41,12 @@ Line = str | Text | Table | tuple[str | Text, ...]
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.
 _UsageError: Any = typer.BadParameter.__base__
+# What the command line calls what errors of the library name by the words of Python.
+_WORDS = {
+    "amem_integrations.reindex.reindex(location, embedder)": "amem reindex --embedder NAME",
+    "import it without a namespace": "import it without --namespace",
+    "give a namespace": "give --namespace",
+}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -195,6 +201,13 @@ class Session:
             **place.options,
         )
 
+    def reworded(self, message: str) -> str:
+        """Return a message of the library in the words of the command line."""
+        for python, here in _WORDS.items():
+            message = message.replace(python, here)
+        space = self.__dict__.get("any_space")  # if it was read
+        return message.replace(repr(space), format_namespace(space)) if space else message
+
     def find(self, name: str) -> Note:
         """Return the note that an id, the start of one, or a key stands for.
 
@@ -267,7 +280,10 @@ def command(
             session = (context.obj or Session)(**{each: values.pop(each) for each in shared})
             session.creates, session.writes = creates, "embedder" in shared
             with session.opened:
-                function(session, **values | times)
+                try:
+                    function(session, **values | times)
+                except amem.AmemError as error:
+                    raise amem.AmemError(session.reworded(str(error))) from error
 
         _, *own = signature(function, eval_str=True).parameters.values()
         dated = [one.name for one in own if one.annotation == datetime | None]
@@ -311,13 +327,11 @@ def parse_namespace(text: str) -> Namespace:
     Raises:
         NamespaceError: There is no label, or an empty one.
     """
-    if not text.startswith("["):
-        return check_namespace(text.split("/"))
     try:
-        return check_namespace(json.loads(text))
+        return check_namespace(json.loads(text) if text.startswith("[") else text.split("/"))
     except (ValueError, RecursionError) as error:
         raise amem.NamespaceError(
-            f"namespace {text!r} must be labels such as team/ann, or a JSON list of labels: {error}"
+            f"--namespace {text!r} must be labels with / between them, such as team/ann, or a JSON list of labels"
         ) from error
 
 

@@ -96,7 +96,10 @@ def import_(
     from .. import MemoryConfig, importers  # noqa: PLC0415 - they import numpy
     from ..flows import transfer  # noqa: PLC0415
 
+    if format_ not in (known := ("auto", "export", *importers.FORMATS)):
+        raise InvalidInputError(f"unknown format {format_!r}; use one of {', '.join(known)}")
     if format_ == "export" or (format_ == "auto" and transfer.is_export(file)):
+        transfer.look_through(file, amem.any_space)  # before a memory is made for it
         bar = app.progress("storing")
         count = amem.memory.import_(file, namespace=amem.any_space, progress=bar)
         amem.show({"format": "export", "notes": count})

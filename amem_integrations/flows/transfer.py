@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
@@ -34,12 +33,14 @@ from ..journal.fold import changed_fields
 from ..journal.insertion import restore
 from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is
-from ..kinds import Kind, kind_of
-from ..notes import Namespace, Note, NoteInput, Relation, check_namespace
-from ..plans import adapter_of
+from ..kinds import kind_of
+from ..notes import Namespace, Note, NoteInput, check_namespace
+from ..plans import adapter_of, check_item
 from ..ports import RecordQuery
 from ..runtime import Meter, Progress, Runtime, reporter, resolve
 from ..stored_note import Earlier, StoredNote
+from ..stores.checks import check_id
+from ..stores.payloads import encode_note, encode_record
 from .writing import writing
 
 FORMAT, VERSION = "amem-integrations", 2
@@ -47,11 +48,15 @@ MAX_HEADER = 100_000  # characters of the first line
 MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
 PAGE = 64  # notes, or calls, that are read and written at once
 # Fields of a note that the user gave; the others are made of them and of the decisions.
-NOTE = (
+NOTE = {
     "id", "seq", "content", "recorded_at", "at", "speaker", "source", "origin", "thread", "key", "until", "expires_at",
     "metadata", "rev",
-)  # fmt: skip
-UNWRITTEN = ("namespace", "token", "phase")  # fields of records that are of one memory only
+}  # fmt: skip
+OF_ONE_MEMORY = {
+    "namespace",
+    "token",
+    "phase",
+}  # fields of calls and decisions that are not written
 
 Line = dict[str, Any]
 Record = StoredNote | Call | Decision
@@ -75,11 +80,8 @@ async def export(
     Raises:
         OSError: The file cannot be written.
     """
-    spaces = (
-        await resolve(runtime.store.namespaces(recorded=True))
-        if namespace is None
-        else [check_namespace(namespace)]
-    )
+    given = None if namespace is None else check_namespace(namespace)
+    spaces = [given] if given else await resolve(runtime.store.namespaces(recorded=True))
     alive: set[str] = set()
     with whole_file(path) as file:
 
@@ -91,12 +93,13 @@ async def export(
             async with writing(runtime, space) as writer:
                 async for page in note_pages(runtime.store, space):
                     stored = await writer.notes([note.id for note in page])
-                    for one in sorted(stored.values(), key=_seq_of):
-                        if not one.is_deleted:
-                            alive.add(one.id)
-                            write(line_of(one))
-                for record in await _records(writer, alive, with_costs=namespace is None):
-                    write(line_of(record))
+                    for note in page:
+                        if note.id in stored and not stored[note.id].is_deleted:
+                            alive.add(note.id)
+                            write(_note_line(stored[note.id]))
+                for record in await _records(writer, alive, with_costs=given is None):
+                    values = _plain(record, exclude=OF_ONE_MEMORY)
+                    write({type(record).__name__.lower(): values})
     return len(alive)
 
 
@@ -114,10 +117,6 @@ def whole_file(path: str | PathLike[str]) -> Iterator[TextIO]:
         draft.unlink(missing_ok=True)
 
 
-def _seq_of(stored: StoredNote) -> int:
-    return stored.note.seq if stored.note else 0
-
-
 async def _records(writer: Writer, alive: set[str], *, with_costs: bool) -> list[Call | Decision]:
     """Return the calls of a namespace, oldest first, each before its decisions about what is there."""
     found = await writer.find_records(RecordQuery())
@@ -133,6 +132,27 @@ async def _records(writer: Writer, alive: set[str], *, with_costs: bool) -> list
             records.append(replace(call, shown=shown, data=call.data if with_costs else {}))
         records += sorted(decisions.get(call.id, ()), key=lambda one: (one.seq, one.id))
     return records
+
+
+def _note_line(stored: StoredNote) -> Line:
+    """Return the line of a note that is not deleted."""
+    values: Any = stored.note
+    note = {name: v for name, v in _plain(values, include=NOTE).items() if v is not None}
+    if stored.thorough:
+        note["thorough"] = stored.thorough
+    if stored.earlier:
+        note["earlier"] = [
+            [*rest, _plain(replace(values, **earlier), include=set(earlier))]
+            for *rest, earlier in stored.earlier
+        ]
+    return {"note": note}
+
+
+def _plain(record: Note | Call | Decision, **fields: set[str]) -> Line:
+    """Return fields of a record as JSON values: those to `include`, or all but those to `exclude`."""
+    how: dict[str, Any] = {"mode": "json", **fields}
+    values: Line = adapter_of(type(record)).dump_python(record, **how)  # type: ignore[arg-type]
+    return values
 
 
 async def import_(
@@ -155,34 +175,223 @@ async def import_(
         progress: True logs how far it is; a function is called with (notes read, notes in the file).
 
     Raises:
-        InvalidInputError: The file is no export, a line is damaged, or the file is of several namespaces where one is
-            given; nothing is imported.
+        InvalidInputError: The file is no export, a line is damaged or cannot be stored, or the file is of several
+            namespaces where one is given; nothing is imported.
         NamespaceError: The namespace is malformed.
         StoreError: The store refused, such as an id in the file that a note of another namespace has.
         OSError: The file cannot be read.
         ModelUnavailableError: The embedder failed; import again to go on.
     """
     given = None if namespace is None else check_namespace(namespace)
-    counts, ids = Counter[Namespace](), dict[str, str]()
-    for own, one in _read(path, given):
-        counts[own] += isinstance(one, StoredNote)
-        if isinstance(one, StoredNote) and given not in (None, own):
-            ids[one.id] = _id_in(given, one)
-    if given is not None and len(counts) > 1:
-        raise InvalidInputError(
-            f"{path} holds {len(counts)} namespaces; import it without a namespace"
-        )
-    if len(set(ids.values())) < len(ids):  # two notes of one text: one of them was updated
-        ids = {old: derive("import", given, old) for old in ids}
-    meter = Meter(reporter(progress), counts.total())
+    export = look_through(path, given)
+    runtime.clock.start_above(export.newest)
+    meter = Meter(reporter(progress), export.notes.total())
     imports: dict[Namespace, _Import] = {}
     for own, page in _pages(_read(path, given)):
         if own not in imports:
-            imports[own] = _Import(runtime, own, given or own, ids, with_costs=given is None)
+            imports[own] = _Import(runtime, own, given or own, export.ids, with_costs=given is None)
         await imports[own].put(page)
     for done in imports.values():
         await done.embed(meter)
     return meter.done
+
+
+@dataclass(slots=True)
+class Export:
+    """The contents of a file, all of which can be stored.
+
+    Attributes:
+        notes: How many notes there are of each namespace.
+        ids: By the id in the file the ids that notes get in another namespace.
+        newest: The greatest seq.
+    """
+
+    notes: Counter[Namespace] = field(default_factory=Counter)
+    ids: Mapping[str, str] = field(default_factory=dict)
+    newest: int = 0
+
+
+def look_through(path: str | PathLike[str], into: Namespace | None) -> Export:
+    """Read and check all of a file that is to be imported into a namespace, or (None) where everything comes from.
+
+    Raises:
+        InvalidInputError: See `import_`.
+        OSError: The file cannot be read.
+    """
+    found, ids = Export(), dict[str, str]()
+    for own, one in _read(path, into):
+        found.notes[own] += isinstance(one, StoredNote)
+        found.newest = max(found.newest, _newest(one))
+        if isinstance(one, StoredNote) and into not in (None, own):
+            ids[one.id] = _id_in(into, one)
+    if into is not None and len(found.notes) > 1:
+        raise InvalidInputError(
+            f"{path} holds {len(found.notes)} namespaces; import it without a namespace"
+        )
+    is_told_apart = len(set(ids.values())) == len(ids)  # else a note was updated to another's text
+    found.ids = ids if is_told_apart else {old: derive("import", into, old) for old in ids}
+    return found
+
+
+def _id_in(namespace: Namespace | None, stored: StoredNote) -> str:
+    """Return the id that a note would have if it had been added to a namespace in its first wording."""
+    note: Any = stored.note
+    for earlier in reversed(stored.earlier):
+        note = replace(note, **earlier.values)
+    named = ("content", "at", "key", "thread", "speaker")
+    return id_of(namespace or (), NoteInput(**{name: getattr(note, name) for name in named}))
+
+
+def is_export(path: Path) -> bool:
+    """Return whether a file begins as an export does."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        try:
+            first = json.loads(file.readline(MAX_HEADER))
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(first, dict) and first.get("format") == FORMAT
+
+
+def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[Namespace, Record]]:
+    """Yield all that a file holds, each with the namespace that the file names.
+
+    All is to be in the namespace `into`; None: where it comes from. Ids are those of the file. Notes are numbered (`seq`)
+    as in the file, but always upwards, so that none is passed over in reading on after another. No decision has been
+    looked at yet in the memory that it is for.
+
+    Raises:
+        InvalidInputError: The file is no export, or of another version, or a line is damaged or cannot be stored; the
+            message names the line.
+        OSError: The file cannot be read.
+    """
+    own, last, record = Namespace(), 0, None
+    with Path(path).open("rb") as file:
+        for number, text in enumerate(file, start=1):
+            try:
+                line = dict(json.loads(text))
+                is_header = not own or "format" in line
+                record = None if is_header else _record(line, into or own, last)
+            except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+                raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
+            if record is None:
+                own, last = _namespace(path, line), 0
+                continue
+            if isinstance(record, StoredNote) and record.note is not None:
+                last = record.note.seq
+            yield own, record
+    if not own:
+        raise _no_export(path)
+
+
+def _namespace(path: str | PathLike[str], line: Line) -> Namespace:
+    """Return whose notes follow this line, which begins them."""
+    version = line.get("version")
+    if line.get("format") != FORMAT or not isinstance(version, int):
+        raise _no_export(path)
+    if version != VERSION:
+        other = "newer" if version > VERSION else "older"
+        raise InvalidInputError(
+            f"{path} is of version {version}, this version of amem-integrations reads version "
+            f"{VERSION}; import it with the {other} version that wrote it"
+        )
+    try:
+        return check_namespace(line.get("namespace"))
+    except NamespaceError as error:
+        raise InvalidInputError(f"{path} does not say whose notes it holds: {error}") from error
+
+
+def _no_export(path: str | PathLike[str]) -> InvalidInputError:
+    return InvalidInputError(f"{path} is no export of a memory; `export` makes one")
+
+
+def _record(line: Line, namespace: Namespace, last: int) -> Record:
+    """Return the note, call or decision of a line, which can be stored; `last` is the seq of the note before."""
+    kind = next((name for name in ("note", "call", "decision") if name in line), None)
+    if kind is None:
+        raise ValueError(f"a line is a note, a call or a decision, not {', '.join(line)}")
+    data = {**line[kind], "namespace": namespace, "token": new_token()}
+    record: Record
+    if kind == "note":
+        record = _stored_note(data, last)
+    else:
+        one: Any = Call if kind == "call" else Decision
+        record = adapter_of(one).validate_python({**data, "phase": WRITTEN})
+    if _newest(record) >= MAX_SEQ:
+        raise ValueError(f"there are no times in nanoseconds such as {_newest(record)}")
+    if isinstance(record, StoredNote):
+        encode_note(record)
+        return record
+    for source in record.shown if isinstance(record, Call) else record.sources:
+        check_id(source.id, "the id of a source")
+    if isinstance(record, Decision):
+        for note_id in record.about:
+            check_id(note_id, "the id of a note")
+        for item in record.items:
+            check_item(item, strict=True)
+    encode_record(record)
+    return record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """The values on the line of a note that are not fields of the note."""
+
+    thorough: int = 0
+    earlier: tuple[Earlier, ...] = ()
+
+
+def _stored_note(data: Line, last: int) -> StoredNote:
+    """Return a note with what the user gave, and nothing that was made of it."""
+    note, beside = _note(data), adapter_of(_Beside).validate_python(data)
+    seq, rev = max(note.seq, last + 1), note.rev or note.seq
+    earlier = []
+    for each in beside.earlier:
+        if unknown := each.values.keys() - NOTE:
+            raise ValueError(f"a note has no {', '.join(sorted(unknown))}")
+        was = _note({**data, **each.values})
+        earlier.append(each._replace(values={name: getattr(was, name) for name in each.values}))
+    return StoredNote(
+        id=note.id,
+        namespace=note.namespace,
+        token=data["token"],
+        rev=rev,
+        note=replace(note, seq=seq),
+        thorough=beside.thorough,
+        earlier=tuple(earlier),
+    )
+
+
+def _note(data: Line) -> Note:
+    given = {name: value for name, value in data.items() if name in {*NOTE, "namespace"}}
+    note: Note = adapter_of(Note).validate_python(given)
+    return replace(note, kind=kind_of(note.content))
+
+
+def _newest(record: Record) -> int:
+    """Return the greatest seq that a record names."""
+    if isinstance(record, StoredNote):
+        seqs = [record.rev, record.thorough, *(each.seq for each in record.earlier)]
+        return max(*seqs, record.note.seq if record.note else 0)
+    if isinstance(record, Call):
+        return max(record.seq, *(source.rev for source in record.shown), 0)
+    revs = [source.rev for source in record.sources]
+    flips = [flip.seq for item in record.items for flip in item.log]
+    return max(record.seq, record.rev, *revs, *flips)
+
+
+def _pages(
+    records: Iterable[tuple[Namespace, Record]],
+) -> Iterator[tuple[Namespace, list[Record]]]:
+    """Yield by pages notes of one namespace, or calls with all of their decisions."""
+    by_kind = groupby(records, key=lambda one: (one[0], isinstance(one[1], StoredNote)))
+    for (own, _), group in by_kind:
+        page = list[Record]()
+        for _, record in group:
+            if len(page) >= PAGE and not isinstance(record, Decision):
+                yield own, page
+                page = []
+            page.append(record)
+        yield own, page
 
 
 @dataclass(slots=True)
@@ -211,10 +420,7 @@ class _Import:
         """Write a page of notes, or of calls with all of their decisions."""
         notes = [one for one in page if isinstance(one, StoredNote)]
         calls = {one.id: one for one in page if isinstance(one, Call)}
-        decisions: dict[str, list[Decision]] = {key: [] for key in calls}
-        for one in page:
-            if isinstance(one, Decision) and one.call in calls:
-                decisions[one.call].append(one)
+        decisions = [one for one in page if isinstance(one, Decision) and one.call in calls]
         async with writing(self.runtime, self.space) as writer:
             bare = replace(writer, embed=as_it_is)  # in the end each note is embedded once
             if notes:
@@ -232,49 +438,38 @@ class _Import:
             meter.add(len(page))
 
     async def _put_notes(self, writer: Writer, notes: Sequence[StoredNote]) -> None:
-        seqs = [(one.rev, _seq_of(one), one.thorough) for one in notes]
-        seqs += [(earlier.seq, 0, 0) for one in notes for earlier in one.earlier]
-        self.runtime.clock.start_above(max(map(max, seqs)))
-        made = {self._id(one.id): (one, self._moved_note(one)) for one in notes}
+        made = {new.id: new for new in map(self._moved_note, notes)}
         known = await writer.notes(made)
         missing = frozenset(made.keys() - known.keys())
         old = await writer.decisions(RecordQuery(about=missing)) if missing else {}
-        for note_id in {one.note for one in old.values()} & missing:
-            # The note was deleted here, and so was what had been decided about its wording.
-            was, new = made[note_id]
-            made[note_id] = was, replace(new, rev=writer.new_seq())
-        stands = await restore(writer, [new for _, new in made.values()], known)
-        for note_id, (was, _) in made.items():
-            stored = stands.get(note_id)
+        # A note that was deleted here has another rev, for so was what had been decided about its wording.
+        again = {one.note for one in old.values()} & missing
+        renewed = {i: replace(made[i], rev=writer.new_seq()) for i in again}
+        stands = await restore(writer, [*(made | renewed).values()], known)
+        for in_file, moved in zip(notes, made.values(), strict=True):
+            stored = stands.get(moved.id)
             if stored is None or stored.note is None:
                 continue
-            if stored.rev == was.rev or _is_as(stored, self._moved_note(was)):
-                self.revs[was.id] = was.rev, stored.rev
+            if stored.rev == moved.rev or _is_as(stored, moved):
+                self.revs[in_file.id] = moved.rev, stored.rev
             if not stored.embedded:
-                self.stale.add(note_id)
+                self.stale.add(moved.id)
         self.here += made
 
     async def _put_calls(
-        self,
-        writer: Writer,
-        calls: Mapping[str, Call],
-        decisions: Mapping[str, Sequence[Decision]],
+        self, writer: Writer, calls: Mapping[str, Call], decisions: Sequence[Decision]
     ) -> None:
-        every = [one for made in decisions.values() for one in made]
-        self.runtime.clock.start_above(
-            max([one.seq for one in calls.values()] + [one.seq for one in every])
-        )
-        named = {end for one in every for item in one.items for end in (item.to, item.other)}
+        named = {end for one in decisions for item in one.items for end in (item.to, item.other)}
         named |= {source.id for call in calls.values() for source in call.shown}
         there = await writer.notes({self._id(one) for one in named} - {""})
-        moved: list[tuple[Call, list[Decision]]] = []
-        for key, call in calls.items():
-            mine = [one for one in decisions[key] if one.note in self.revs or one.stage == "form"]
-            made = [one for one in (self._moved(each, there) for each in mine) if one is not None]
-            moved.append((self._moved_call(call, there), made))
-        made_ids = {one.id for _, made in moved for one in made}
-        stored = await writer.records(made_ids.union(call.id for call, _ in moved))
-        for call, made in moved:
+        moved: dict[str, list[Decision]] = {key: [] for key in calls}
+        for one in decisions:
+            if one.note in self.revs or one.stage == "form":
+                moved[one.call].append(self._moved_decision(one, there))
+        wanted = {one.id for made in moved.values() for one in made}
+        stored = await writer.records(wanted.union(map(self._id, calls)))
+        for key, made in moved.items():
+            call = self._moved_call(calls[key], there)
             same = stored.get(call.id)
             if not made and same is None and self.with_costs:
                 await writer.insert_records([call])
@@ -282,17 +477,15 @@ class _Import:
                 continue
             if isinstance(same, Call) and not set(call.shown) <= set(same.shown):
                 # A note that the call was shown is not known here any more, or has another rev.
-                again = replace(call, id=derive("import", call.id, call.shown), data={})
-                await commit(writer, again, [replace(one, call=again.id) for one in made])
-            else:
-                await commit(writer, call, made)
+                call = replace(call, id=derive("import", call.id, call.shown), data={})
+            await commit(writer, call, [replace(one, call=call.id) for one in made])
             self.stale.update(note_id for one in made for note_id in one.about)
 
-    def _id(self, note_id: str) -> str:
-        """Return the id here of a note; one that is not in the file gets one, where the file is of another namespace."""
-        if note_id in self.ids or self.in_file == self.space or not note_id:
-            return self.ids.get(note_id, note_id)
-        return derive("import", self.space, note_id)
+    def _id(self, old: str) -> str:
+        """Return the id here of a note or record; what is not in the file gets one, where the file is of another namespace."""
+        if old in self.ids or self.in_file == self.space or not old:
+            return self.ids.get(old, old)
+        return derive("import", self.space, old)
 
     def _source(self, source: Source) -> Source:
         was, now = self.revs.get(source.id, (0, 0))
@@ -300,45 +493,34 @@ class _Import:
 
     def _moved_note(self, stored: StoredNote) -> StoredNote:
         note_id = self._id(stored.id)
-        note = stored.note and replace(stored.note, id=note_id)
-        return replace(stored, id=note_id, note=note)
+        return replace(stored, id=note_id, note=stored.note and replace(stored.note, id=note_id))
 
     def _moved_call(self, call: Call, there: Mapping[str, StoredNote]) -> Call:
-        is_same = self.in_file == self.space
         # A note that nobody knows any more would count as deleted thoroughly.
         shown = {self._source(one) for one in call.shown if self._id(one.id) in there}
-        return replace(
-            call,
-            id=call.id if is_same else derive("import", self.space, call.id),
-            shown=tuple(sorted(shown)),
-            data=call.data if self.with_costs else {},
-        )
+        data = call.data if self.with_costs else {}
+        return replace(call, id=self._id(call.id), shown=tuple(sorted(shown)), data=data)
 
-    def _moved(self, decision: Decision, there: Mapping[str, StoredNote]) -> Decision | None:
+    def _moved_decision(self, old: Decision, there: Mapping[str, StoredNote]) -> Decision:
         """Return a decision as it is here: about these notes and wordings, and nothing that is not there."""
-        old, is_same = decision, self.in_file == self.space
         note, rev = self._source(Source(old.note, old.rev))
-        if old.stage == "form" and not is_same:
-            names = [item.data.get("form") for item in old.items]
-            if not names or not isinstance(names[0], str):
-                return None
+        if names := [item.data["form"] for item in old.items if "form" in item.data]:
             note = form_id(self.space, names[0])
         items = [self._moved_item(item) for item in old.items]
-        kept = [one for one in items if old.stage == "form" or _is_between(one, there)]
         sources = tuple(map(self._source, old.sources))
-        made_id = old.id
         if old.id == slot_id(old.note, old.stage, old.rev, old.attempt):
             made_id = slot_id(note, old.stage, rev, old.attempt)
-        elif not is_same or sources != old.sources:
-            made_id = derive("import", self.space, old.id, sources)
+        else:
+            made_id = self._id(old.id)
+            made_id = made_id if sources == old.sources else derive("import", made_id, sources)
         return replace(
             old,
             id=made_id,
-            call=old.call if is_same else derive("import", self.space, old.call),
+            call=self._id(old.call),
             note=note,
             rev=rev,
-            items=tuple(kept),
-            about=tuple(sorted(map(self._id, old.about))),
+            items=tuple(one for one in items if old.stage == "form" or _is_between(one, there)),
+            about=tuple(map(self._id, old.about)),
             sources=sources,
         )
 
@@ -358,206 +540,3 @@ def _is_between(item: Item, there: Mapping[str, StoredNote]) -> bool:
     """Return whether the notes that an item is about are there."""
     ends = [there.get(end) for end in (item.to, item.other) if end]
     return all(end is not None and not end.is_deleted for end in ends)
-
-
-def line_of(record: Record) -> Line:
-    """Return the line of a note that is not deleted, of a call or of a decision."""
-    if not isinstance(record, StoredNote):
-        name, values = type(record).__name__.lower(), _plain(record)
-        return {name: {key: value for key, value in values.items() if key not in UNWRITTEN}}
-    if record.note is None:
-        raise ValueError(f"note {record.id!r} is deleted")
-    given = _plain(record.note)
-    note = {name: given[name] for name in NOTE if given[name] is not None}
-    if record.thorough:
-        note["thorough"] = record.thorough
-    if record.earlier:
-        note["earlier"] = [
-            [each.token, each.seq, each.rev, _earlier(record.note, each.values)]
-            for each in record.earlier
-        ]
-    return {"note": note}
-
-
-def _earlier(note: Note, values: Mapping[str, Any]) -> Line:
-    """Return earlier values of a note's fields as JSON values."""
-    given = _plain(replace(note, **values))
-    return {name: given[name] for name in values}
-
-
-def _plain(record: Note | Call | Decision) -> Line:
-    values: Line = adapter_of(type(record)).dump_python(record, mode="json")  # type: ignore[arg-type]
-    return values
-
-
-def is_export(path: Path) -> bool:
-    """Return whether a file begins as an export does."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        try:
-            first = json.loads(file.readline(MAX_HEADER))
-        except (ValueError, RecursionError):
-            return False
-    return isinstance(first, dict) and first.get("format") == FORMAT
-
-
-def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[Namespace, Record]]:
-    """Yield all that a file holds, each with the namespace that the file names.
-
-    All is to be in the namespace `into`; None: where it comes from. Ids are those of the file. Notes are numbered (`seq`)
-    as in the file, but always upwards, so that none is passed over in reading on after another. No decision has been
-    looked at yet in the memory that it is for.
-
-    Raises:
-        InvalidInputError: The file is no export, or of another version, or a line is damaged; the message names the line.
-        OSError: The file cannot be read.
-    """
-    own, last = Namespace(), 0
-    with Path(path).open("rb") as file:
-        for number, text in enumerate(file, start=1):
-            try:
-                line = json.loads(text)
-                if not isinstance(line, dict):
-                    raise TypeError("it is no JSON object")  # noqa: TRY301
-                if not own or "format" in line:
-                    own, last = _namespace(path, line), 0
-                    continue
-                record = _value(line, into or own, last)
-            except InvalidInputError:
-                raise
-            except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-                raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
-            if isinstance(record, StoredNote) and record.note is not None:
-                last = record.note.seq
-            yield own, record
-    if not own:
-        raise _no_export(path)
-
-
-def _pages(
-    records: Iterable[tuple[Namespace, Record]],
-) -> Iterator[tuple[Namespace, list[Record]]]:
-    """Yield by pages notes of one namespace, or calls with all of their decisions."""
-    by_kind = groupby(records, key=lambda one: (one[0], isinstance(one[1], StoredNote)))
-    for (own, _), group in by_kind:
-        page = list[Record]()
-        for _, record in group:
-            if len(page) >= PAGE and not isinstance(record, Decision):
-                yield own, page
-                page = []
-            page.append(record)
-        yield own, page
-
-
-def _value(line: Line, namespace: Namespace, last: int) -> Record:
-    kind = next((name for name in ("note", "call", "decision") if name in line), None)
-    if kind is None:
-        raise ValueError(f"a line is a note, a call or a decision, not {', '.join(line)}")
-    data, token = {**line[kind], "namespace": namespace}, new_token()
-    if kind == "call":
-        call: Call = adapter_of(Call).validate_python({**data, "token": token})
-        _check_seqs(call.seq, *(source.rev for source in call.shown))
-        return call
-    if kind == "decision":
-        made = {**data, "token": token, "phase": WRITTEN}
-        decision: Decision = adapter_of(Decision).validate_python(made)
-        _check_items(decision)
-        return decision
-    note = _note(data)
-    note = replace(note, seq=max(note.seq, last + 1), rev=note.rev or note.seq)
-    earlier = tuple(_read_earlier(data, *each) for each in data.get("earlier", ()))
-    thorough = data.get("thorough", 0)
-    _check_seqs(note.seq, note.rev, thorough, *(each.seq for each in earlier))
-    return StoredNote(
-        id=note.id,
-        namespace=namespace,
-        token=token,
-        rev=note.rev,
-        note=note,
-        thorough=thorough,
-        earlier=earlier,
-    )
-
-
-def _note(data: Line) -> Note:
-    """Return a note with what the user gave, and nothing that was made of it."""
-    given = {name: data[name] for name in (*NOTE, "namespace") if name in data}
-    note: Note = adapter_of(Note).validate_python(given)
-    return replace(note, kind=kind_of(note.content))
-
-
-def _read_earlier(data: Line, token: str, seq: int, rev: int, values: Line) -> Earlier:
-    if not isinstance(token, str) or not isinstance(seq, int) or not isinstance(rev, int):
-        raise TypeError("an earlier value has a token, a seq, a rev and values by name")
-    if unknown := values.keys() - set(NOTE):
-        raise ValueError(f"a note has no {', '.join(sorted(unknown))}")
-    note = _note({**data, **values})
-    return Earlier(token, seq, rev, {name: getattr(note, name) for name in values})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ItemData:
-    """What views are made of, among the data of an item."""
-
-    kind: Kind = "statement"
-    keywords: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    until: str = ""
-    relation: str = ""
-    strength: float = 1.0
-    before: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Verdict(_ItemData):
-    """The same of a supersession."""
-
-    relation: Relation = "updates"
-
-
-def _check_items(decision: Decision) -> None:
-    """Raise `ValueError` if the items of a decision make a view that cannot be read."""
-    sources = [*decision.sources, *(one for item in decision.items for one in item.sources)]
-    flips = [flip.seq for item in decision.items for flip in item.log]
-    _check_seqs(decision.seq, decision.rev, *(one.rev for one in sources), *flips)
-    for item in decision.items:
-        kind = _Verdict if item.kind == "supersession" else _ItemData
-        data = adapter_of(kind).validate_json(json.dumps(dict(item.data)), strict=True)
-        if item.kind == "relink" and "strength" not in item.data:
-            raise ValueError("a change of a link has a strength")
-        if data.until:
-            datetime.fromisoformat(data.until)
-
-
-def _check_seqs(*seqs: int) -> None:
-    if not all(isinstance(seq, int) and seq < MAX_SEQ for seq in seqs):
-        raise ValueError(f"{seqs} are no times in nanoseconds")
-
-
-def _no_export(path: str | PathLike[str]) -> InvalidInputError:
-    return InvalidInputError(f"{path} is no export of a memory; `export` makes one")
-
-
-def _namespace(path: str | PathLike[str], line: Line) -> Namespace:
-    """Return whose notes follow this line, which begins them."""
-    version = line.get("version")
-    if line.get("format") != FORMAT or not isinstance(version, int):
-        raise _no_export(path)
-    if version != VERSION:
-        other = "newer" if version > VERSION else "older"
-        raise InvalidInputError(
-            f"{path} is of version {version}, this version of amem-integrations reads version "
-            f"{VERSION}; import it with the {other} version that wrote it"
-        )
-    try:
-        return check_namespace(line.get("namespace"))
-    except NamespaceError as error:
-        raise InvalidInputError(f"{path} does not say whose notes it holds: {error}") from error
-
-
-def _id_in(namespace: Namespace | None, stored: StoredNote) -> str:
-    """Return the id that a note would have if it had been added to a namespace in its first wording."""
-    note: Any = stored.note
-    for earlier in reversed(stored.earlier):
-        note = replace(note, **earlier.values)
-    named = ("content", "at", "key", "thread", "speaker")
-    return id_of(namespace or (), NoteInput(**{name: getattr(note, name) for name in named}))

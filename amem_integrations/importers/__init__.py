@@ -129,8 +129,6 @@ def _items(source: Source, format_: str, max_chars: int) -> Iterator[Found | Ski
                 check_note_input(item, max_chars)
             yield one
         except InvalidInputError as error:
-            if format_ == "jsonl":  # whatever is wrong in a line stops the import
-                raise InvalidInputError(f"{source.name}: {error}") from error
             yield Skipped("cannot be stored", f"{item.key or source.name}: {error}")
 
 
@@ -144,6 +142,8 @@ def _format_of(source: Source, name: str) -> str:
     for known, one in FORMATS.items():
         if known == name or any(map(one.recognises, sample)):
             return known
+    if any(isinstance(one.value, InvalidInputError) for one in sample):
+        return "jsonl"  # which says of each line why the line was skipped
     known = ", ".join(FORMATS)
     if name != "auto":
         raise InvalidInputError(f"unknown format {name!r}; use one of {known}")

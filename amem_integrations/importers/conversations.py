@@ -84,19 +84,16 @@ def json_lines(source: Source) -> Iterator[Found | Skipped]:
     """Yield a note for each line, then those of the messages, which are numbered in their threads.
 
     A line is a text, a chat message, or an object with the fields of `NoteInput`: the format to write where no other
-    fits. A line with a `role` such as `user` and no `key` or `source` is a chat message.
-
-    Raises:
-        InvalidInputError: A line is none of these.
+    fits. A line with a `role` such as `user` and no `key` or `source` is a chat message. A line that is none of these is
+    skipped.
     """
     threads: dict[str | None, list[Message]] = {}
-    for row in source.entries(lines=True):
-        message = _message(row)
-        if (
-            message
-            and message.party in {*SPEAKING, *NOT_SAID}
-            and not {"key", "source"} & row.keys()
-        ):
+
+    def read(row: Record) -> Iterator[Found | Skipped]:
+        if isinstance(row.value, InvalidInputError):
+            raise row.value
+        message, own = _message(row), {"key", "source"} & row.keys()
+        if message and message.party in {*SPEAKING, *NOT_SAID} and not own:
             yield from _not_taken(message, row)
             message = replace(message, metadata=row.rest(_MESSAGE))
             threads.setdefault(row.label(*THREADS), []).append(message)
@@ -104,6 +101,9 @@ def json_lines(source: Source) -> Iterator[Found | Skipped]:
             yield (), _line(row, source.thread)
         else:
             raise InvalidInputError(f"{row.where} has no text; give it as 'content'")
+
+    for row in source.entries(lines=True):
+        yield from row.attempt(read)
     yield from _notes(threads, source)
 
 

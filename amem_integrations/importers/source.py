@@ -164,10 +164,15 @@ def _has_lines(file: IO[bytes], name: str) -> bool:
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[Record]:
-    """Yield the value of each line that is not blank."""
+    """Yield the value of each line that is not blank; of a line that is not JSON an `InvalidInputError` that says so."""
     for number, line in enumerate(file, start=1):
         if line.strip():
-            yield Record(parsed(line, f"{name}, line {number}"), name, LINE, number)
+            value: object
+            try:
+                value = parsed(line, f"{name}, line {number}")
+            except InvalidInputError as error:
+                value = error
+            yield Record(value, name, LINE, number)
 
 
 def _zipped(file: IO[bytes], name: str) -> Iterator[Record]:

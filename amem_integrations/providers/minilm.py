@@ -263,7 +263,7 @@ def _damaged(file: Path, error: Exception) -> ConfigurationError:
 def _unsupported(path: Path, what: str) -> ConfigurationError:
     return ConfigurationError(
         f"the model in {str(path)!r} has {what}; MiniLmEmbedder runs BERT with gelu and mean pooling only. "
-        "Use SentenceTransformerEmbedder: pip install 'amem-integrations[sentence-transformers]'"
+        "Use SentenceTransformerEmbedder: pip install '.[sentence-transformers]'"
     )
 
 

@@ -78,7 +78,9 @@ def test_the_embedder_is_the_one_the_memory_was_made_with(amem):
     amem("add", "Two.")
     amem("search", "two")
     assert amem.names == ["special", "special", "special"]
-    assert "reindex" in amem.fails("search", "two", "--embedder", "other")
+    told = amem.fails("search", "two", "--embedder", "other")
+    assert "amem reindex --embedder NAME" in told
+    assert "amem_integrations" not in told
 
 
 def test_what_is_stored_only_is_finished_by_evolve(amem):
@@ -192,6 +194,15 @@ def test_a_wrong_call_is_one_line_and_a_status_too(amem):
 def test_without_a_namespace_nothing_is_read_or_written(talk):
     for arguments in (("add", "x"), ("search", "x"), ("show",)):
         assert "--namespace" in talk.fails(*arguments, namespace=None)
+
+
+def test_errors_name_a_namespace_as_the_command_line_does(talk):
+    for wrong in ("a//b", "[", "[1]"):
+        told = talk.fails("show", namespace=wrong)
+        assert f"--namespace {wrong!r} must be labels" in told
+        assert "tuple" not in told
+    told = talk.fails("history", "0" * 8, namespace="team/ann")
+    assert "in namespace team/ann" in told
 
 
 ABSENT = ["stats", "show", "search", "evolve", "export", "reindex", "optimize", "compact"]

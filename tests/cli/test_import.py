@@ -135,13 +135,12 @@ def test_what_an_import_left_unfinished_the_next_one_finishes(amem):
     assert amem.json("stats")["states"] == {"done": 30}
 
 
+EXPORT = '{"format": "amem-integrations", "version": 2, "namespace": ["ann"]}\n'
 UNREADABLE = [
     ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
-    ("x.jsonl", '"a"\n{"mood": 1}', "x.jsonl, line 2 has no text"),
-    ("x.jsonl", '"a"\n\n[1]', "x.jsonl, line 3 has no text"),
     ("x.jsonl", '{"text": "a", "at": "noon"}', "line 1: 'noon' is not a time"),
     ("x.jsonl", '{"text": "a", "source": "radio"}', "source='radio'"),
-    ("x.jsonl", '"a"\n{"text": "b", "mood": NaN}', "metadata={'mood': nan}"),
+    ("x.jsonl", '{"text": "b", "mood": NaN}', "metadata={'mood': nan}"),
     ("x.jsonl", "\n", "x.jsonl holds nothing"),
     ("x.json", "[]", "x.json holds nothing"),
     ("x.json", '{"a": 1}', "none of the known formats"),
@@ -152,6 +151,8 @@ UNREADABLE = [
     ("x.jsonl", '{"role": "system", "content": "Be kind."}', "to import as jsonl: system"),
     ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "item 1: 'noon' is not a time"),
     ("x.txt", "hello", "x.txt is not JSON: lexical error: invalid char in json text. hello"),
+    ("x.jsonl", EXPORT + '{"note": {"id": 7}}', "line 2 of"),
+    ("x.jsonl", EXPORT.replace("2", "99"), "newer version"),
 ]
 
 
@@ -167,4 +168,18 @@ def test_the_form_can_be_named(amem, tmp_path):
     path = write(tmp_path, "x.json", MEM0)
     assert "nothing to import as langgraph" in amem.fails("import", path, "--from", "langgraph")
     assert amem("import", path, "--from", "mem0", namespace=None).exit_code == 0
-    assert "unknown format 'radio'" in amem.fails("import", path, "--from", "radio")
+    told = amem.fails("import", path, "--from", "radio")
+    assert "unknown format 'radio'" in told
+    assert {"export", "auto", "mem0"} <= set(told.replace(",", "").split())
+
+
+def test_a_line_that_cannot_be_read_is_skipped_and_told(amem, tmp_path):
+    lines = [
+        '"One."', "{,", '{"mood": 1}', "[1]", '{"text": "x", "at": "noon"}', '{"text": "x", "source": "radio"}',
+        '{"role": "user", "content": "x", "at": "noon"}', '{"text": "x", "mood": NaN}', '"Two."',
+    ]  # fmt: skip
+    told = amem.json("import", write(tmp_path, "x.jsonl", "\n".join(lines)))
+    assert [row["added"] for row in told["namespaces"]] == [2]
+    assert told["skipped"] == {"cannot be read": 5, "cannot be stored": 2}
+    assert "x.jsonl, line 2 is not JSON" in told["first_skipped"]["cannot be read"]
+    assert [note["content"] for note in amem.json("show")] == ["One.", "Two."]

@@ -250,23 +250,49 @@ def test_of_a_damaged_file_nothing_is_imported_and_the_line_is_named(tmp_path):
             assert memory.stats()["notes"] == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("relation", None), ("strength", "strong"), ("keywords", 7), ("tags", [1]), ("until", "then")],
-)
-def test_of_a_decision_that_makes_no_view_nothing_is_imported(tmp_path, name, value):
+def test_of_a_file_with_a_record_that_makes_no_view_or_cannot_be_stored_nothing_is_imported(
+    tmp_path,
+):
     path = tmp_path / "out.jsonl"
     with opened(":memory:") as memory:
         memory.add_many([f"the trip, day {n}" for n in range(3)], namespace=ANN)
         memory.export(path, namespace=ANN)
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    number, damaged = next((n, one) for n, one in enumerate(lines, 1) if "decision" in one)
-    damaged["decision"]["items"][0]["data"][name] = value
-    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    deep = {}
+    for _ in range(50):
+        deep = {"deeper": deep}
+    damages = [
+        ("decision", ("items", 0, "data", "relation"), None),
+        ("decision", ("items", 0, "data", "strength"), "strong"),
+        ("decision", ("items", 0, "data", "keywords"), 7),
+        ("decision", ("items", 0, "data", "tags"), [1]),
+        ("decision", ("items", 0, "data", "until"), "then"),
+        ("decision", ("items", 0, "text"), "a\0b"),
+        ("decision", ("items", 0, "text"), "a\ud83d"),
+        ("decision", ("items", 0, "to"), "x"),
+        ("decision", ("items", 0, "sources"), [["x", 1]]),
+        ("decision", ("id",), "x"),
+        ("decision", ("at",), "0001-01-01T00:00:00+14:00"),
+        ("call", ("by",), "a\0b"),
+        ("call", ("shown",), [["x", 1]]),
+        ("note", ("content",), "a\0b"),
+        ("note", ("id",), "x"),
+        ("note", ("metadata",), deep),
+        ("note", ("metadata",), {"n": 2**70}),
+        ("note", ("earlier",), [["t", 1, 1, {"speaker": "a\0b"}]]),
+    ]
     with opened(":memory:") as memory:
-        with pytest.raises(InvalidInputError, match=f"line {number} of "):
-            memory.import_(path)
-        assert memory.stats()["notes"] == 0
+        for kind, place, value in damages:
+            lines = [json.loads(line) for line in text.splitlines()]
+            number, damaged = [(n, one) for n, one in enumerate(lines, 1) if kind in one][-1]
+            record = damaged[kind]
+            for step in place[:-1]:
+                record = record[step]
+            record[place[-1]] = value
+            path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+            with pytest.raises(InvalidInputError, match=f"line {number} of "):
+                memory.import_(path)
+            assert memory.stats()["notes"] == 0, (kind, place)
 
 
 def test_notes_that_a_file_numbers_alike_are_all_read_on(tmp_path):

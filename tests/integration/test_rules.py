@@ -505,7 +505,7 @@ def test_rule_14_errors_are_of_one_family_and_of_the_kind_a_caller_expects():
     assert issubclass(MissingExtraError, ImportError)
     for kind in (InvalidInputError, NamespaceError, NoteNotFoundError, StoreError):
         assert issubclass(kind, AmemError)
-    assert "pip install 'amem-integrations[openai]'" in str(MissingExtraError("openai", "openai"))
+    assert "pip install '.[openai]'" in str(MissingExtraError("openai", "openai"))
 
 
 # Sync and async

@@ -44,7 +44,7 @@ def test_without_the_framework_the_error_names_the_extra(missing):
 
     assert done.returncode == 1
     assert "MissingExtraError: 'llama-index-core' is not installed" in done.stderr
-    assert "pip install 'amem-integrations[llamaindex]'" in done.stderr
+    assert "pip install '.[llamaindex]'" in done.stderr
 
 
 def test_all_is_complete_and_sorted():

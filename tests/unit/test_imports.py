@@ -95,4 +95,4 @@ with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
 def test_what_is_missing_is_said_with_the_extra_that_brings_it(use, missing, extra):
     done = python(WITHOUT.format(missing=missing) + use)
     assert done.returncode != 0
-    assert f"amem-integrations[{extra}]" in done.stderr
+    assert f"'.[{extra}]'" in done.stderr

@@ -1,7 +1,7 @@
 """The least cosines that count with the embedder of a memory: measured before, or found once on pairs of texts.
 
-What a cosine means differs from one embedder to the next. `updates.jsonl` holds what a later note adds to an earlier
-one; `questions.jsonl` questions with a note that answers them, mostly in other words, and questions that no note
+What a cosine means differs from one embedder to the next. `threshold_updates.jsonl` holds what a later note adds to an earlier
+one; `threshold_questions.jsonl` questions with a note that answers them, mostly in other words, and questions that no note
 answers. The texts are in English.
 """
 
@@ -11,17 +11,17 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ..config import MEASURED, Cosines
-from ..embedding import embed_by, embed_query
-from ..errors import ModelUnavailableError, StoreError
-from ..ports import MaybeAwaitable
-from ..runtime import Runtime, resolve
-from ..stored_note import Vector
+from .config import MEASURED, Cosines
+from .embedding import embed_by, embed_query
+from .errors import ModelUnavailableError, StoreError
+from .ports import MaybeAwaitable
+from .runtime import Runtime, resolve
+from .stored_note import Vector
 
 log = logging.getLogger("amem_integrations")
 
@@ -37,8 +37,8 @@ GRID = 100  # thresholds are whole hundredths
 
 # Read here, since an event loop may be running later.
 _UPDATES, _QUESTIONS = (
-    [json.loads(row) for row in files(__package__).joinpath(name).read_text("utf-8").splitlines()]
-    for name in ("updates.jsonl", "questions.jsonl")
+    [json.loads(row) for row in Path(__file__).with_name(name).read_text("utf-8").splitlines()]
+    for name in ("threshold_updates.jsonl", "threshold_questions.jsonl")
 )
 
 
