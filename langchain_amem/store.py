@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from itertools import islice, starmap
+from functools import partial
+from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,6 +30,7 @@ from amem_integrations import (
     Note,
     NoteInput,
     NoteNotFoundError,
+    ScoredNote,
     adapting,
 )
 
@@ -143,7 +145,9 @@ class AMemStore(base.BaseStore):
             elif not isinstance(op, base.ListNamespacesOp):
                 raise TypeError(f"unknown operation {op!r}")
         results = [self._result(op) for op in todo]
-        self._write(puts)
+        with self._holding(puts):
+            for space in dict.fromkeys(space for space, _ in puts):
+                self._write(space, {key: puts[at, key] for at, key in puts if at == space})
         return results
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
@@ -195,31 +199,25 @@ class AMemStore(base.BaseStore):
         text = "\n".join(line for line in lines if line.strip())
         return text.replace("\0", "").encode("utf-8", "replace").decode()[:MAX_TEXT]
 
-    def _write(self, puts: Mapping[Put, tuple[base.PutOp, str]]) -> None:
-        """Write items, or remove them; those of a namespace are stored all together."""
-        keys: dict[Namespace, list[str]] = {}
-        for space, key in puts:
-            keys.setdefault(space, []).append(key)
-        items: dict[Namespace, list[NoteInput]] = {}
-        gone: list[Note] = []
-        with self._holding(puts):
-            kept = {space: self._find(space, wanted) for space, wanted in keys.items()}
-            for (space, key), (op, text) in puts.items():
-                before, place = kept[space].get(key, []), space if text else (*space, APART)
-                if op.value is not None:
-                    items.setdefault(place, []).append(self._item(op, text, place, before))
-                gone += [one for one in before if op.value is None or one.namespace != place]
-            for place, given in items.items():
-                # The same key again is an update, which keeps an expiry where none is given.
-                notes = self.memory.add_many(given, namespace=place, evolve=False)
-                for note, item in zip(notes, given, strict=True):
-                    if note.expires_at != item.expires_at:
-                        options: dict[str, Any] = {"namespace": place}
-                        self.memory.update(note.id, expires_at=item.expires_at, **options)
-            for note in gone:
-                with suppress(NoteNotFoundError):  # somebody else was faster
-                    self.memory.delete(note.id, namespace=note.namespace)
-        for space in keys if self._evolve else ():
+    def _write(self, space: Namespace, puts: Mapping[str, tuple[base.PutOp, str]]) -> None:
+        """Write the items of a namespace by their keys, or remove them."""
+        kept = self._find(space, list(puts))
+        gone = [one for key, notes in kept.items() for one in notes if puts[key][0].value is None]
+        for place, is_indexed in ((space, True), ((*space, APART), False)):
+            given = {
+                key: self._item(op, text, place, kept.get(key, ()))
+                for key, (op, text) in puts.items()
+                if op.value is not None and bool(text) is is_indexed
+            }
+            # The same key again is an update, which keeps an expiry where none is given.
+            for note in self.memory.add_many(given.values(), namespace=place, evolve=False):
+                if note.expires_at != (ends := given[_key(note)].expires_at):
+                    self.memory.update(note.id, namespace=place, expires_at=ends)
+            gone += [one for key in given for one in kept.get(key, ()) if one.namespace != place]
+        for note in gone:
+            with suppress(NoteNotFoundError):  # somebody else was faster
+                self.memory.delete(note.id, namespace=note.namespace)
+        if self._evolve:
             self.memory.evolve_later(space)
 
     def _item(
@@ -264,13 +262,10 @@ class AMemStore(base.BaseStore):
         """
         wanted, places = op.offset + op.limit, self._places(op.namespace_prefix)
         found: list[tuple[Note, float | None]] = []
-        if op.query and op.query.strip() and wanted:
-            # Scores depend on what is below; those of several lists have to be the same on every page.
-            depth = wanted if len(places) == 1 else max(wanted, DEPTH)
-            for place in places:
-                if place[-1] != APART:
-                    found += self._ranked(op, place, depth)
-            found.sort(key=operator.itemgetter(1), reverse=True)
+        indexed = [place for place in places if place[-1] != APART]
+        if op.query and op.query.strip() and wanted and indexed:
+            hits = adapting.falling(self._ranked(op.query, op.filter, indexed, wanted))
+            found = [(hit.note, score) for hit, score in hits]
         if len(found) < wanted:
             seen = {note.id for note, _ in found}
             rest = heapq.merge(*map(self._scan, places), key=operator.attrgetter("seq", "id"))
@@ -279,24 +274,28 @@ class AMemStore(base.BaseStore):
         return found[op.offset : wanted]
 
     def _ranked(
-        self, op: base.SearchOp, place: Namespace, depth: int
-    ) -> Iterator[tuple[Note, float]]:
-        """Return the items of a namespace that the query finds, best first, with scores that never rise."""
-        search, query = self.memory.search, op.query or ""
-        if not op.filter and depth <= DEPTH:
-            hits = search(query, namespace=place, k=depth, where=IS_ITEM)
-        else:  # those that fit are ranked among themselves, so many at a time as a search ranks
-            ids = iter([note.id for note in self._scan(place) if _fits(note, op.filter)])
-            parts = list(iter(lambda: list(islice(ids, DEPTH)), []))
-            hits = [
-                hit
-                for some in parts
-                for hit in search(query, namespace=place, k=DEPTH, where={"id": {"$in": some}})
-            ]
-            if len(parts) > 1:
-                hits.sort(key=lambda hit: -1 if hit.similarity is None else hit.similarity)
-                hits.reverse()
-        return ((hit.note, score) for hit, score in adapting.falling(hits))
+        self,
+        query: str,
+        conditions: Mapping[str, Any] | None,
+        places: Sequence[Namespace],
+        wanted: int,
+    ) -> list[ScoredNote]:
+        """Return the items of some namespaces that the query finds, best first."""
+        also = {str(number): place for number, place in enumerate(places) if number}
+        search = partial(self.memory.search, query, namespace=places[0], also=also)
+        # Scores depend on what is below; those of several lists have to be the same on every page.
+        depth = max(wanted, DEPTH) if also else wanted
+        if not conditions and depth <= DEPTH:
+            return search(k=depth, where=IS_ITEM)
+        # Those that fit are ranked among themselves, so many at a time as a search ranks.
+        ids = [one.id for place in places for one in self._scan(place) if _fits(one, conditions)]
+        parts = [ids[start : start + DEPTH] for start in range(0, len(ids), DEPTH)]
+        hits = [hit for some in parts for hit in search(k=DEPTH, where={"id": {"$in": some}})]
+        if len(parts) > 1:
+            hits.sort(
+                key=lambda hit: -1 if hit.similarity is None else hit.similarity, reverse=True
+            )
+        return hits
 
     def _places(self, prefix: Sequence[str]) -> list[Namespace]:
         """Return the namespaces of the memory that hold items under a prefix."""
@@ -477,7 +476,7 @@ def _equals(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
         )
     if isinstance(wanted, list | tuple):
         same = isinstance(value, list | tuple) and len(value) == len(wanted)
-        return same and all(starmap(_equals, zip(value, wanted, strict=True)))
+        return same and all(map(_equals, value, wanted))
     return bool(value == wanted)
 
 
@@ -485,12 +484,11 @@ def _holds(value: Any, name: str, wanted: Any) -> bool:  # noqa: ANN401 - JSON v
     if name not in TESTS:
         raise ValueError(f"Unsupported operator: {name}; use {', '.join(TESTS)}")
     are_texts = isinstance(value, str) and isinstance(wanted, str)  # such as dates in ISO 8601
-    if are_texts or name in ("$eq", "$ne"):
-        return TESTS[name](value, wanted)
-    try:
+    with suppress(TypeError, ValueError):
+        if are_texts or name in ("$eq", "$ne"):
+            return TESTS[name](value, wanted)
         return TESTS[name](float(value), float(wanted))
-    except (TypeError, ValueError):
-        return False
+    return False
 
 
 def _are_paths(paths: object) -> bool:
