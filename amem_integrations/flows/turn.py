@@ -24,10 +24,11 @@ from hashlib import sha256
 from typing import Any
 
 from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
-from ..errors import AmemError, InvalidInputError, ModelUnavailableError
+from ..errors import AmemError, ModelUnavailableError
 from ..fetch import existing, get
 from ..filters import WITHOUT_VECTOR
 from ..ids import note_id
+from ..journal.writer import Writer
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
 from ..plans import EvolutionReport
 from ..retrieval.context import render_notes
@@ -217,18 +218,20 @@ async def remember_turn(
     items = [*waiting, *(item for item in said if item.key not in keys)]
     try:
         items = await _numbered(runtime, space, items)
-        notes, due = await _looked_up(runtime, space, items, present, only_edited)
-        error = await _embedded(runtime, space, due) if complete else None
-        if due:
-            vectors = complete and error is None
-            made, _ = await store(runtime, space, list(due.values()), vectors=vectors)
-            notes |= dict(zip(due, made, strict=True))
+        notes, made, edited = await _looked_up(runtime, space, items, present, only_edited)
+        error = None
+        if made or complete:
+            error = await _inserted(runtime, space, made, complete=complete)
+        if edited:
+            changed, _ = await store(runtime, space, edited, vectors=complete and error is None)
+            made += changed
     except BaseException:
         # Also of a task that was cancelled: to store a message again changes nothing.
         items = [item for item in items if item.key is None or item.key not in only_edited]
         if lost := runtime.outbox.keep(space, items):
             log.warning("%d messages that could not be stored were given up", lost)
         raise
+    notes |= {note.id: note for note in made}
     mine = {item.key for item in (*said, *items[len(waiting) :])} - looked_at
     ids = [note_id(space, item) for item in items if item.key in mine]
     return Remembered(notes=[notes[i] for i in ids if i in notes], error=error)
@@ -305,31 +308,30 @@ async def _looked_up(
     items: Sequence[NoteInput],
     present: Collection[str | None],
     only_edited: Collection[str | None],
-) -> tuple[dict[str, Note], dict[str, NoteInput]]:
-    """Return the notes that are there of these items, and the items that are new or were edited, by the ids of the notes."""
+) -> tuple[dict[str, Note], list[Note], list[NoteInput]]:
+    """Return the notes that are there of these items, by id, new notes of the others, and the items that were edited."""
     by_id = {note_id(namespace, item): item for item in items}
     known = await resolve(runtime.store.notes(namespace, sorted(by_id))) if items else {}
     notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
     # A message of the turn under way has no earlier answer.
     fresh = tuple(runtime.fresh.get(namespace, ()))
     asked = {stored.note.key for stored in fresh if stored.note is not None}
-    due, taken = dict[str, NoteInput](), set(present)
+    new, edited, taken = list[Note](), list[NoteInput](), set(present)
     for i, item in by_id.items():
         note, question = notes.get(i), item.metadata.get(ANSWERS)
-        if note is None and item.key in only_edited:
+        if note is None and (i in known or item.key in only_edited):
             continue
-        is_again = question and message_key(item.thread, "user", question) not in asked
-        if note is None and i not in known and is_again:
+        if note is None and question and message_key(item.thread, "user", question) not in asked:
             note = await _given_before(runtime, namespace, item, taken)
-            taken |= {note.key} if note else set()
-        if note is not None:
-            notes[i] = note
-            if note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]:
-                metadata = {**note.metadata, **item.metadata}
-                due[i] = replace(item, key=note.key, metadata=metadata)
-        elif i not in known:
-            due[i] = item
-    return notes, due
+        if note is None:
+            new.append(new_note(runtime, namespace, i, item))
+            continue
+        notes[i] = note
+        taken.add(note.key)
+        if note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]:
+            metadata = {**note.metadata, **item.metadata}
+            edited.append(replace(item, key=note.key, metadata=metadata))
+    return notes, new, edited
 
 
 async def _given_before(
@@ -373,41 +375,48 @@ async def _numbered(
     return numbered
 
 
-async def _embedded(
-    runtime: Runtime, namespace: Namespace, due: Mapping[str, NoteInput]
+async def _inserted(
+    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], *, complete: bool
 ) -> AmemError | None:
-    """Make by one call the vectors of the notes that are due, and of the notes that turns have stored without.
+    """Store new notes; if the turn is `complete`, with vectors, which the notes that turns have stored without get too.
 
-    The vectors of those that are due are kept for the moment when the notes are stored. Return why there are none, if so.
+    The embedder is called once at most. Return why notes are stored without vectors, if the embedder did not answer.
     """
-    is_done = False
+    error: AmemError | None = None
+    lacks = True
     try:
-        fresh = await _fresh(runtime, namespace)
-        new = [new_note(runtime, namespace, i, item) for i, item in due.items()]
-        bare = [StoredNote(id=n.id, namespace=namespace, token="", rev=n.rev, note=n) for n in new]
+        fresh = await _fresh(runtime, namespace) if complete else []
         async with writing(runtime, namespace) as writer:
-            made = await writer.embed([*fresh, *bare])
-            await writer.swap_notes(
-                (old, replace(one, token=writer.new_token()))
-                for old, one in zip(fresh, made, strict=False)
-                if one.has_vectors
-            )
-        is_done = all(one.has_vectors for one in made)
-    except InvalidInputError:
-        raise
-    except AmemError as failure:
-        error = failure
-    else:
-        if is_done:
-            return None
+            bare = [_bare(writer, note) for note in notes]
+            made = [*fresh, *bare]
+            if complete:
+                try:
+                    made = await writer.embed(made)
+                except AmemError as failure:
+                    error = failure
+            now = [replace(one, token=writer.new_token()) for one in made[: len(fresh)]]
+            swaps = zip(fresh, now, strict=True)
+            await writer.swap_notes((old, one) for old, one in swaps if one.has_vectors)
+            # Whoever has the same key has the same message, so nothing is read back.
+            await resolve(runtime.store.insert_notes(namespace, made[len(fresh) :]))
+        lacks = not all(one.has_vectors for one in made)
+        if not complete and (under_way := runtime.fresh.get(namespace)) is not None:
+            under_way.extend(bare)
+    finally:
+        if lacks:
+            runtime.vectors.lacking = True
+            if complete:  # the next turn looks for the notes that this one has taken
+                runtime.fresh.pop(namespace, None)
+    if complete and lacks and error is None:
         error = ModelUnavailableError(
             f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"
         )
-    finally:
-        if not is_done:  # the next turn looks for the notes that this one has taken
-            runtime.fresh.pop(namespace, None)
-    runtime.vectors.lacking = True
     return error
+
+
+def _bare(writer: Writer, note: Note) -> StoredNote:
+    token = writer.new_token()
+    return StoredNote(id=note.id, namespace=writer.namespace, token=token, rev=note.rev, note=note)
 
 
 async def _fresh(runtime: Runtime, namespace: Namespace) -> list[StoredNote]:
