@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import takewhile
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
-from ..decisions import Call, Decision, Flip, Item, Switch
+from ..decisions import Call, Decision, Flip, Item, Record, Switch
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..evolution.gate import edited
 from ..fetch import existing, get, not_found
@@ -30,10 +30,12 @@ from ..journal.changes import (
 from ..journal.erasure import forget
 from ..journal.history import Place, toggle_all
 from ..journal.insertion import edit as edit_note
+from ..journal.writer import Writer
 from ..notes import USER, Change, Namespace, Note, check_namespace, check_time
 from ..plans import UndoReport
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import Runtime, resolve
+from ..stored_note import StoredNote
 from .writing import writing
 
 BATCH = 64  # decisions that are written by one request
@@ -77,11 +79,11 @@ async def history(
     return changes_of_note(stored, decisions, by) if stored else changes_of([], decisions, by)
 
 
-def _decisions(records: Mapping[str, object]) -> list[Decision]:
+def _decisions(records: Mapping[str, Record]) -> list[Decision]:
     return [one for one in records.values() if isinstance(one, Decision)]
 
 
-def _makers(records: Mapping[str, object]) -> dict[str, str]:
+def _makers(records: Mapping[str, Record]) -> dict[str, str]:
     """Return by the id of each call who made it."""
     return {key: one.by for key, one in records.items() if isinstance(one, Call)}
 
@@ -149,61 +151,47 @@ async def undo(
     return undoing.made[0]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundEdit:
-    """A change of a note by the user, found by the id of the change; the edit is None where a note is added or deleted."""
+class _Edited(NamedTuple):
+    """A change of a note by the user; without an edit the note was added, or deleted."""
 
     id: str
     seq: int
     note: str
-    edit: Edit | None
     kind: str
+    edit: Edit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundItem:
-    """An item of a decision, or (with a flip) a setting of its switch, found by the id of the change.
-
-    Without an item the text is gone, of which it was made.
-    """
+class _Decided(NamedTuple):
+    """An item of a decision, or (with a flip) a setting of its switch; without an item its text is gone."""
 
     id: str
     seq: int
     decision: Decision
     item: Item | None
-    flip: Flip | None
+    flip: Flip | None = None
 
     @property
     def place(self) -> Place:
         """Where the item stands."""
         return self.decision.id, -1 if self.item is None else self.item.number
 
-    def flipped(self, flip: Flip) -> Change:
-        """Return the change that a new setting of the switch is."""
-        if self.item is None:
-            raise InvalidInputError(f"change {self.id!r} cannot be undone: {VOID}")
-        return change_of_flip(self.decision, self.item.flipped(flip), flip)
+
+def _edited(stored: StoredNote) -> Iterator[_Edited]:
+    kind = DELETE if stored.is_deleted else ADD
+    yield _Edited(f"{stored.id}:{kind}", stored.rev, stored.id, kind)
+    for edit in edits_of(stored):
+        yield _Edited(f"{stored.id}:{edit.token}", edit.seq, stored.id, "update", edit)
 
 
-def _check_undoable(found: FoundEdit | FoundItem) -> None:
-    """Do nothing if a change is of a kind that can be undone.
-
-    Raises:
-        InvalidInputError: The change cannot be undone; the message says what to do instead.
-    """
-    kinds: tuple[str, ...] = ()
-    if isinstance(found, FoundEdit):
-        kinds = (found.kind,)
-    elif found.item is not None and found.flip is None:
-        kinds = (found.item.kind, found.item.switch)
-    for kind in kinds:
-        if kind in INSTEAD:
-            raise InvalidInputError(f"change {found.id!r} is of kind {kinds[0]!r}: {INSTEAD[kind]}")
+def _decided(decision: Decision) -> Iterator[_Decided]:
+    for item in decision.items:
+        one = _Decided(id_of(decision, item), decision.seq, decision, item)
+        yield one
+        for flip in item.log:
+            yield one._replace(id=f"{one.id}:{flip.token}", seq=flip.seq, flip=flip)
 
 
-async def _find(
-    runtime: Runtime, space: Namespace, ids: Iterable[str]
-) -> list[FoundEdit | FoundItem]:
+async def _find(runtime: Runtime, space: Namespace, ids: Iterable[str]) -> list[_Edited | _Decided]:
     """Return the changes with these ids, in this order.
 
     Raises:
@@ -212,28 +200,19 @@ async def _find(
     parsed = {text: ChangeId.parse(text) for text in ids}
     of_notes = sorted({one.of for one in parsed.values() if one and one.number is None})
     of_decisions = sorted({one.of for one in parsed.values() if one and one.number is not None})
-    store, found = runtime.store, list[FoundEdit | FoundItem]()
-    notes = await resolve(store.notes(space, of_notes)) if of_notes else {}
+    store, found = runtime.store, dict[str, _Edited | _Decided]()
+    for stored in (await resolve(store.notes(space, of_notes)) if of_notes else {}).values():
+        found |= {one.id: one for one in _edited(stored)}
     records = await resolve(store.records(space, of_decisions)) if of_decisions else {}
+    for decision in _decisions(records):
+        found |= {one.id: one for one in _decided(decision)}
     for text, parts in parsed.items():
-        one: FoundEdit | FoundItem | None = None
-        if parts is not None and (stored := notes.get(parts.of)) is not None:
-            edits = {} if stored.is_deleted else {edit.token: edit for edit in edits_of(stored)}
-            if (edit := edits.get(parts.write)) is not None:
-                one = FoundEdit(text, edit.seq, stored.id, edit, "update")
-            elif parts.write == (DELETE if stored.is_deleted else ADD):
-                one = FoundEdit(text, stored.rev, stored.id, None, parts.write)
-        elif parts is not None and isinstance(decision := records.get(parts.of), Decision):
-            item = decision.item(parts.number or 0)
-            flips = {flip.token: flip for flip in item.log} if item else {}
-            if item is None or not parts.write:
-                one = FoundItem(text, decision.seq, decision, item, None)
-            elif (flip := flips.get(parts.write)) is not None:
-                one = FoundItem(text, flip.seq, decision, item, flip)
-        if one is None:
-            raise NoteNotFoundError(f"there is no change {text!r} in namespace {space!r}")
-        found.append(one)
-    return found
+        if text not in found:
+            of = records.get(parts.of) if parts else None
+            if parts is None or not isinstance(of, Decision) or of.item(parts.number or 0):
+                raise NoteNotFoundError(f"there is no change {text!r} in namespace {space!r}")
+            found[text] = _Decided(text, of.seq, of, None)
+    return [found[text] for text in parsed]
 
 
 @dataclass(slots=True)
@@ -253,36 +232,39 @@ class _Undoing:
         """
         found = await _find(self.runtime, self.space, ids)
         for one in found:
-            _check_undoable(one)
-        items = [one for one in found if isinstance(one, FoundItem)]
-        await self._switch_back(_newest_first(items), again=again)
-        for one in _newest_first(one for one in found if isinstance(one, FoundEdit)):
-            if one.edit is not None:
-                await self._edit_back(one.id, one.note, one.edit)
+            kinds = [one.kind] if isinstance(one, _Edited) else []
+            if isinstance(one, _Decided) and one.item is not None and one.flip is None:
+                kinds = [one.item.kind, one.item.switch]
+            if why := next((INSTEAD[kind] for kind in kinds if kind in INSTEAD), None):
+                raise InvalidInputError(f"change {one.id!r} is of kind {kinds[0]!r}: {why}")
+        decided = [one for one in found if isinstance(one, _Decided)]
+        await self._switch_back(_newest_first(decided), again=again)
+        for change in _newest_first(one for one in found if isinstance(one, _Edited)):
+            if change.edit is not None:
+                await self._edit_back(change, change.edit)
         return self._report()
 
     async def of_model(self, model: str | None, first: int) -> UndoReport:
         """Take back what a model decided and switched since an instant, and take its open proposals off the list."""
         query = RecordQuery(decisions=True)
         records = await resolve(self.runtime.store.find_records(self.space, query))
-        theirs, rejected = list[FoundItem](), list[FoundItem]()
-        for decision in _decisions(records):
-            for item in decision.items:
-                one = FoundItem(id_of(decision, item), decision.seq, decision, item, None)
-                flips = _flips_by(item, model, first)
-                theirs += [
-                    replace(one, id=f"{one.id}:{flip.token}", seq=flip.seq, flip=flip)
-                    for flip in flips
-                ]
-                switch = switch_before(item, flips[0].token) if flips else item.switch
-                if item.kind == "failure" or decision.seq < first or not _is_by(item.by, model):
-                    continue
-                if switch == "waiting":
-                    rejected.append(one)
-                elif switch == "on" and item.first_switch == "waiting":
-                    self.skipped[one.id] = APPROVED
-                elif switch == "on":
-                    theirs.append(one)
+        theirs, rejected = list[_Decided](), list[_Decided]()
+        for one in (one for decision in _decisions(records) for one in _decided(decision)):
+            item = one.item
+            if item is None or item.kind == "failure" or one.seq < first:
+                continue
+            flips = _flips_by(item, model, first)
+            switch = switch_before(item, flips[0].token) if flips else item.switch
+            if one.flip is not None:
+                theirs += [one] if one.flip in flips else []
+            elif not _is_by(item.by, model):
+                continue
+            elif switch == "waiting":
+                rejected.append(one)
+            elif switch == "on" and item.first_switch == "waiting":
+                self.skipped[one.id] = APPROVED
+            elif switch == "on":
+                theirs.append(one)
         await self._switch_back(_newest_first(theirs))
         rejected = _newest_first(rejected)
         off = await self._set({one.place: "off" for one in rejected}, rejected)
@@ -296,10 +278,10 @@ class _Undoing:
             rejected=tuple(rejected),
         )
 
-    async def _switch_back(self, found: Sequence[FoundItem], *, again: bool = False) -> None:
+    async def _switch_back(self, found: Sequence[_Decided], *, again: bool = False) -> None:
         """Take back items and flips, given the last one first; what is not in force any more is passed over."""
         items = {one.place: one.item for one in found if one.item is not None}
-        taken: list[FoundItem] = []
+        taken: list[_Decided] = []
         for one in found:
             item = items.get(one.place)
             if item is None:
@@ -318,7 +300,7 @@ class _Undoing:
         self.skipped |= {one.id: VOID for one in taken if one.place not in flips}
 
     async def _set(
-        self, switches: Mapping[Place, Switch], found: Sequence[FoundItem]
+        self, switches: Mapping[Place, Switch], found: Sequence[_Decided]
     ) -> dict[Place, Flip]:
         """Set switches, a batch of decisions at a time; return those that were set."""
         known = {one.decision.id: one.decision for one in found}
@@ -328,48 +310,53 @@ class _Undoing:
             mine = {place: switch for place, switch in switches.items() if place[0] in batch}
             async with writing(self.runtime, self.space) as writer:
                 flips |= await toggle_all(writer, mine, batch)
-        at = {one.place: one for one in found}
-        self.made += [at[place].flipped(flips[place]) for place in switches if place in flips]
+        items = {one.place: (one.decision, one.item) for one in found if one.item}
+        for place in switches:
+            if place in flips and place in items:
+                decision, item = items[place]
+                flip = flips[place]
+                self.made.append(change_of_flip(decision, item.flipped(flip), flip))
         return flips
 
-    async def _edit_back(self, change_id: str, note_id: str, edit: Edit) -> None:
+    async def _edit_back(self, found: _Edited, edit: Edit) -> None:
         """Give the fields of a note back what they held before an edit, by another edit or correction."""
-        stored = (await resolve(self.runtime.store.notes(self.space, [note_id]))).get(note_id)
-        if stored is None or stored.note is None:
-            raise not_found(self.space, note_id)
-        later = stored
+        later: list[Edit] = []
 
         def back(note: Note) -> Note:
             touched = [name for name in edit.after if getattr(note, name) != edit.after[name]]
             if not touched:
                 return note.revised(**edit.before)
-            edits = [one for one in edits_of(later) if not one.before.keys().isdisjoint(touched)]
-            last = f"{note_id}:{edits[-1].token}" if edits else note_id
+            edits = [one for one in later if not one.before.keys().isdisjoint(touched)]
+            last = f"{note.id}:{edits[-1].token}" if edits else note.id
             raise RevisionConflictError(
                 f"change {last!r} ('update') touched {', '.join(touched)} after it; undo that one first"
             )
 
         if not edit.before:
-            self.skipped[change_id] = VOID
+            self.skipped[found.id] = VOID
             return
-        try:
-            back(stored.note)
-            async with writing(self.runtime, self.space) as writer:
-                change = forget if edit.corrects else edit_note
-                await change(writer, note_id, back)
-                stands = (await writer.notes([note_id])).get(note_id)
-        except RevisionConflictError as error:
-            self.skipped[change_id] = str(error)
-            return
-        made = [] if stands is None else [one for one in edits_of(stands) if one.seq > edit.seq]
-        made = [one for one in made if one.after == edit.before]
+        async with writing(self.runtime, self.space) as writer:
+            later = await self._edits(writer, found.note)
+            try:
+                await (forget if edit.corrects else edit_note)(writer, found.note, back)
+            except RevisionConflictError as error:
+                self.skipped[found.id] = str(error)
+                return
+            stands = await self._edits(writer, found.note)
+        made = [one for one in stands if one.seq > edit.seq and one.after == edit.before]
         if not made:
+            raise not_found(self.space, found.note)
+        self.undone.append(found.id)
+        self.made.append(change_of_edit(found.note, made[-1]))
+
+    async def _edits(self, writer: Writer, note_id: str) -> list[Edit]:
+        stored = (await writer.notes([note_id])).get(note_id)
+        if stored is None or stored.is_deleted:
             raise not_found(self.space, note_id)
-        self.undone.append(change_id)
-        self.made.append(change_of_edit(note_id, made[-1]))
+        return edits_of(stored)
 
 
-Found = TypeVar("Found", bound=FoundEdit | FoundItem)
+Found = TypeVar("Found", _Edited, _Decided)
 
 
 def _newest_first(found: Iterable[Found]) -> list[Found]:
@@ -486,45 +473,46 @@ async def _answer(
 ) -> Change | list[Change]:
     """Set the switches of proposals, with what the reviewer has edited; return the proposals as they are now."""
     ids = list(change_id) if isinstance(change_id, list | tuple) else [change_id]
-    found = [_proposal(one) for one in await _find(runtime, space, ids)]
-    ends = {end for one in found for end in _ends(one.decision, one.item)}
+    found = dict(map(_proposal, await _find(runtime, space, ids)))
+    ends = {end for decision, item in found.values() for end in _ends(decision, item)}
     await existing(runtime.store, space, sorted(ends))
     values: dict[str, Any] = {}
-    for one in found if switch == "on" else ():
-        if edits or (one.item and one.item.kind == "sentence" and not one.item.text.strip()):
-            values = edited(one.id, one.item, edits) if one.item else {}
-    known = {one.decision.id: one.decision for one in found}
-    wanted = dict.fromkeys([one.place for one in found], switch)
+    for place, (_, item) in found.items() if switch == "on" else ():
+        if edits or (item.kind == "sentence" and not item.text.strip()):
+            values = edited(f"{place[0]}:{place[1]}", item, edits)
+    known = {decision.id: decision for decision, _ in found.values()}
     async with writing(runtime, space) as writer:
-        flips = await toggle_all(writer, wanted, known, **values)
-    answered = []
-    for one in found:
-        if one.item is None or one.place not in flips:
-            raise InvalidInputError(f"proposal {one.id!r} cannot be answered: {VOID}")
-        item = one.item.flipped(flips[one.place], **values)
-        answered.append(change_of_item(one.decision, item))
+        flips = await toggle_all(writer, dict.fromkeys(found, switch), known, **values)
+    if gone := found.keys() - flips.keys():
+        raise InvalidInputError(
+            f"proposal {':'.join(map(str, min(gone)))!r} cannot be answered: {VOID}"
+        )
+    answered = [
+        change_of_item(decision, item.flipped(flips[place], **values))
+        for place, (decision, item) in found.items()
+    ]
     return answered if isinstance(change_id, list | tuple) else answered[0]
 
 
-def _proposal(found: FoundEdit | FoundItem) -> FoundItem:
-    """Return a change that was found, if it is a proposal that was not approved."""
-    if not isinstance(found, FoundItem) or found.flip is not None:
-        kind = "undo" if isinstance(found, FoundItem) else found.kind
+def _proposal(found: _Edited | _Decided) -> tuple[Place, tuple[Decision, Item]]:
+    """Return the place and the item of a change that was found, if the change is a proposal that was not approved."""
+    if isinstance(found, _Edited) or found.flip is not None:
+        kind = found.kind if isinstance(found, _Edited) else "undo"
         raise InvalidInputError(
             f"change {found.id!r} is of kind {kind!r}, not a proposal; see proposals()"
         )
-    if found.item is None:
+    item = found.item
+    if item is None:
         raise InvalidInputError(f"proposal {found.id!r} cannot be answered: {VOID}")
-    if found.item.first_switch != "waiting":
+    if item.first_switch != "waiting":
         raise InvalidInputError(
             f"change {found.id!r} was written when it was made, and is not a proposal; see proposals()"
         )
-    if found.item.is_on:
+    if item.is_on:
         raise InvalidInputError(f"proposal {found.id!r} was approved; undo({found.id!r}) first")
-    return found
+    return found.place, (found.decision, item)
 
 
-def _ends(decision: Decision, item: Item | None) -> set[str]:
+def _ends(decision: Decision, item: Item) -> set[str]:
     """Return the ids of the notes that an item is about."""
-    named = () if item is None else (item.to, item.other)
-    return {decision.note, *named} - {""}
+    return {decision.note, item.to, item.other} - {""}
