@@ -73,9 +73,9 @@ class AgenticMemory:
         'I moved to Oslo.'
     """
 
-    add, aadd = both_methods(flows.add.add)
-    add_many, aadd_many = both_methods(flows.add.add_many)
-    add_messages, aadd_messages = both_methods(flows.add.add_messages)
+    add, aadd = both_methods(flows.edit.add)
+    add_many, aadd_many = both_methods(flows.edit.add_many)
+    add_messages, aadd_messages = both_methods(flows.edit.add_messages)
 
     evolve, aevolve = both_methods(flows.evolve.evolve)
     work, awork = both_methods(flows.work.work)

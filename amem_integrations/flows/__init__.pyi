@@ -1,4 +1,3 @@
-from . import add as add
 from . import edit as edit
 from . import evolve as evolve
 from . import forms as forms

@@ -36,8 +36,7 @@ from ..retrieval.relevance import WINDOW
 from ..retrieval.search import search
 from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote
-from .add import add, new_note, store
-from .edit import supersede
+from .edit import add, new_note, store, supersede
 from .evolve import evolve
 from .forms import profile
 from .read import get_all, marked, recall
