@@ -18,19 +18,6 @@ from typing import Any
 from .errors import InvalidInputError
 from .notes import NoteInput, Source, storable
 
-__all__ = [
-    "ROLES",
-    "SPEAKING",
-    "Message",
-    "from_dict",
-    "message_key",
-    "note_input",
-    "note_inputs",
-    "occurrence_key",
-    "parties",
-    "storable",
-]
-
 log = logging.getLogger("amem_integrations")
 
 # The names that frameworks have for the same two or three parties of a conversation.

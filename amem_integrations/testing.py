@@ -14,9 +14,9 @@ import hashlib
 import json
 import os
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,7 @@ from pydantic import BaseModel
 
 from .errors import ConfigurationError
 from .ports import Completion, ModelRequest
-from .prompts.replies import (
-    ConstructReply,
-    EvolveReply,
-    LinkReply,
-    NoteAttributes,
-    NoteEvolution,
-    ProposedLink,
-    ProposedUpdate,
-    ReviseReply,
-)
+from .prompts import replies
 from .stored_note import Vector
 
 __all__ = ["HashEmbedder", "RecordedModel", "ScriptError", "ScriptedModel"]
@@ -133,13 +124,10 @@ class ScriptedModel:
         self.name = name
         self.requests: list[ModelRequest] = []
         self._function = script if callable(script) else None
-        self._always: dict[str, Answer | Answering] = {}
-        self._queues: dict[str, deque[Answer | Answering]] = {}
+        self._answers: dict[str, Iterator[Answer | Answering]] = {}
         for task, reply in ({} if callable(script) else script).items():
-            if isinstance(reply, Sequence) and not isinstance(reply, str):
-                self._queues[task] = deque(reply)
-            else:
-                self._always[task] = reply
+            is_list = isinstance(reply, Sequence) and not isinstance(reply, str)
+            self._answers[task] = iter(reply) if is_list else repeat(reply)
 
     def generate(self, request: ModelRequest) -> Completion:
         """Return the scripted answer.
@@ -157,14 +145,12 @@ class ScriptedModel:
         return [request for request in self.requests if request.task == task]
 
     def _next(self, task: str) -> Answer | Answering:
-        if task in self._always:
-            return self._always[task]
-        if task not in self._queues:
-            known = ", ".join(sorted({*self._always, *self._queues})) or "nothing"
+        if task not in self._answers:
+            known = ", ".join(sorted(self._answers)) or "nothing"
             raise ScriptError(f"the script has no answer to {task!r}; it answers {known}")
         try:
-            return self._queues[task].popleft()
-        except IndexError:
+            return next(self._answers[task])
+        except StopIteration:
             raise ScriptError(
                 f"the script has no answer left for request {len(self.asked(task))} of {task!r}: "
                 "add one, or give a single answer without a list to repeat it"
@@ -178,46 +164,27 @@ class RecordedModel:
     "context", "tags", "links": [{"to", "why"}], "updates": [{"to", "context", "tags"}]}`, where `id`
     is the `key` of a note and `to` that of an earlier one. Notes whose words alone show that they are filler are
     named as such. A link or update is proposed only if its
-    target is among the candidates shown for that note, so the counts below give the recall of the
-    candidate search. Each counts a pair (note, target) once, however often it is asked about.
+    target is among the candidates shown for that note, so the pairs below give the recall of the candidate search.
 
     Attributes:
         name: What the notes record as their model.
         unknown: Keys that were asked about and are not in the annotations; replies leave them out.
+        annotated: The pairs (note, target) of `"links"` and of `"updates"` that the annotations hold for the notes asked about.
+        offered: Those of the pairs whose target was among the candidates (in `revise`: as neighbour).
     """
 
     def __init__(self, annotations: Annotations, *, name: str = "recorded") -> None:
         self.name = name
         self.unknown: set[str | None] = set()
         self._records = {record["id"]: record for record in _load(annotations)}
-        self._annotated: dict[str, set[Pair]] = {"links": set(), "updates": set()}
-        self._offered: dict[str, set[Pair]] = {"links": set(), "updates": set()}
+        self.annotated: dict[str, set[Pair]] = {"links": set(), "updates": set()}
+        self.offered: dict[str, set[Pair]] = {"links": set(), "updates": set()}
         self._answers: dict[str, Callable[[Shown], BaseModel]] = {
             "construct": self._construct,
             "evolve": self._evolve,
             "link": self._link,
             "revise": self._revise,
         }
-
-    @property
-    def annotated_links(self) -> int:
-        """How many links the annotations hold for the notes asked about."""
-        return len(self._annotated["links"])
-
-    @property
-    def offered_links(self) -> int:
-        """How many of those had their target among the candidates."""
-        return len(self._offered["links"])
-
-    @property
-    def annotated_updates(self) -> int:
-        """How many updates the annotations hold for the notes asked about."""
-        return len(self._annotated["updates"])
-
-    @property
-    def offered_updates(self) -> int:
-        """How many of those had their target among the candidates (in `revise`: as neighbour)."""
-        return len(self._offered["updates"])
 
     def generate(self, request: ModelRequest) -> Completion:
         """Return the recorded answer as JSON.
@@ -234,37 +201,39 @@ class RecordedModel:
     def _construct(self, inputs: Shown) -> BaseModel:
         filler = [note["alias"] for note in inputs["notes"] if note.get("kind") == "filler"]
         notes = [
-            NoteAttributes(id=note["alias"], **_attributes(record))
+            replies.NoteAttributes(id=note["alias"], **_attributes(record))
             for note in inputs["notes"]
             if (record := self._record(note)) and note["alias"] not in filler
         ]
-        return ConstructReply(notes=notes, filler=filler)
+        return replies.ConstructReply(notes=notes, filler=filler)
 
     def _evolve(self, inputs: Shown) -> BaseModel:
         keys = _keys(inputs)
         notes = []
         for note in inputs["notes"]:
             found = self._among(note, "updates", _shown(note, keys))
-            updates = [ProposedUpdate(to=alias, **_attributes(update)) for alias, update in found]
+            updates = [
+                replies.ProposedUpdate(to=alias, **_attributes(update)) for alias, update in found
+            ]
             links = self._links(note, keys)
             if links or updates:
-                notes.append(NoteEvolution(id=note["alias"], links=links, updates=updates))
-        return EvolveReply(notes=notes)
+                notes.append(replies.NoteEvolution(id=note["alias"], links=links, updates=updates))
+        return replies.EvolveReply(notes=notes)
 
     def _link(self, inputs: Shown) -> BaseModel:
         note = inputs["notes"][0]
         self._among(note, "updates", {})  # known from here on, offered one at a time by `revise`
-        return LinkReply(links=self._links(note, _keys(inputs)))
+        return replies.LinkReply(links=self._links(note, _keys(inputs)))
 
     def _revise(self, inputs: Shown) -> BaseModel:
         neighbour = inputs["neighbour"]
         for _, update in self._among(inputs["note"], "updates", {neighbour["key"]: ""}):
-            return ReviseReply(change=True, **_attributes(update))
-        return ReviseReply(change=False)
+            return replies.ReviseReply(change=True, **_attributes(update))
+        return replies.ReviseReply(change=False)
 
-    def _links(self, note: Shown, keys: Mapping[str, str | None]) -> list[ProposedLink]:
+    def _links(self, note: Shown, keys: Mapping[str, str | None]) -> list[replies.ProposedLink]:
         return [
-            ProposedLink(to=alias, reason=link["why"], strength=1.0)
+            replies.ProposedLink(to=alias, reason=link["why"], strength=1.0)
             for alias, link in self._among(note, "links", _shown(note, keys))
         ]
 
@@ -282,9 +251,9 @@ class RecordedModel:
         found = []
         for item in record.get(kind, ()):
             pair = (record["id"], item["to"])
-            self._annotated[kind].add(pair)
+            self.annotated[kind].add(pair)
             if item["to"] in shown:
-                self._offered[kind].add(pair)
+                self.offered[kind].add(pair)
                 found.append((shown[item["to"]], item))
         return found
 

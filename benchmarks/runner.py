@@ -208,6 +208,7 @@ class Built:
         notes = self.notes()
         spent = Counter(self.memory.stats()["usage"]["total"] if self.model else {})
         tokens = ("input_tokens", "output_tokens", "rejected_replies")
+        nothing: dict[str, tuple[()]] = {"links": ()}
         return {
             "notes": len(notes),
             "model_calls": spent["calls"],
@@ -215,6 +216,6 @@ class Built:
             "links": sum(link.direction == "out" for note in notes for link in note.links.values()),
             "updates": sum(entry.cause != note.id for note in notes for entry in note.contexts),
             "unfinished": sum(note.state != "done" for note in notes),
-            "annotated_links": getattr(self.model, "annotated_links", 0),
-            "offered_links": getattr(self.model, "offered_links", 0),
+            "annotated_links": len(getattr(self.model, "annotated", nothing)["links"]),
+            "offered_links": len(getattr(self.model, "offered", nothing)["links"]),
         }

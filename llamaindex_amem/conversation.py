@@ -13,7 +13,8 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from pydantic import TypeAdapter
 
 from amem_integrations import AgenticMemory, ConfigurationError, adapting
-from amem_integrations.conversation import Message, storable
+from amem_integrations.conversation import Message
+from amem_integrations.notes import storable
 
 T = TypeVar("T")
 

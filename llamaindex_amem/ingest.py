@@ -17,7 +17,7 @@ from llama_index.core.schema import (
 from pydantic import PrivateAttr
 
 from amem_integrations import AgenticMemory, Note, adapting
-from amem_integrations.conversation import storable
+from amem_integrations.notes import storable
 
 from .conversation import Whose, checked, whose
 from .retriever import NODE

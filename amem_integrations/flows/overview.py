@@ -13,7 +13,7 @@ import numpy as np
 
 from ..budget import LedgerEntry
 from ..decisions import Call
-from ..errors import ConfigurationError, MissingExtraError
+from ..errors import ConfigurationError, needed
 from ..fetch import get, note_pages
 from ..filters import WITHOUT_VECTOR, check_count, conditions_of
 from ..ids import first_seq, now, time_of
@@ -153,11 +153,7 @@ async def graph(runtime: Runtime, *, namespace: Sequence[str]) -> nx.DiGraph:
     Raises:
         MissingExtraError: networkx is not installed.
     """
-    try:
-        import networkx as nx  # noqa: PLC0415 - of an extra
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("networkx", "cli") from error
-    graph = nx.DiGraph()
+    graph = needed("networkx", "cli").DiGraph()
     names = ("content", "speaker", "thread", "at", "state", "keywords", "tags")
     space = check_namespace(namespace)
     pages = note_pages(runtime.store, space, expired=False)

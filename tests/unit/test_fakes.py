@@ -152,6 +152,11 @@ def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out() ->
     assert model.unknown == {None}
 
 
+def pairs(model: RecordedModel) -> dict[str, tuple[int, int]]:
+    """How many pairs the annotations hold, and how many were offered, by kind."""
+    return {kind: (len(some), len(model.offered[kind])) for kind, some in model.annotated.items()}
+
+
 def test_recorded_links_and_updates_are_proposed_only_to_candidates_of_that_note() -> None:
     model = RecordedModel(RECORDS)
     asked = request(
@@ -167,8 +172,7 @@ def test_recorded_links_and_updates_are_proposed_only_to_candidates_of_that_note
         ("n2", ["n1"]),
     ]
     assert answer.notes[1].updates == []
-    assert (model.annotated_links, model.offered_links) == (3, 2)
-    assert (model.annotated_updates, model.offered_updates) == (1, 0)
+    assert pairs(model) == {"links": (3, 2), "updates": (1, 0)}
 
 
 def test_the_two_calls_of_the_paper_are_answered_as_well() -> None:
@@ -187,8 +191,7 @@ def test_the_two_calls_of_the_paper_are_answered_as_well() -> None:
     assert {link.to: link.reason for link in linked.links} == {"c1": "goes on", "c2": "answers"}
     assert revised == ReviseReply(change=True, context="Caroline greets with news.", tags=["news"])
     assert kept == ReviseReply(change=False)
-    assert (model.annotated_links, model.offered_links) == (2, 2)
-    assert (model.annotated_updates, model.offered_updates) == (1, 1)
+    assert pairs(model) == {"links": (2, 2), "updates": (1, 1)}
 
 
 def test_records_are_read_from_a_file_of_json_lines(tmp_path: Path) -> None:
