@@ -13,8 +13,8 @@ https://docs.langchain.com/oss/python/langgraph/use-subgraphs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -26,22 +26,13 @@ from amem_integrations import (
     EvolutionReport,
     InvalidInputError,
     MissingExtraError,
-    NamespaceError,
     Note,
     Plan,
     adapting,
 )
 
-from .nodes import node
-from .run import (
-    Failures,
-    Namespace,
-    NamespaceOf,
-    Run,
-    checked_source,
-    namespace_of,
-    report,
-)
+from .nodes import State, Update, node
+from .run import Door, Namespace, NamespaceOf, Run, report
 
 try:
     from langgraph.graph import END, START, StateGraph
@@ -53,10 +44,8 @@ except ImportError as error:
 # The words for the kinds of items in a plan that a reviewer reads, and the other values of each kind.
 KINDS = {"sentence": "entry", "supersession": "supersession", "link": "link"}
 SHOWN = ("keywords", "tags", "relation", "strength")
-NEW = {"state": {"$in": ["pending", "constructed"]}}
 
-State = Mapping[str, Any]
-Update = dict[str, Any]
+Step = Callable[[adapting.Call, State, Run], Awaitable[Update]]
 
 
 class EvolutionInput(TypedDict, total=False):
@@ -125,20 +114,25 @@ def build_evolution_graph(
     """
     adapting.check_flags(review=review)
     adapting.check_counts(least=0, limit=limit)
-    whose = None if namespace is None else checked_source(namespace)
-    steps = _Steps(memory=memory, namespace=whose, limit=limit, failures=Failures(on_error))
+    whose = namespace if namespace is not None else _namespace_of_state
+    steps = _Steps(memory, whose, limit=limit, on_error=on_error)
     names = ["construct", "propose", *(["review"] if review else []), "commit"]
     builder = StateGraph(EvolutionState, input_schema=EvolutionInput, output_schema=EvolutionOutput)
     for name in names:
-        step: Any = node(name, getattr(steps, name))
+        flow: Step = getattr(steps, name)
+        step: Any = node(name, flow if name == "review" else steps.tolerating(name, flow))
         builder.add_node(name, step, retry_policy=retry_policy)
     for name, following in pairwise([START, *names, END]):
         builder.add_edge(name, following)
     return builder.compile(checkpointer=checkpointer, name="amem_evolution")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Steps:
+def _namespace_of_state(run: Run) -> list[str]:
+    namespace: list[str] = run.state["namespace"]
+    return namespace
+
+
+class _Steps(Door):
     """Construct, propose, review, commit, as nodes.
 
     The first step puts the namespace into the state; the others read it only from there, so a run that
@@ -146,47 +140,55 @@ class _Steps:
     the state, and a plan in the state says nothing about where it is written.
     """
 
-    memory: AgenticMemory
-    namespace: NamespaceOf | None
-    limit: int
-    failures: Failures
+    def __init__(self, *given: Any, limit: int, **options: Any) -> None:  # noqa: ANN401 - of `Door`
+        """Take the options of a `Door`, and how many notes are taken up beyond those of a turn."""
+        super().__init__(*given, **options)
+        self.limit = limit
+
+    def tolerating(self, name: str, step: Step) -> Step:
+        """Return a step after which the graph has nothing more to do, if the memory does not answer; the report says why."""
+
+        async def tolerant(call: adapting.Call, state: State, run: Run) -> Update:
+            with self.failures.tolerated(name) as reasons:
+                return await step(call, state, run)
+            interrupted = {"interrupted": "; ".join(reasons)}
+            report(name, **interrupted)
+            before = {} if name == "construct" else state["evolution"]
+            return {"ids": [], "plan": {}, "answers": {}, "evolution": {**before, **interrupted}}
+
+        return tolerant
 
     async def construct(self, call: adapting.Call, state: State, run: Run) -> Update:
-        """Give unfinished notes their attributes; idempotent, so it may write."""
-        if self.namespace is not None:
-            space = namespace_of(self.namespace, run)
-        elif state.get("namespace"):
-            space = adapting.check_namespace(state["namespace"])
-        else:
-            raise NamespaceError(
-                "nothing says whose memory to evolve; give build_evolution_graph a `namespace`, or put "
-                "`namespace` into the state"
-            )
+        """Give the notes of this turn, then what is new, then what failed, their attributes; idempotent, so it may write."""
+        space, ids = self.space(run), list(state.get("remembered") or ())
+        most = len(ids) + self.limit
+        failed = {"state": "failed", "attempts": {"$lt": self.memory.config.max_attempts}}
+        for where in ({"state": {"$in": ["pending", "constructed"]}}, failed):
+            found = await call(self.memory.get_all, namespace=space, where=where, limit=most)
+            ids += [note.id for note in found]
+        ids = list(dict.fromkeys(ids))[:most]
+        made = await call(self.memory.construct, ids, namespace=space)
+        report("construct", **made)
         # A thread may run this graph many times: nothing of an earlier run may show through.
-        begun: Update = {"namespace": list(space), "ids": [], "plan": {}, "answers": {}}
-        with self.failures.tolerated("construct") as reasons:
-            ids = await self._unfinished(call, space, state.get("remembered") or ())
-            begun["ids"] = ids
-            made = await call(self.memory.construct, ids, namespace=space)
-            report("construct", **made)
-            return {**begun, "evolution": made}
-        return {**begun, **_interrupted({}, "construct", reasons)}
+        begun = {"namespace": list(space), "plan": {}, "answers": {}}
+        return {**begun, "ids": ids, "evolution": made}
 
-    async def propose(self, call: adapting.Call, state: State, _run: Run) -> Update:
+    async def propose(self, call: adapting.Call, state: State, run: Run) -> Update:
         """Ask for links and updates; writes nothing."""
-        with self.failures.tolerated("propose") as reasons:
-            plan = await call(self.memory.propose, state["ids"], namespace=self._kept(state))
-            kinds = [kind for _, _, kind, _ in _planned(plan)]
-            report(
-                "propose",
-                notes=[note.id for note in plan.notes],
-                links=kinds.count("link"),
-                updates=kinds.count("entry"),
-                supersessions=kinds.count("supersession"),
-                stopped=sum("why" in item.data for *_, item in _planned(plan)),
-            )
-            return {"plan": plan.to_dict()}
-        return _interrupted(state, "propose", reasons)
+        if not state["ids"]:
+            return {}
+        plan = await call(self.memory.propose, state["ids"], namespace=self._kept(state, run))
+        items = plan.items.values()
+        kinds = Counter(item.kind for item in items)
+        report(
+            "propose",
+            notes=[note.id for note in plan.notes],
+            links=kinds["link"],
+            updates=kinds["sentence"],
+            supersessions=kinds["supersession"],
+            stopped=sum("why" in item.data for item in items),
+        )
+        return {"plan": plan.to_dict()}
 
     async def review(self, call: adapting.Call, state: State, run: Run) -> Update:
         """Interrupt with what is proposed, and return what a person decides about each entry.
@@ -195,9 +197,15 @@ class _Steps:
         """
         plan = Plan.from_dict(state["plan"]) if state["plan"] else None
         # Links are made without being asked about, unless the memory holds everything back for a review.
-        asked = [one for one in _planned(plan) if one[2] != "link" or "why" in one[3].data]
+        asked = [
+            (key, note.id, item)
+            for kind in KINDS
+            for note in (plan.notes if plan else ())
+            for key, item in note.items.items()
+            if item.kind == kind and (kind != "link" or "why" in item.data)
+        ]
         if plan is None or not asked:
-            return {"answers": {}}
+            return {}
         configurable = run.config.get("configurable", {})
         if configurable.get("__pregel_checkpointer", configurable.get("thread_id")) is None:
             # Without one, `interrupt` ends the run quietly and nothing could ever resume it.
@@ -205,20 +213,16 @@ class _Steps:
                 "review=True waits for a person, which needs a checkpointer: compile the outermost graph "
                 "with one, and invoke it with a thread_id"
             )
-        ids = sorted({each for _, cause, _, item in asked for each in (cause, item.to)})
+        ids = sorted({each for _, cause, item in asked for each in (cause, item.to)})
         options: dict[str, Any] = {"where": {"id": {"$in": ids}}, "limit": len(ids)}
-        found = await call(self.memory.get_all, namespace=self._kept(state), **options)
+        found = await call(self.memory.get_all, namespace=self._kept(state, run), **options)
         notes = {note.id: note for note in found}
         entries, problem = [_entry(*one, notes) for one in asked], None
         while True:  # an answer that cannot be used must not reach the commit
             answer = interrupt({"kind": "amem.review", "entries": entries, "problem": problem})
             if isinstance(answer, bool):  # True writes what was only held back for this question
-                held = [
-                    key
-                    for key, *_, one in asked
-                    if not answer or one.data.get("why") == adapting.HELD
-                ]
-                answer = dict.fromkeys(held, answer)
+                held = {key for key, _, item in asked if item.data.get("why") == adapting.HELD}
+                answer = {key: answer for key, *_ in asked if not answer or key in held}
             try:
                 adapting.decide(plan.notes, answer)
             except InvalidInputError as error:
@@ -227,75 +231,36 @@ class _Steps:
                 report("review", answers=answer)
                 return {"answers": answer}
 
-    async def commit(self, call: adapting.Call, state: State, _run: Run) -> Update:
+    async def commit(self, call: adapting.Call, state: State, run: Run) -> Update:
         """Write the plan; committing it again changes nothing."""
-        plan, space, done = state["plan"], self._kept(state), EvolutionReport()
-        with self.failures.tolerated("commit") as reasons:
-            if plan:
-                commit = self.memory.commit
-                done = await call(commit, plan, namespace=space, answers=state["answers"])
-            before = {"constructed": (), **state["evolution"]}
-            before["constructed"] = tuple(before["constructed"])
-            whole = (EvolutionReport(**before) + done).to_dict()
-            report("commit", **whole)
-            return {"evolution": whole}
-        return _interrupted(state, "commit", reasons)
+        before = {"constructed": (), **state["evolution"]}
+        done = EvolutionReport(**{**before, "constructed": tuple(before["constructed"])})
+        if plan := state["plan"]:
+            space, answers = self._kept(state, run), state["answers"]
+            done += await call(self.memory.commit, plan, namespace=space, answers=answers)
+        report("commit", **done.to_dict())
+        return {"evolution": done.to_dict()}
 
-    def _kept(self, state: State) -> Namespace:
-        if self.namespace is not None and not callable(self.namespace):
-            return self.namespace
-        return adapting.check_namespace(state["namespace"])
-
-    async def _unfinished(
-        self, call: adapting.Call, space: Namespace, remembered: Sequence[str]
-    ) -> list[str]:
-        """Return the ids of this turn's notes, then of others: what is new, then what failed."""
-        failed = {"state": "failed", "attempts": {"$lt": self.memory.config.max_attempts}}
-        ids = list(remembered)
-        most = len(ids) + self.limit
-        for where in (NEW, failed):
-            found = await call(self.memory.get_all, namespace=space, where=where, limit=most)
-            ids += [note.id for note in found]
-        return list(dict.fromkeys(ids))[:most]
+    def _kept(self, state: State, run: Run) -> Namespace:
+        is_fixed = not callable(self.namespace)
+        return self.space(run) if is_fixed else adapting.check_namespace(state["namespace"])
 
 
-def _interrupted(state: State, step: str, reasons: Sequence[str]) -> Update:
-    """Return a report that says where it stopped and why; what is unfinished stays so."""
-    reason = "; ".join(reasons)
-    report(step, interrupted=reason)
-    return {"plan": {}, "evolution": {**state.get("evolution", {}), "interrupted": reason}}
-
-
-def _planned(plan: Plan | None) -> list[tuple[str, str, str, Any]]:
-    """Return each change that a plan would make: its id, the note that gives rise to it, its kind, and the item."""
-    return [
-        (key, note.id, kind, item)
-        for wanted, kind in KINDS.items()
-        for note in (plan.notes if plan else ())
-        for key, item in note.items.items()
-        if item.kind == wanted
-    ]
-
-
-def _entry(
-    key: str,
-    cause: str,
-    kind: str,
-    item: Any,  # noqa: ANN401 - an item of a plan
-    notes: Mapping[str, Note],
-) -> dict[str, Any]:
+def _entry(key: str, cause: str, item: Any, notes: Mapping[str, Note]) -> dict[str, Any]:  # noqa: ANN401 - of a plan
     """Return one proposal as before and after, with the note that gave rise to it."""
-    target, because = notes.get(item.to), notes.get(cause)
-    words, before, why = item.text, "", item.data.get("why")
-    if kind == "entry" and target is not None:
+    target, because, before = notes.get(item.to), notes.get(cause), ""
+    is_sentence, words, why = item.kind == "sentence", item.text, item.data.get("why")
+    if is_sentence and target is not None:
         before = " ".join(one.text for one in target.shown_contexts if one.text) or target.content
-    if kind != "entry":
-        words = f"{'outdated' if kind == 'supersession' else 'linked'} ({item.data['relation']})"
+    if not is_sentence:
+        words = (
+            f"{'outdated' if item.kind == 'supersession' else 'linked'} ({item.data['relation']})"
+        )
         words += f": {item.text}" if item.text else ""
-    adds = {"context" if kind == "entry" else "reason": item.text}
+    adds = {"context" if is_sentence else "reason": item.text}
     return {
         "id": key,
-        "kind": kind,
+        "kind": KINDS[item.kind],
         "note": {"id": item.to, "content": target and target.content},
         "because_of": {"id": cause, "content": because and because.content},
         "before": before,
