@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 from pydantic import TypeAdapter
@@ -16,6 +17,7 @@ from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.conversation import Message
 from amem_integrations.notes import storable
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Space = tuple[str, ...]
@@ -56,7 +58,7 @@ def to_message(message: ChatMessage, *, stored: bool = True) -> Message:
         text=spoken(message),
         calls_tools=bool(extra.get("tool_calls"))
         or any(isinstance(block, ToolCallBlock) for block in message.blocks),
-        id=None if known is None or known == "" else str(known),
+        id=None if known in (None, "") else str(known),
         speaker=name if isinstance(name, str) and name else None,
         at=next((at for at in times if at), None),
         stored=stored,
@@ -69,10 +71,9 @@ def to_messages(messages: Sequence[ChatMessage]) -> list[Message]:
     An agent gives its question in the history, and once more behind what its tools said: only the first counts.
     """
     said = [to_message(message) for message in messages]
-    last = list(islice((one for one in reversed(said) if one.spoken), 2))
-    if len({(one.party, one.text) for one in last}) < len(last) and last[0].party == "user":
-        asked = last[0].party, last[0].text
-        said.remove(next(one for one in said if (one.party, one.text) == asked))
+    last = [(one.party, one.text) for one in said if one.spoken][-2:]
+    if len(set(last)) < len(last) and last[0][0] == "user":
+        said.remove(next(one for one in said if (one.party, one.text) == last[0]))
     return said
 
 
@@ -85,10 +86,9 @@ def text_of(message: ChatMessage) -> str:
 def spoken(message: ChatMessage) -> str:
     """Return what was said, or "": of agents that think or program aloud only the answer was."""
     text = text_of(message)
-    if message.role == MessageRole.USER and text.startswith(_CODE_RESULT):
-        return ""
     if message.role not in ASSISTANTS:
-        return text
+        is_result = message.role == MessageRole.USER and text.startswith(_CODE_RESULT)
+        return "" if is_result else text
     if text.startswith("Thought:"):
         answered = list(_ANSWERING.finditer(text))
         if answered or _ACTING.match(text):
@@ -138,31 +138,46 @@ class Search(adapting.SearchOptions, total=False):
     also: Mapping[str, Whose] | None
 
 
-SEARCH = frozenset(Search.__annotations__)
-
-
 def checked(
-    memory: object, namespace: Whose, options: Mapping[str, Any], names: Collection[str] = SEARCH
+    memory: object,
+    namespace: Whose,
+    options: Mapping[str, Any],
+    known: type[adapting.SearchOptions] = adapting.SearchOptions,
 ) -> None:
     """Check the options of a search, so that a mistake shows when an object is made and not in its first search.
 
     Raises:
         ConfigurationError: There is no memory, or an option cannot be used.
         NamespaceError: A namespace that is given by no function is not a non-empty tuple of strings.
+        TypeError: An option is unknown.
     """
     if not isinstance(memory, AgenticMemory):
         raise ConfigurationError(f"memory={memory!r} must be an AgenticMemory: open_memory(…)")
-    if unknown := sorted(options.keys() - names):
-        raise ConfigurationError(
-            f"unknown option {unknown[0]!r}; use one of {', '.join(sorted(names))}"
-        )
-    also = options.get("also") or {}
-    if not isinstance(also, Mapping):
+    recall = dict(options)
+    if not isinstance(also := recall.pop("also", None) or {}, Mapping):
         raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
     for one in (namespace, *also.values()):
         _ = callable(one) or adapting.check_namespace(one)
-    for name, value in {"namespace": namespace, **options}.items():
+    check_plain(namespace=namespace, **also, **recall)
+    adapting.checked_recall(recall, known)
+
+
+def check_plain(**values: object) -> None:
+    """Check that no function among values is a coroutine function.
+
+    Raises:
+        ConfigurationError: One is.
+    """
+    for name, value in values.items():
         if inspect.iscoroutinefunction(value):
             raise ConfigurationError(f"{name}={value!r} is a coroutine function; give a plain one")
-    known = adapting.RecallOptions.__annotations__.keys() & options.keys()
-    adapting.checked_recall({name: options[name] for name in known})
+
+
+def threaded(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return the asynchronous twin of a method: a thread in the context of the caller serves every loop."""
+
+    @wraps(method)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    return twin

@@ -19,7 +19,7 @@ from pydantic import PrivateAttr
 from amem_integrations import AgenticMemory, Note, adapting
 from amem_integrations.notes import storable
 
-from .conversation import Whose, checked, whose
+from .conversation import Whose, checked, threaded, whose
 from .retriever import NODE
 
 # Fields of a node that are kept besides its text and its metadata.
@@ -86,25 +86,22 @@ class AMemIngest(TransformComponent):
         self._memory, self._namespace = memory, namespace
         self._options = {"replace": replace, "evolve": evolve, "progress": progress}
 
-    async def _add(self, call: adapting.Call, nodes: Sequence[BaseNode]) -> adapting.DocumentReport:
+    def add(self, nodes: Sequence[BaseNode]) -> adapting.DocumentReport:
         """Store nodes or documents, and return what that did; what has no text is left out.
 
         Raises:
             InvalidInputError: A node cannot be stored; the 64s before it are.
         """
-        documents, before = adapting.Documents(self._memory, whose(self._namespace)), list[Note]()
+        documents, ids = adapting.Documents(self._memory, whose(self._namespace)), dict[str, str]()
         if self._options["replace"]:
-            before = await documents.held(call, {_document(node) for node in nodes})
-        ids = _stored_ids(nodes, before)
-        return await call(documents.add, [_input(node, ids) for node in nodes], **self._options)
+            ids = _stored_ids(nodes, documents.held(map(_document, nodes)))
+        return documents.add([_input(node, ids) for node in nodes], **self._options)
 
-    async def _remove(self, call: adapting.Call, ref_doc_ids: Iterable[str]) -> int:
+    def remove(self, ref_doc_ids: Iterable[str]) -> int:
         """Remove all notes of these documents for good, and return how many there were."""
-        documents = adapting.Documents(self._memory, whose(self._namespace))
-        return await call(documents.remove, sources=ref_doc_ids)
+        return adapting.Documents(self._memory, whose(self._namespace)).remove(sources=ref_doc_ids)
 
-    add, aadd = adapting.both(_add)
-    remove, aremove = adapting.both(_remove)
+    aadd, aremove = threaded(add), threaded(remove)
 
     def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:  # noqa: ANN401
         """Store nodes, and return them."""
@@ -129,7 +126,9 @@ def _input(node: BaseNode, ids: Mapping[str, str]) -> adapting.DocumentInput:
             return [related(info) for info in one]
         return {"node_id": ids.get(one.node_id, one.node_id), "node_type": one.node_type}
 
-    record = node.model_dump(mode="json", exclude_defaults=True, include=KEPT)
+    dumped = node.model_dump(mode="json", exclude_defaults=True, include=KEPT)
+    # The framework adds more to the dump of a document, such as the whole text.
+    record = {name: value for name, value in dumped.items() if name in KEPT}
     record["relationships"] = {kind: related(one) for kind, one in node.relationships.items()}
     return adapting.DocumentInput(
         text=_text(node),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from threading import Lock
@@ -19,10 +19,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.schema import QueryBundle
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
-from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, ValidationError
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, adapting
 from amem_integrations.conversation import Message
@@ -32,6 +30,7 @@ from .conversation import (
     Space,
     Where,
     Whose,
+    check_plain,
     checked,
     searched,
     settled,
@@ -43,19 +42,15 @@ from .conversation import (
 from .events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent, Failures, dispatcher
 from .retriever import to_node
 
-if TYPE_CHECKING:
-    from llama_index.core.base.llms.base import BaseLLM
-
-K = TypeVar("K")
 V = TypeVar("V")
 Status = MessageStatus | None
 
 RECALL = ("also", *adapting.RecallOptions.__annotations__)
-KEPT = 32  # texts that were recalled, and may be shortened: more than there are sessions that share a block at one time
+KEPT = 32  # sessions of a block of which something is known: more than share one at one time
 COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
-ACTIVE = MessageStatus.ACTIVE
+ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 MAKING = Lock()  # of tables
 # The arguments of `Memory.from_defaults` that say where the history is kept.
 KEPT_BY = {"chat_store", "async_database_uri", "async_engine"}
@@ -158,15 +153,16 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         default_factory=get_tokenizer, exclude=True
     )
     _failures: Failures = PrivateAttr()
-    _shown: dict[str, adapting.Recalled] = PrivateAttr(default_factory=dict)  # by the text
     _spaces: dict[str | None, set[Space]] = PrivateAttr(default_factory=dict)  # by session
-    _known: dict[str | None, list[Message]] = PrivateAttr(default_factory=dict)  # by session
+    _archived: dict[str | None, list[Message]] = PrivateAttr(default_factory=dict)  # by session
 
     if not TYPE_CHECKING:  # editors show the attributes
 
         def __init__(self, memory: AgenticMemory, namespace: Whose, **options: Any) -> None:  # noqa: ANN401
             # Checked here, since pydantic would make errors of its own of ours.
-            checked(memory, namespace, options, AMemMemoryBlock.model_fields)
+            recall = {name: options[name] for name in RECALL if name in options}
+            checked(memory, namespace, recall, adapting.RecallOptions)
+            check_plain(**options)
             try:
                 super().__init__(memory=memory, namespace=namespace, **options)
             except ValidationError as error:
@@ -187,10 +183,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         # A thread serves every loop, also one that the framework makes for a single synchronous call.
         return await asyncio.to_thread(self._recall, to_messages(messages or []), session_id)
 
-    async def _aput(self, messages: list[ChatMessage]) -> None:
-        thread = next((m.additional_kwargs.get("session_id") for m in messages), None)
-        await self.aremember(messages, thread)
-
     @dispatcher.span
     def _recall(self, messages: Sequence[Message], thread: str | None) -> str:
         asked = next((one for one in reversed(messages) if one.party == "user" and one.text), None)
@@ -203,10 +195,9 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             found = self.memory.recall_turn(messages, **options)
             found = self._postprocessed(found, asked.text)
         self._failures.failed("recall", found.error)
-        _keep(self._shown, found.text, found)
         ids = [hit.note.id for hit in found.hits]
         dispatcher.event(AMemRecallEvent(question=asked.text, note_ids=ids))
-        return found.text
+        return Shown(found)
 
     def _postprocessed(self, found: adapting.Recalled, asked: str) -> adapting.Recalled:
         if not self.node_postprocessors:
@@ -218,12 +209,26 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         kept = [hits[node.node_id] for node in nodes]
         return replace(found, hits=kept, text=found.render(kept, self.max_tokens))
 
+    async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
+        """Return the text without its weakest notes, or None if no note fits."""
+        found = content.found if isinstance(content, Shown) else adapting.Recalled()
+        limit = len(self.tokenizer_fn(content or "")) - tokens_to_truncate
+        for kept in range(len(found.hits) - 1, 0, -1):
+            less = found.render(found.hits[:kept], self.max_tokens)
+            if len(self.tokenizer_fn(less)) <= limit:
+                return less
+        return None
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        thread = next((m.additional_kwargs.get("session_id") for m in messages), None)
+        await self.aremember(messages, thread, before=self._archived.get(thread))
+
     async def aremember(
         self,
         messages: Sequence[ChatMessage],
         thread: str | None,
         *,
-        new: bool = True,
+        before: list[Message] | None = None,
         just_said: bool = True,
     ) -> None:
         """Store what was said, and have it evolve once the assistant has answered; nothing, with `remember=False`.
@@ -231,18 +236,17 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         Args:
             messages: In the order they were said.
             thread: The conversation.
-            new: Whether they follow what is stored of the conversation; False: they are the conversation from its
-                start, of which what is stored is not stored again.
+            before: The messages before these from the start of the conversation, which only count; to it the messages are
+                added. None: the messages follow what is stored of the conversation.
             just_said: Whether the time is now of messages that carry none; False: it is not known.
         """
         if self.remember and messages:
             # All of it is read before anything is awaited: other blocks share, and change, the messages.
             said = [self._read(message) for message in messages]
-            if new and thread in self._known:  # since `flush_from`
-                gone = self._known[thread]
-                self._known[thread] = [*gone, *(replace(one, stored=False) for one in said)]
-                said, new = [*gone, *said], False
-            await asyncio.to_thread(self._remember, said, thread, new, just_said)
+            all_of_it = [*(before or ()), *said]
+            if before is not None:
+                before += [replace(one, stored=False) for one in said]
+            await asyncio.to_thread(self._remember, all_of_it, thread, before is None, just_said)
 
     @dispatcher.span
     def _remember(
@@ -258,7 +262,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
                 said,
                 namespace=space,
                 thread=thread,
-                roles=[role.value for role in self.roles],
+                roles=self.roles,
                 metadata=settled(self.metadata),
                 new=new,
                 just_said=just_said,
@@ -293,25 +297,16 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             stored = self.should_store is None or bool(self.should_store(message))
         return to_message(message, stored=stored)
 
-    async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """Return the text without its weakest notes, or None if no note fits."""
-        found = self._shown.get(content or "", adapting.Recalled())
-        limit = len(self.tokenizer_fn(content or "")) - tokens_to_truncate
-        for kept in range(len(found.hits) - 1, 0, -1):
-            less = found.render(found.hits[:kept], self.max_tokens)
-            if len(self.tokenizer_fn(less)) <= limit:
-                return less
-        return None
-
     async def aflush_from(self, memory: Memory) -> None:
         """Remember what is still in short-term memory: call it at the end of a session.
 
         Doing it again, or going on with the session, makes no second notes.
         """
-        archived = await memory.aget_all(status=MessageStatus.ARCHIVED)
+        archived = await memory.aget_all(status=ARCHIVED)
         active = await memory.aget_all(status=ACTIVE)
-        await self.aremember([*archived, *active], memory.session_id, new=False)
-        _keep(self._known, memory.session_id, [to_message(one, stored=False) for one in archived])
+        await self.aremember([*archived, *active], memory.session_id, before=[])
+        gone = [to_message(message, stored=False) for message in archived]
+        _keep(self._archived, memory.session_id, gone)
 
     def flush_from(self, memory: Memory) -> None:
         """Synchronous twin of `aflush_from`."""
@@ -397,21 +392,22 @@ class AMemMemory(Uncopied, Memory):
         given: dict[str, Any] = {"memory_blocks_template": TextTemplate(), **options}
         mine = {name: given.pop(name) for name in AMemMemoryBlock.model_fields if name in given}
         # The framework counts the tokens of all messages of a session three times a turn.
-        tokenizer = lru_cache(COUNTED)(given.get("tokenizer_fn") or get_tokenizer())
-        mine["tokenizer_fn"] = given["tokenizer_fn"] = tokenizer
-        # Each message is written through; overflow would only deliver it once more.
-        mine["accept_short_term_memory"] = False
+        given["tokenizer_fn"] = lru_cache(COUNTED)(mine.get("tokenizer_fn") or get_tokenizer())
         mine |= {"memory": memory, "namespace": _whose(user_id, namespace)}
-        block = AMemMemoryBlock(**mine)
-        given |= {"memory_blocks": [block, *memory_blocks]}
-        given |= {"insert_method": insert_method or InsertMethod.USER}
-        if not {"chat_store", "async_engine"} & given.keys() and given.get("async_database_uri"):
-            names = {"async_database_uri", "table_name", "db_schema"} & given.keys()
-            with MAKING:
-                _make_table(**{name: given[name] for name in names})
-        made = cast("Self", super().from_defaults(**given))
+        # Each message is written through; overflow would only deliver it once more.
+        mine |= {"accept_short_term_memory": False, "tokenizer_fn": given["tokenizer_fn"]}
+        given["memory_blocks"] = [AMemMemoryBlock(**mine), *memory_blocks]
+        made = cast(
+            "Self",
+            super().from_defaults(insert_method=insert_method or InsertMethod.USER, **given),
+        )
         if not KEPT_BY & given.keys():
             made.sql_store = Session()
+        elif str(given.get("async_database_uri")).startswith("sqlite"):
+            with (
+                MAKING
+            ):  # of several that make the table of a file at the same time all but one would fail
+                asyncio_run(made.sql_store.get_keys())
         made.adaptive, made.ingest_history = insert_method is None, ingest_history
         if chat_history:
             made.set(chat_history)
@@ -474,20 +470,29 @@ class AMemMemory(Uncopied, Memory):
             await self.block.aremember(messages, self.session_id)
             await super().aput_messages(messages)
 
-    async def _manage_queue(self) -> None:
-        # The framework counts all tokens of a copy of the history after each message.
-        limit = self.token_limit * self.chat_history_token_ratio
-        store = self.sql_store
-        if not isinstance(store, Session) or limit < store.tokens(
-            self.session_id, self._estimate_token_count
-        ):
-            await super()._manage_queue()
-
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
         if self.ingest_history:
-            await self.block.aremember(messages, self.session_id, new=False, just_said=False)
+            await self.block.aremember(messages, self.session_id, before=[], just_said=False)
         await super().aset(messages)
+
+
+class Shown(str):
+    """The text of what was recalled, which can be shortened.
+
+    Attributes:
+        found: What was recalled.
+    """
+
+    __slots__ = ("found",)
+
+    found: adapting.Recalled
+
+    def __new__(cls, found: adapting.Recalled) -> Self:
+        """Return the text."""
+        shown = super().__new__(cls, found.text)
+        shown.found = found
+        return shown
 
 
 class TextTemplate(RichPromptTemplate):
@@ -496,7 +501,7 @@ class TextTemplate(RichPromptTemplate):
     def __init__(self) -> None:
         super().__init__(DEFAULT_MEMORY_BLOCKS_TEMPLATE.template_str)
 
-    def format_messages(self, llm: BaseLLM | None = None, **values: Any) -> list[ChatMessage]:  # noqa: ANN401 - LlamaIndex's signature
+    def format_messages(self, llm: Any = None, **values: Any) -> list[ChatMessage]:  # noqa: ANN401 - LlamaIndex's signature
         """Return one message with all blocks."""
         lines = ["<memory>"]
         for name, parts in values["memory_blocks"]:
@@ -512,17 +517,19 @@ class Session(AsyncDBChatStore):
     The framework's own store in memory is a SQL database, which is asked three times a turn.
     """
 
-    _said: dict[str, list[Said]] = PrivateAttr(default_factory=dict)
+    _said: dict[tuple[str, MessageStatus], list[ChatMessage]] = PrivateAttr(default_factory=dict)
 
     async def get_messages(
         self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
         """Return copies of the messages of a session, all of them or those of a status."""
-        return [_copy(row.message) for row in self._rows(key, status)[offset:][:limit]]
+        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
+        said = [message for one in wanted for message in self._said.get((key, one), ())]
+        return [_copy(message) for message in said[offset:][:limit]]
 
     async def count_messages(self, key: str, status: Status = ACTIVE) -> int:
         """Return how many messages of a status there are."""
-        return len(self._rows(key, status))
+        return len(await self.get_messages(key, status))
 
     async def add_message(
         self, key: str, message: ChatMessage, status: MessageStatus = ACTIVE
@@ -534,61 +541,38 @@ class Session(AsyncDBChatStore):
         self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
     ) -> None:
         """Add messages."""
-        said = [Said(_copy(message), status) for message in messages]
-        self._said.setdefault(key, []).extend(said)
+        self._said.setdefault((key, status), []).extend(map(_copy, messages))
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
     ) -> None:
         """Replace all messages."""
-        self._said[key] = [Said(_copy(message), status) for message in messages]
+        await self.delete_messages(key)
+        await self.add_messages(key, messages, status)
 
-    async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """Remove and return the message at a place."""
-        rows = self._rows(key)[idx : idx + 1] if idx >= 0 else []
-        return next(iter(self._removed(key, rows)), None)
+    async def delete_message(self, key: str, idx: int) -> None:
+        """Do nothing, since no message has a number here."""
 
     async def delete_messages(self, key: str, status: Status = None) -> None:
         """Remove all messages, or those of a status."""
-        self._removed(key, self._rows(key, status))
+        for one in MessageStatus if status is None else (status,):
+            self._said.pop((key, one), None)
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Remove and return the oldest messages of the queue."""
-        return self._removed(key, self._rows(key, ACTIVE)[:n])
+        queue = self._said.get((key, ACTIVE), [])
+        oldest, queue[:n] = queue[:n], []
+        return oldest
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Take the oldest messages out of the queue, and return them."""
-        oldest = self._rows(key, ACTIVE)[:n]
-        for row in oldest:
-            row.status = MessageStatus.ARCHIVED
-        return [_copy(row.message) for row in oldest]
+        oldest = await self.delete_oldest_messages(key, n)
+        await self.add_messages(key, oldest, ARCHIVED)
+        return oldest
 
     async def get_keys(self) -> list[str]:
         """Return the sessions."""
-        return list(self._said)
-
-    def tokens(self, key: str, count: Callable[[ChatMessage], int]) -> int:
-        """Return how many tokens the queue has; those of each message are counted once."""
-        queue = self._rows(key, ACTIVE)
-        for row in queue:
-            row.tokens = count(row.message) if row.tokens is None else row.tokens
-        return sum(row.tokens or 0 for row in queue)
-
-    def _rows(self, key: str, status: Status = None) -> list[Said]:
-        return [row for row in self._said.get(key, ()) if status in (None, row.status)]
-
-    def _removed(self, key: str, rows: list[Said]) -> list[ChatMessage]:
-        self._said[key] = [row for row in self._rows(key) if row not in rows]
-        return [row.message for row in rows]
-
-
-@dataclass(slots=True, eq=False)
-class Said:
-    """A message in a history."""
-
-    message: ChatMessage
-    status: MessageStatus
-    tokens: int | None = None
+        return list({key for key, _ in self._said})
 
 
 def _copy(message: ChatMessage) -> ChatMessage:
@@ -597,24 +581,7 @@ def _copy(message: ChatMessage) -> ChatMessage:
     return message.model_copy(update=parts)
 
 
-@lru_cache
-def _make_table(
-    async_database_uri: str, table_name: str = "llama_index_memory", db_schema: str | None = None
-) -> None:
-    """Make the table of a history, once in a process.
-
-    LlamaIndex makes the table at the first use of a history; of several first uses at the same time all but one fail.
-    """
-
-    async def make() -> None:
-        engine = create_async_engine(async_database_uri)
-        await SQLAlchemyChatStore(table_name, async_engine=engine, db_schema=db_schema).get_keys()
-        await engine.dispose()
-
-    asyncio_run(make())
-
-
-def _keep(values: dict[K, V], key: K, value: V) -> None:
+def _keep(values: dict[str | None, V], key: str | None, value: V) -> None:
     """Put a value in, and of more than `KEPT` the oldest out."""
     values.pop(key, None)
     values[key] = value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -83,28 +83,19 @@ class LlamaIndexChatModel:
             ChatMessage(role=llm.metadata.system_role, content=request.system),
             ChatMessage(role=MessageRole.USER, content=request.prompt),
         ]
-        if (caller := self._by_schema(llm)) is not None:
-            tools = [get_function_tool(request.reply)]
+        calls = isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model
+        if self._structured == "schema" and not calls:
+            raise ConfigurationError(f"{self.name!r} calls no functions; use structured='auto'")
+        if calls and self._structured != "words" and llm is not self._wordy:
             try:
-                answer = caller.chat_with_tools(tools, chat_history=messages, tool_required=True)
-                return _completion(answer, caller)
+                return _by_schema(cast("FunctionCallingLLM", llm), messages, request)
             except Exception as error:
                 if self._structured == "schema" or not adapting.refuses_schemas(error):
                     raise
                 log.info("%s takes no tools, it is asked in words now: %r", self.name, error)
         answer = llm.chat(messages)
         self._wordy = llm
-        return _completion(answer)
-
-    def _by_schema(self, llm: LLM) -> FunctionCallingLLM | None:
-        """Return the model if it is to be asked by schema."""
-        if self._structured == "words" or (self._structured == "auto" and llm is self._wordy):
-            return None
-        if isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model:
-            return llm
-        if self._structured == "schema":
-            raise ConfigurationError(f"{self.name!r} calls no functions; use structured='auto'")
-        return None
+        return _completion(answer, [])
 
 
 class LlamaIndexEmbedder(adapting.WrappedEmbedder):
@@ -177,22 +168,29 @@ def open_memory(
     return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
 
 
-def _completion(answer: ChatResponse, caller: FunctionCallingLLM | None = None) -> Completion:
-    """Return what was answered, and what it cost where the integration says so; the core estimates it otherwise.
+def _by_schema(
+    llm: FunctionCallingLLM, messages: list[ChatMessage], request: ModelRequest
+) -> Completion:
+    """Return the answer of a model that has to call a function: the arguments as the model wrote them, if that is known.
 
-    With a `caller`, which was to call a function, the arguments are the answer, as the model wrote them where that is
-    known: the core mends broken JSON. The arguments of several calls are parts of one reply.
+    The core mends broken JSON. The arguments of several calls are parts of one reply.
     """
-    given: list[Any] = []
-    if caller is not None:
-        blocks = [block for block in answer.message.blocks if isinstance(block, ToolCallBlock)]
-        # Integrations of an older date have no such blocks.
-        calls = blocks or caller.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
-        given = [call.tool_kwargs for call in calls if call.tool_kwargs not in ({}, "{}", "")]
-    texts = [text if isinstance(text, str) else json.dumps(text, default=str) for text in given]
-    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    tools = [get_function_tool(request.reply)]
+    answer = llm.chat_with_tools(tools, chat_history=messages, tool_required=True)
+    blocks = [block for block in answer.message.blocks if isinstance(block, ToolCallBlock)]
+    # Integrations of an older date have no such blocks.
+    calls = blocks or llm.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
+    given: list[Any] = [one.tool_kwargs for one in calls if one.tool_kwargs not in ({}, "{}", "")]
+    return _completion(
+        answer, [one if isinstance(one, str) else json.dumps(one, default=str) for one in given]
+    )
+
+
+def _completion(answer: ChatResponse, texts: list[str]) -> Completion:
+    """Return what was answered, and what it cost where the integration says so; the core estimates it otherwise."""
+    text = f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
     asked = answered = 0
     with suppress(TypeError, ValueError, AttributeError):  # `raw` is anything
         asked, answered = get_tokens_from_response(answer)
-    said = text if texts else answer.message.content or ""
+    said = text or answer.message.content or ""
     return Completion(text=said, input_tokens=asked, output_tokens=answered)

@@ -44,20 +44,13 @@ PASSAGE = "passage"
 NODE = "_node"
 PRIVATE = {NODE, adapting.RECORD, adapting.HASH}
 
+# By the same names, and by others: a field that holds a list meets a condition if one of its items does.
 OPERATORS = {
-    FilterOperator.EQ: "$eq",
-    FilterOperator.NE: "$ne",
-    FilterOperator.GT: "$gt",
-    FilterOperator.GTE: "$gte",
-    FilterOperator.LT: "$lt",
-    FilterOperator.LTE: "$lte",
-    FilterOperator.IN: "$in",
-    FilterOperator.NIN: "$nin",
-    FilterOperator.CONTAINS: "$eq",  # a field that holds a list meets a condition if one of its items does
-    FilterOperator.ANY: "$in",
-    FilterOperator.ALL: "$eq",  # of each value
-    FilterOperator.IS_EMPTY: "$exists",
+    FilterOperator[name]: f"${name.lower()}"
+    for name in ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN")
 }
+OPERATORS |= {FilterOperator.CONTAINS: "$eq", FilterOperator.ANY: "$in"}
+OPERATORS |= {FilterOperator.ALL: "$eq", FilterOperator.IS_EMPTY: "$exists"}
 LISTS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 RANGES = ("$gt", "$gte", "$lt", "$lte")
 TIMES = ("at", "when", "recorded_at", "until", "expires_at")
@@ -173,19 +166,14 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
     """Return a note as a node; see `AMemRetriever`."""
     note = hit.note
     given = {name: value for name, value in note.metadata.items() if name not in PRIVATE}
-    fields: dict[str, Any] = {"id_": note.id}
     if (document := note.metadata.get(adapting.RECORD)) or note.origin == "document":
-        metadata = given
-        fields |= {"id_": document["id"]} if document else {}
-        fields |= note.metadata.get(NODE, {})
+        fields = {"metadata": given, **note.metadata.get(NODE, {})}
     else:
         metadata = _flat(hit, given)
         hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
-        fields |= {
-            "excluded_llm_metadata_keys": hidden,
-            "excluded_embed_metadata_keys": list(metadata),
-        }
-    node = NoteNode(**{**fields, "text": note.content, "metadata": metadata})
+        shown = {"excluded_llm_metadata_keys": hidden, "excluded_embed_metadata_keys": [*metadata]}
+        fields = {"metadata": metadata, **shown}
+    node = NoteNode(id_=document["id"] if document else note.id, text=note.content, **fields)
     if node.source_node is None and note.thread is not None:
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=note.thread)
     if hit.passages:
@@ -224,10 +212,8 @@ def _where(filters: MetadataFilters | None) -> dict[str, Any]:
         raise ConfigurationError(
             f"filters={filters!r} must be MetadataFilters that hold together, or one of which does"
         )
-    made = [
-        _where(one) if isinstance(one, MetadataFilters) else _test(one) for one in filters.filters
-    ]
-    made = [one for one in made if one]
+    parts = [_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters]
+    made = [part for part in parts if part]
     return {"$or" if filters.condition == FilterCondition.OR else "$and": made} if made else {}
 
 
@@ -241,11 +227,9 @@ def _test(one: MetadataFilter) -> dict[str, Any]:
         )
     if operator in RANGES or one.key in TIMES:
         values = [_time(value) if isinstance(value, str) else value for value in values]
-    tests: list[Any] = [{operator: value} for value in values]
     if operator in ("$in", "$nin"):
-        tests = [{operator: values}]
-    elif operator == "$exists":
-        tests = [{operator: False}]
+        values = [values]
+    tests = [{operator: False if operator == "$exists" else value} for value in values]
     return {"$and": [_on_either(one.key, test) for test in tests]}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Unpack
+from functools import wraps
+from typing import Any, ParamSpec, Unpack
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
@@ -19,8 +20,10 @@ from amem_integrations import (
     render_notes,
 )
 
-from .conversation import Search, Space, Whose, checked, searched, whose
+from .conversation import Search, Space, Whose, checked, searched, threaded, whose
 from .events import AMemToolEvent, Failures, dispatcher
+
+P = ParamSpec("P")
 
 DOWN = "The memory does not answer now. Go on without it."
 UNKNOWN = "Error: there is no note with this id. Use recall, and take an id from there."
@@ -31,6 +34,17 @@ SUPERSEDED = "It takes the place of note {}."
 # The question of the turn is stored already, and may have been asked before: so many notes may be left out.
 QUESTIONS = 10
 MOST = 50  # notes that a model may ask for
+
+
+def _traced(tool: Callable[P, str]) -> Callable[P, str]:
+    """Return a tool each call of which is a span; agents copy their tools, which a span of the framework cannot bear."""
+    span = dispatcher.span(tool)
+
+    @wraps(tool)
+    def traced(*args: P.args, **kwargs: P.kwargs) -> str:
+        return span(*args, **kwargs)
+
+    return traced
 
 
 class AMemToolSpec(BaseToolSpec):
@@ -56,6 +70,7 @@ class AMemToolSpec(BaseToolSpec):
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.
         ConfigurationError: An option has a value that cannot be used.
+        TypeError: An option is unknown.
 
     Example:
         >>> from amem_integrations import AgenticMemory
@@ -68,10 +83,7 @@ class AMemToolSpec(BaseToolSpec):
 
     # The docstrings of these are what the model reads.
     spec_functions: list[SPEC_FUNCTION_TYPE] = [  # noqa: RUF012 - declared so by the framework
-        ("remember", "aremember"),
-        ("recall", "arecall"),
-        ("forget", "aforget"),
-        ("correct", "acorrect"),
+        (name, f"a{name}") for name in ("remember", "recall", "forget", "correct")
     ]
 
     def __init__(
@@ -101,19 +113,15 @@ class AMemToolSpec(BaseToolSpec):
         """How often each tool could not do its work so far."""
         return self._failures.snapshot()
 
-    @dispatcher.span
-    async def _remember(
-        self, call: adapting.Call, content: str, supersedes: list[str] | None = None
-    ) -> str:
+    @_traced
+    def remember(self, content: str, supersedes: list[str] | None = None) -> str:
         """Store one fact in long-term memory, as a full sentence that can be understood months later.
 
         In supersedes, give the ids (from recall) of notes that are no longer true because of it.
         """
-        with self._answering("remember") as answer:
-            space = whose(self._namespace)
+        with self._answering("remember") as (space, answer):
             older = list(dict.fromkeys(map(_id, supersedes or ())))
-            note, taken = await call(
-                self._memory.remember_fact,
+            note, taken = self._memory.remember_fact(
                 content,
                 namespace=space,
                 thread=self._thread,
@@ -126,10 +134,9 @@ class AMemToolSpec(BaseToolSpec):
             answer.note_ids = [note.id, *older]
         return answer.answer
 
-    @dispatcher.span
-    async def _recall(
+    @_traced
+    def recall(
         self,
-        call: adapting.Call,
         query: str,
         limit: int | None = None,
         speaker: str | None = None,
@@ -140,59 +147,55 @@ class AMemToolSpec(BaseToolSpec):
         Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
         """
         found = adapting.Recalled()
-        with self._answering("recall") as answer:
+        with self._answering("recall") as (_, answer):
             k = min(max(1, limit or self._search["k"]), MOST)
             told = {"speaker": speaker} if speaker else {}
             when = {"when": {"$gte": adapting.parse_time(since)}} if since else {}
             wanted = {**self._search, "k": k + QUESTIONS}
             options = searched(self._namespace, wanted, told, when)
-            found = await call(self._memory.search_turn, query, **options)
+            found = self._memory.search_turn(query, **options)
             hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
-            text = render_notes(
-                adapting.marked(hits, options["also"]), max_tokens=self._max_tokens, ids=True
-            )
+            shown = adapting.marked(hits, options["also"])
+            text = render_notes(shown, max_tokens=self._max_tokens, ids=True)
             answer.answer, answer.note_ids = text or NOTHING, [hit.note.id for hit in hits]
         self._failures.failed("recall", found.error)
         return answer.answer
 
-    @dispatcher.span
-    async def _forget(self, call: adapting.Call, note_id: str, thorough: bool = False) -> str:
+    @_traced
+    def forget(self, note_id: str, thorough: bool = False) -> str:
         """Delete one note from long-term memory for good. Take the id from recall.
 
         With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.
         """
-        with self._answering("forget") as answer:
-            space, wanted = whose(self._namespace), _id(note_id)
-            await call(self._memory.delete, wanted, namespace=space, thorough=thorough)
+        with self._answering("forget") as (space, answer):
+            wanted = _id(note_id)
+            self._memory.delete(wanted, namespace=space, thorough=thorough)
             answer.answer, answer.note_ids = "Forgotten.", [wanted]
         return answer.answer
 
-    @dispatcher.span
-    async def _correct(self, call: adapting.Call, note_id: str, content: str) -> str:
+    @_traced
+    def correct(self, note_id: str, content: str) -> str:
         """Replace what one note of long-term memory says. Take the id from recall."""
-        with self._answering("correct") as answer:
-            space = whose(self._namespace)
-            note = await call(self._memory.update, _id(note_id), namespace=space, content=content)
+        with self._answering("correct") as (space, answer):
+            note = self._memory.update(_id(note_id), namespace=space, content=content)
             self._evolve_later(space)
             answer.answer, answer.note_ids = "Corrected.", [note.id]
         return answer.answer
 
-    remember, aremember = adapting.both(_remember)
-    recall, arecall = adapting.both(_recall)
-    forget, aforget = adapting.both(_forget)
-    correct, acorrect = adapting.both(_correct)
+    aremember, arecall = threaded(remember), threaded(recall)
+    aforget, acorrect = threaded(forget), threaded(correct)
 
     def _evolve_later(self, space: Space) -> None:
         if self._evolve:
             self._memory.evolve_later(space)
 
     @contextmanager
-    def _answering(self, tool: str) -> Iterator[AMemToolEvent]:
-        """Yield the answer to be; when the work fails, it says what there is to say about that."""
+    def _answering(self, tool: str) -> Iterator[tuple[Space, AMemToolEvent]]:
+        """Yield whose memory it is, and the answer to be; when the work fails, it says what there is to say about that."""
         answer = AMemToolEvent(tool=tool, note_ids=[], answer=DOWN)
         with self._failures.tolerated(tool, callback=True):
             try:
-                yield answer
+                yield whose(self._namespace), answer
             except NoteNotFoundError:
                 answer.answer = UNKNOWN
             except InvalidInputError as error:

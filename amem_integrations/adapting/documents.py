@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -18,7 +18,6 @@ from ..ids import derive, note_id
 from ..memory import AgenticMemory
 from ..notes import Note, NoteInput, check_namespace
 from ..runtime import Meter, Progress, reporter
-from .twins import Call, both
 
 BATCH = 64  # documents stored at once
 PAGE = 256  # notes looked up at once
@@ -49,7 +48,7 @@ class DocumentReport:
 
 
 class Documents:
-    """The documents in one namespace of a memory; each method has an asynchronous twin."""
+    """The documents in one namespace of a memory."""
 
     def __init__(self, memory: AgenticMemory, namespace: Sequence[str]) -> None:
         """Take a memory and whose documents they are.
@@ -59,9 +58,8 @@ class Documents:
         """
         self.memory, self.namespace = memory, check_namespace(namespace)
 
-    async def _add(  # noqa: D417 - `call` is no argument of the method
+    def add(
         self,
-        call: Call,
         documents: Iterable[DocumentInput],
         *,
         replace: bool = False,
@@ -83,71 +81,58 @@ class Documents:
                 `MemoryConfig.max_content_chars`; those of earlier batches are.
             ModelUnavailableError: Only with `on_model_error="raise"`; the raw notes are stored.
         """
-        report, seen, kept = DocumentReport(), Counter[str](), dict[str, set[str]]()
+        report, seen, sources = DocumentReport(), Counter[str](), dict[str, str | None]()
         meter = Meter(reporter(progress), len(documents) if isinstance(documents, Sized) else 0)
         rest = iter(documents)
         while batch := list(islice(rest, BATCH)):
             made = [_note(one, seen, evolve=evolve) for one in batch]
             items = [item for item in made if item is not None]
-            ids = [note_id(self.namespace, item) for item in items]
-            before = {note.id: note for note in await self._find(call, {"id": {"$in": ids}})}
-            stored = await call(
-                self.memory.add_many, items, namespace=self.namespace, evolve=evolve
-            )
+            before = {note.id: note for note in self._of(item.key for item in items)}
+            stored = self.memory.add_many(items, namespace=self.namespace, evolve=evolve)
             for note in {note.id: note for note in stored}.values():
                 old = before.get(note.id)
                 report.added += old is None
                 report.changed += old is not None and _said(note) != _said(old)
-                kept.setdefault(note.metadata[RECORD]["source"], set()).add(note.id)
+                sources[note.id] = note.metadata[RECORD]["source"]
             report.ids += ["" if item is None else item.metadata[RECORD]["id"] for item in made]
             meter.add(len(batch))
         if replace:
-            held = {note.id for note in await self.held(call, kept)}
-            report.removed = await self._delete(call, held.difference(*kept.values()))
+            held = self.held(sources.values())
+            report.removed = self._delete(note for note in held if note.id not in sources)
         return report
 
-    async def _remove(
-        self, call: Call, *, ids: Iterable[str] = (), sources: Iterable[str] = ()
-    ) -> int:
+    def remove(self, *, ids: Iterable[str] = (), sources: Iterable[str] = ()) -> int:
         """Remove the documents of these ids, and all of these sources, for good; return how many that were."""
-        gone = [*await self._of(call, ids), *await self.held(call, sources)]
-        return await self._delete(call, {note.id for note in gone})
+        return self._delete([*self._of(map(_key, ids)), *self.held(sources)])
 
-    async def _get(self, call: Call, ids: Iterable[str]) -> list[DocumentInput]:
+    def get(self, ids: Iterable[str]) -> list[DocumentInput]:
         """Return the documents of these ids, in this order, with all of their text; unknown ones are left out."""
         wanted = list(ids)
-        found = {described(note).id: note for note in await self._of(call, wanted)}
-        return [described(found[one]) for one in wanted if one in found]
+        found = {one.id: one for one in map(described, self._of(map(_key, wanted)))}
+        return [found[one] for one in wanted if one in found]
 
-    add, aadd = both(_add)
-    remove, aremove = both(_remove)
-    get, aget = both(_get)
+    def held(self, sources: Iterable[str | None]) -> list[Note]:
+        """Return the notes of all documents of some sources."""
+        named = sorted({source for source in sources if source is not None})
+        return self._find({f"metadata.{RECORD}.source": {"$in": named}})
 
-    async def held(self, call: Call, sources: Iterable[str | None]) -> list[Note]:
-        """Return the notes of all documents of some sources, in a flow of an adapter."""
-        named = sorted(source for source in sources if source is not None)
-        return await self._find(call, {f"metadata.{RECORD}.source": {"$in": named}})
+    def _of(self, keys: Iterable[str | None]) -> list[Note]:
+        items = [NoteInput(content="", key=key) for key in keys]
+        return self._find({"id": {"$in": [note_id(self.namespace, item) for item in items]}})
 
-    async def _of(self, call: Call, ids: Iterable[str]) -> list[Note]:
-        items = [NoteInput(content="", key=_key(identity)) for identity in ids]
-        wanted = [note_id(self.namespace, item) for item in items]
-        return await self._find(call, {"id": {"$in": wanted}})
-
-    async def _find(self, call: Call, where: Mapping[str, Any]) -> list[Note]:
-        found: list[Note] = []
-        while True:
+    def _find(self, where: Mapping[str, Any]) -> list[Note]:
+        found, page = list[Note](), None
+        while page is None or len(page) == PAGE:
             further = {**where, "seq": {"$gt": found[-1].seq if found else -1}}
-            page = await call(
-                self.memory.get_all, namespace=self.namespace, where=further, limit=PAGE
-            )
+            page = self.memory.get_all(namespace=self.namespace, where=further, limit=PAGE)
             found += page
-            if len(page) < PAGE:
-                return found
+        return found
 
-    async def _delete(self, call: Call, ids: Collection[str]) -> int:
-        for one in ids:
-            await call(self.memory.delete, one, namespace=self.namespace)
-        return len(ids)
+    def _delete(self, notes: Iterable[Note]) -> int:
+        gone = {note.id for note in notes}
+        for one in gone:
+            self.memory.delete(one, namespace=self.namespace)
+        return len(gone)
 
 
 def described(note: Note) -> DocumentInput:
@@ -160,7 +145,8 @@ def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteI
     """Return the note of a document; None if the document has no text."""
     if not document.text.strip():
         return None
-    metadata = _plain(document.metadata)
+    # What is no JSON, such as a path or a date, becomes its text.
+    metadata = json.loads(json.dumps(dict(document.metadata), default=str), parse_constant=str)
     identity = document.id
     if identity is None:
         identity = derive("document", document.source, document.text, sorted(metadata.items()))
@@ -184,10 +170,3 @@ def _said(note: Note) -> tuple[object, ...]:
 
 def _key(identity: str) -> str:
     return json.dumps(["document", identity], ensure_ascii=False)
-
-
-def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata as JSON; what is no JSON, such as a path or a date, becomes its text."""
-    text = json.dumps(dict(metadata), default=str)
-    plain: dict[str, Any] = json.loads(text, parse_constant=str)
-    return plain

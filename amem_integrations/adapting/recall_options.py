@@ -28,16 +28,18 @@ class RecallOptions(SearchOptions, total=False):
     window: int
 
 
-def checked_recall(options: Mapping[str, Any]) -> dict[str, Any]:
+def checked_recall(
+    options: Mapping[str, Any], known: type[SearchOptions] = RecallOptions
+) -> dict[str, Any]:
     """Return the options of a recall, checked, so that a mistake shows when a door is made and not in its first search.
 
     Raises:
         ConfigurationError: An option has a value that it cannot have.
         TypeError: An option is unknown.
     """
-    if unknown := options.keys() - RecallOptions.__annotations__.keys():
-        known = ", ".join(RecallOptions.__annotations__)
-        raise TypeError(f"unknown options {sorted(unknown)}; the options are {known}")
+    if unknown := sorted(options.keys() - known.__annotations__.keys()):
+        known_names = ", ".join(known.__annotations__)
+        raise TypeError(f"unknown option {unknown[0]!r}; use one of {known_names}")
     for name, least in (("k", 1), ("max_tokens", 1), ("window", 0)):
         check_counts(least=least, **{name: options.get(name, least)})
     check_flags(links=options.get("links", True))

@@ -121,7 +121,7 @@ async def test_the_call_of_a_tool_is_an_event_and_a_span(memory, watched, asynch
     assert remember.answer == f"Remembered as note {note.id}."
     assert forget.answer.startswith("Error: there is no note")
     names = [span.id_.split("-")[0] for span in spans.completed_spans]
-    assert names == ["AMemToolSpec._remember", "AMemToolSpec._recall", "AMemToolSpec._forget"]
+    assert names == ["AMemToolSpec.remember", "AMemToolSpec.recall", "AMemToolSpec.forget"]
 
 
 async def test_a_failure_that_is_raised_is_an_event_too(memory, store, watched):

@@ -216,7 +216,7 @@ def test_an_option_of_another_type_is_refused(memory):
 
 
 def test_an_unknown_option_of_the_tools_is_refused(memory):
-    with pytest.raises(ConfigurationError, match="'top_k'; use one of also, as_of, k"):
+    with pytest.raises(TypeError, match="'top_k'; use one of k, where"):
         AMemToolSpec(memory, ANN, top_k=3)
 
 

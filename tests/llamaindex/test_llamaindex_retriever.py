@@ -103,7 +103,7 @@ def test_the_arguments_of_search_are_passed_on(kennel):
 def test_a_number_that_cannot_be_used_is_refused_at_once(kennel):
     with pytest.raises(ConfigurationError, match="k=0 must be a whole number"):
         AMemRetriever(kennel, ANN, k=0)
-    with pytest.raises(ConfigurationError, match="top_k"):
+    with pytest.raises(TypeError, match="top_k"):
         AMemRetriever(kennel, ANN, top_k=3)
     with pytest.raises(ConfigurationError, match="AgenticMemory"):
         AMemRetriever("./memory", ANN)  # type: ignore[arg-type]
