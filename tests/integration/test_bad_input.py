@@ -202,6 +202,12 @@ MEANINGLESS = {
     "an id for ids to propose for": lambda m: m.propose(first(m), namespace=ANN),
     "no notes to evolve": lambda m: m.evolve(limit=0),
     "a text as a number of notes": lambda m: m.evolve(limit="3"),
+    "a text as a similarity": lambda m: m.search("x", namespace=ANN, min_similarity="x"),
+    "a similarity that is none": lambda m: m.search(
+        "x", namespace=ANN, min_similarity=float("nan")
+    ),
+    "a similarity above one": lambda m: m.search("x", namespace=ANN, min_similarity=2),
+    "no change": lambda m: m.update(first(m), namespace=ANN),
     "a number for a model": lambda m: m.undo(namespace=ANN, model=5),
     "a text for roles": lambda m: m.add_messages(CHAT, namespace=ANN, roles="user"),
     "a coroutine function": lambda m: m.add_messages(CHAT, namespace=ANN, should_store=later),

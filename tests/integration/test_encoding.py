@@ -1,22 +1,22 @@
-"""Nothing is encoded twice, and what is needed at one time is encoded by one call."""
+"""What is encoded: nothing twice, whatever an embedder answers, and what was down is made good later."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 from support import models
 from support.ports import WatchedEmbedder
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
+from amem_integrations import ModelReplyError, NoteInput
 from amem_integrations.runtime import VectorCache
-from amem_integrations.testing import RecordedModel
+from amem_integrations.testing import HashEmbedder, RecordedModel
 
 pytestmark = pytest.mark.enable_socket
 ANN = ("ann",)
 NOTES = 40
-BATCH, WIDTH = 8, 2
 WAVES = 3  # 40 notes in batches of 8, two batches at a time
 
 
@@ -33,23 +33,18 @@ def items():
     ]
 
 
-def annotations():
-    """Each note links and updates the one before it, often by the same words."""
-    return [
-        {
-            "id": str(number),
-            "keywords": ["journey"],
-            "tags": ["travel"],
-            "context": f"Where they were on day {number}." if number % 5 else "",
-            "links": [{"to": str(number - 1), "why": "goes on"}] if number else [],
-            "updates": [
-                {"to": str(number - 1), "context": f"Day {number % 4} followed.", "tags": []}
-            ]
-            if number
-            else [],
-        }
-        for number in range(NOTES)
-    ]
+def recorded():
+    """A model by which each note links and updates the one before it, often by the same words."""
+    notes = []
+    for number in range(NOTES):
+        context = f"Where they were on day {number}." if number % 5 else ""
+        note = {"id": str(number), "keywords": ["journey"], "tags": ["travel"], "context": context}
+        if number:
+            before, text = str(number - 1), f"Day {number % 4} followed."
+            note["links"] = [{"to": before, "why": "goes on"}]
+            note["updates"] = [{"to": before, "context": text, "tags": []}]
+        notes.append({"links": [], "updates": [], **note})
+    return RecordedModel(notes)
 
 
 def most(embedder):
@@ -58,56 +53,25 @@ def most(embedder):
     return max(n for text, n in embedder.texts.items() if any(word in text for word in notes))
 
 
-def scripted():
-    return models.model(models.update_first("It went on."))
-
-
-def recorded():
-    return RecordedModel(annotations())
-
-
-@pytest.fixture
-def open_memory(request):
-    def open_(model, **settings):
+def test_a_bulk_of_notes_encodes_no_note_twice_and_takes_few_calls(open_memory):
+    scripted = models.model(models.update_first("It went on."))
+    for model in (scripted, recorded(), None):
         embedder = WatchedEmbedder()
-        config = MemoryConfig(
-            **{
-                "min_gate_similarity": -1.0,
-                "batch_size": BATCH,
-                "max_concurrency": WIDTH,
-                **settings,
-            }
-        )
-        memory = AgenticMemory.open(":memory:", model=model, embedder=embedder, config=config)
-        request.addfinalizer(memory.close)
-        return memory, embedder
-
-    return open_
-
-
-@pytest.mark.parametrize(
-    "make", [scripted, recorded, lambda: None], ids=["scripted", "recorded", "rules"]
-)
-def test_a_bulk_of_notes_encodes_no_note_twice(open_memory, make):
-    memory, embedder = open_memory(make())
-    notes = memory.add_many(items(), namespace=ANN)
-    assert {note.state for note in notes} == {"done"}
-    assert any(note.links for note in notes)
-    assert most(embedder) == 1
-    memory.evolve()
-    memory.add_many(items(), namespace=ANN)
-    assert most(embedder) == 1
-
-
-def test_the_raw_notes_take_one_call_and_each_wave_three(open_memory):
-    memory, embedder = open_memory(recorded())
-    memory.add_many(items(), namespace=ANN)
-    construct, gate, commit = 1, 1, 1
-    assert len(embedder.calls) <= 1 + WAVES * (construct + gate + commit)
+        memory = open_memory(model, embedder, batch_size=8, max_concurrency=2)
+        notes = memory.add_many(items(), namespace=ANN)
+        assert {note.state for note in notes} == {"done"}
+        assert any(note.links for note in notes)
+        construct, gate, commit = 1, 1, 1
+        if isinstance(model, RecordedModel):
+            assert len(embedder.calls) <= 1 + WAVES * (construct + gate + commit)
+        memory.evolve()
+        memory.add_many(items(), namespace=ANN)
+        assert most(embedder) == 1
 
 
 def test_a_question_that_is_asked_again_is_not_encoded_again(open_memory):
-    memory, embedder = open_memory(recorded())
+    embedder = WatchedEmbedder()
+    memory = open_memory(recorded(), embedder)
     memory.add_many(items()[:3], namespace=ANN)
     memory.recall("What was there?", namespace=ANN)  # finds the floor of the embedder, once
     before = len(embedder.calls)
@@ -115,6 +79,20 @@ def test_a_question_that_is_asked_again_is_not_encoded_again(open_memory):
     memory.context("Which journey?", namespace=ANN)
     assert memory.search("Which journey?", namespace=ANN) == hits
     assert len(embedder.calls) == before + 1
+
+
+def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
+    recent = VectorCache(size=2)
+    rows = {text: WatchedEmbedder().embed_query(text) for text in "abc"}
+    for text in "ab":
+        recent.put("document", text, rows[text])
+    assert recent.get("document", "a") is not None
+    recent.put("document", "c", rows["c"])
+    assert recent.get("document", "b") is None
+    assert (recent.get("document", "a") == rows["a"]).all()
+    assert recent.get("query", "a") is None
+    recent.clear()
+    assert recent.get("document", "c") is None
 
 
 @pytest.fixture
@@ -127,30 +105,28 @@ def place(request, tmp_path):
 
 @pytest.mark.parametrize(
     ("place", "how"),
-    [
-        (":memory:", "evolve"), ("server", "open"), ("folder", "both"),
-    ],
+    [(":memory:", "evolve"), ("server", "open"), ("folder", "both")],
     indirect=["place"],
-)  # fmt: skip
+)
 def test_what_could_not_be_embedded_is_embedded_by_the_next_evolve_or_by_opening(place, how):
     embedder = WatchedEmbedder()
-    config = MemoryConfig(max_attempts=1)
-    memory = AgenticMemory.open(place, embedder=embedder, config=config)
+    memory = models.opened(place, embedder=embedder, max_attempts=1)
     embedder.down = True
     long = " ".join(f"Stage {n} was on foot." for n in range(200))
-    memory.add_many(["Which journey?", long], namespace=ANN, evolve=False)
-    memory.add_many([NoteInput(content="A journey of hers.")], namespace=("bo",), evolve=False)
-    assert [hit.similarity for hit in memory.search("journey", namespace=ANN)] == [None]
+    notes = memory.add_many(["Which journey?", long], namespace=ANN, evolve=False)
+    memory.add("A journey of hers.", namespace=("bo",), evolve=False)
+    (hit,) = memory.search("journey", namespace=ANN)  # by its words
+    assert (hit.note.id, hit.similarity) == (notes[0].id, None)
     if how == "evolve":
         assert memory.evolve(namespace=ANN).interrupted
     else:
         memory.close()
         if how == "both":
-            memory = AgenticMemory.open(place, embedder=embedder, config=config)
+            memory = models.opened(place, embedder=embedder, max_attempts=1)
     embedder.down = False
     embedder.calls.clear()
     if how == "open":
-        memory = AgenticMemory.open(place, embedder=embedder, config=config)
+        memory = models.opened(place, embedder=embedder, max_attempts=1)
         passages = [len(note.passages) or 1 for note in memory.get_all(namespace=ANN)]
         assert [len(call) for call in embedder.calls] == [sum(passages), 1]
     else:
@@ -162,15 +138,167 @@ def test_what_could_not_be_embedded_is_embedded_by_the_next_evolve_or_by_opening
             assert all(hit.similarity is not None for hit in hits)
 
 
-def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
-    recent = VectorCache(size=2)
-    rows = {text: WatchedEmbedder().embed_query(text) for text in "abc"}
-    recent.put("document", "a", rows["a"])
-    recent.put("document", "b", rows["b"])
-    assert recent.get("document", "a") is not None
-    recent.put("document", "c", rows["c"])
-    assert recent.get("document", "b") is None
-    assert (recent.get("document", "a") == rows["a"]).all()
-    assert recent.get("query", "a") is None
-    recent.clear()
-    assert recent.get("document", "c") is None
+# What the user can do while the embedder is down
+
+
+def found_by_words(memory, query):
+    hits = memory.search(query, namespace=ANN, links=False, explain=True)
+    return {hit.note.id for hit in hits if hit.why.lexical_rank is not None}
+
+
+def vector(memory, note_id):
+    """The vectors of a note's passages; None: the note has none."""
+    return memory._runtime.store.notes(ANN, [note_id], vectors=True)[note_id].vectors
+
+
+def quoting(request):
+    """Says of each note what all notes before it say."""
+    shown = [*request.inputs["before"], *request.inputs["notes"]]
+    said = [one["content"] for one in shown]
+    start = len(request.inputs["before"])
+    return {
+        "notes": [
+            {"id": one["alias"], "context": " ".join(said[:place])}
+            for place, one in enumerate(shown[start:], start)
+        ]
+    }
+
+
+def telling(request):
+    """The note that tells the PIN adds an entry to the one before it; nothing else is proposed."""
+    for note in request.inputs["notes"]:
+        if "sesame" in note["content"]:
+            update = {"to": note["candidates"][0]["alias"], "context": "Its PIN is sesame."}
+            return {"notes": [{"id": note["alias"], "updates": [update]}]}
+    return {"notes": []}
+
+
+@pytest.fixture
+def told(open_memory):
+    """A secret in the second note, by which the first one evolved, and which the third one quotes."""
+    embedder = WatchedEmbedder()
+    memory = open_memory(models.model(telling, quoting), embedder)
+    turns = ["My bank account", "The PIN is sesame", "I see"]
+    notes = memory.add_many([NoteInput(content=turn, thread="t") for turn in turns], namespace=ANN)
+    assert len(found_by_words(memory, "sesame")) == 3
+    memory._runtime.vectors.clear()  # as after a restart
+    return memory, embedder, [note.id for note in notes]
+
+
+def test_what_has_to_go_goes_while_the_embedder_is_down(told, caplog):
+    memory, embedder, (bank, pin, reply) = told
+    stale = vector(memory, reply)
+    embedder.down = True
+    memory.delete(pin, namespace=ANN)
+    assert [note.id for note in memory.get_all(namespace=ANN)] == [bank, reply]
+    assert "sesame" not in repr(memory.get_all(namespace=ANN))
+    assert "sesame" not in repr(memory.history(None, namespace=ANN))
+    assert found_by_words(memory, "sesame") == set()
+    assert "1 notes have no new vector until the next evolve" in caplog.text
+    # One note is to be constructed again, and gets its vector then.
+    assert [note.state for note in memory.get_all(namespace=ANN)] == ["done", "pending"]
+    assert np.allclose(vector(memory, reply), stale)
+    embedder.down = False
+    memory.evolve()
+    assert not np.allclose(vector(memory, reply), stale)
+
+
+def test_a_correction_goes_through_with_all_that_follows_from_it(told):
+    memory, embedder, (_, pin, reply) = told
+    embedder.down = True
+    note = memory.update(pin, namespace=ANN, content="I changed the number")
+    assert (note.content, note.state) == ("I changed the number", "pending")
+    assert "sesame" not in repr(memory.get_all(namespace=ANN))
+    assert found_by_words(memory, "sesame") == set()
+    assert found_by_words(memory, "number") == {pin}
+    assert vector(memory, pin) is None  # that of the old words is gone with them
+    assert memory.evolve().interrupted
+    embedder.down = False
+    memory.evolve()
+    assert [memory.get(one, namespace=ANN).state for one in (pin, reply)] == ["done", "done"]
+    assert vector(memory, pin).shape == (1, 256)
+
+
+def test_a_failing_embedder_never_loses_what_was_said_whatever_the_model_says_of_it(open_memory):
+    def silent(request):
+        return {"notes": [{"id": note["alias"], "context": ""} for note in request.inputs["notes"]]}
+
+    for construct in (silent, models.construct):
+        embedder = WatchedEmbedder()
+        memory = open_memory(models.model(construct=construct), embedder)
+        embedder.down = True
+        note = memory.add("My flight is on Friday", namespace=ANN)
+        assert vector(memory, note.id) is None
+        assert memory.search("flight", namespace=ANN)[0].similarity is None
+        embedder.down = False
+        memory.evolve()
+        assert memory.get(note.id, namespace=ANN).state == "done"
+        assert vector(memory, note.id).shape == (1, 256)
+
+
+def test_while_the_embedder_is_down_notes_are_found_by_their_words(open_memory):
+    class Deaf(HashEmbedder):
+        def embed_query(self, text):
+            raise OSError("no route")
+
+    memory = open_memory(embedder=Deaf())
+    note = memory.add("news from Lisbon", namespace=ANN)
+    (hit,) = memory.search("Lisbon", namespace=ANN)
+    assert (hit.note.id, hit.similarity) == (note.id, None)
+
+
+# Whatever an embedder answers
+
+
+class Gradient:
+    """What numpy makes no array of, such as a tensor that wants a gradient."""
+
+    def __array__(self, *args, **kwargs):
+        raise RuntimeError("call detach() first")
+
+
+class Wrong(HashEmbedder):
+    """An embedder whose answers to texts with the word "bad" cannot be used."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def embed_documents(self, texts):
+        rows = super().embed_documents(texts)
+        bad = [number for number, text in enumerate(texts) if "bad" in text]
+        if not bad or not self.kind:
+            return rows
+        if self.kind == "refused":
+            raise ModelReplyError("the endpoint refused the request")
+        if self.kind in ("nan", "zero", "inf"):
+            rows[bad] = {"nan": np.nan, "zero": 0.0, "inf": np.inf}[self.kind]
+        odd = {"short": rows[:-1], "wide": np.hstack([rows, rows]), "gradient": Gradient()}
+        return odd.get(self.kind, rows)
+
+
+def test_an_embedders_bad_answer_costs_the_vector_and_not_the_words(open_memory):
+    for kind in ("nan", "zero", "inf", "short", "wide", "gradient", "refused"):
+        embedder = Wrong(kind)
+        memory = open_memory(models.model(), embedder)
+        bad, good = memory.add_many(["bad news from Lisbon", "good news from Porto"], namespace=ANN)
+        assert bad.id in [hit.note.id for hit in memory.search("Lisbon", namespace=ANN)], kind
+        hits = {hit.note.id: hit for hit in memory.search("bad news from Lisbon", namespace=ANN)}
+        assert hits[bad.id].similarity is None
+        if kind in ("nan", "zero", "inf", "refused"):
+            assert memory.get(good.id, namespace=ANN).state == "done", kind
+        embedder.kind = ""
+        memory.evolve(namespace=ANN)
+        (hit,) = memory.search("bad news from Lisbon", namespace=ANN, k=1, min_similarity=0.1)
+        assert (hit.note.id, hit.note.state) == (bad.id, "done"), kind
+
+
+def test_vectors_that_are_not_of_unit_length_are_normalised(open_memory):
+    class Long(HashEmbedder):
+        def embed_documents(self, texts):
+            return super().embed_documents(texts) * 7
+
+    memory = open_memory(embedder=Long())
+    memory.add("news from Lisbon", namespace=ANN, evolve=False)
+    (hit,) = memory.search("news from Lisbon", namespace=ANN)
+    assert hit.similarity == pytest.approx(1, abs=1e-5)

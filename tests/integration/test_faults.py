@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -148,14 +148,3 @@ def test_a_bad_field_is_a_clear_error(memory, field, value):
 def test_a_bad_search_is_a_clear_error(memory, arguments):
     with pytest.raises(InvalidInputError):
         memory.search(namespace=ANN, **arguments)
-
-
-def test_an_evening_stays_on_its_day(memory):
-    evening = datetime(2023, 5, 8, 20, tzinfo=timezone(timedelta(hours=-7)))
-    note = memory.add("Dinner with Bo", namespace=ANN, at=evening, speaker="Ann")
-    assert memory.get(note.id, namespace=ANN).at.utcoffset() == timedelta(hours=-7)
-    assert note.contexts[0].text == "Ann on 8 May 2023"
-    assert "8 May 2023:\n- Ann: Dinner with Bo" in memory.context("dinner", namespace=ANN)
-    where = {"at": {"$gte": evening, "$lt": evening + timedelta(minutes=1)}}
-    assert [n.id for n in memory.get_all(namespace=ANN, where=where)] == [note.id]
-    assert memory.get_all(namespace=ANN, where={"at": {"$gt": evening}}) == []

@@ -1,35 +1,38 @@
-"""The history, and taking things back: rule 9, as a user sees it."""
+"""The history, and taking things back, one by one or all that a model did."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import dataclasses
+import random
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from support import models
 
-from amem_integrations import InvalidInputError, RevisionConflictError
+from amem_integrations import AmemError, InvalidInputError, NoteInput, RevisionConflictError
+from amem_integrations.notes import Attempts
+from amem_integrations.testing import ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
+SAID = ("The trip is in April", "The trip is in May now", "The trip goes to Rome")
+WHOLE = ["About The trip is in April", "It was moved to May."]
 
 
 @pytest.fixture
 def evolved(open_memory):
     """A memory with two notes, linked, and the first evolved by the second."""
-    memory = open_memory(models.model(models.update_first("It was moved to May.", tags=("plans",))))
-    first = memory.add("The trip is in April", namespace=ANN, thread="t")
-    second = memory.add("The trip is in May now", namespace=ANN, thread="t")
+    memory = open_memory(models.model(models.update_first(WHOLE[1], tags=("plans",))))
+    first, second = (memory.add(text, namespace=ANN, thread="t") for text in SAID[:2])
     return memory, first.id, second.id
 
 
-def state(memory, *ids):
+def get(memory, *ids):
     return [memory.get(note_id, namespace=ANN) for note_id in ids]
 
 
 def last(memory, note_id, kind):
     return [c for c in memory.history(note_id, namespace=ANN) if c.kind == kind][-1]
-
-
-# history
 
 
 @pytest.mark.on_a_server
@@ -39,11 +42,8 @@ def test_history_is_oldest_first_and_of_one_note(evolved):
     assert [change.kind for change in changes] == ["add", "construct", "link", "evolve"]
     assert [change.at for change in changes] == sorted(change.at for change in changes)
     assert [change.note_id for change in changes] == [first, first, second, first]
-    assert [change.kind for change in memory.history(second, namespace=ANN)] == [
-        "add",
-        "construct",
-        "link",
-    ]
+    kinds = [change.kind for change in memory.history(second, namespace=ANN)]
+    assert kinds == ["add", "construct", "link"]
     everything = memory.history(None, namespace=ANN)
     assert {change.id for change in everything} >= {change.id for change in changes}
     assert [c.kind for c in everything if c.note_id == first] == ["add", "construct", "evolve"]
@@ -53,35 +53,28 @@ def test_a_change_says_what_by_whom_and_whether_it_holds(evolved):
     memory, first, second = evolved
     _, made, link, evolve = memory.history(first, namespace=ANN)
     assert {made.by, link.by, evolve.by} == {"scripted"}
-    assert made.after["context"] == "About The trip is in April"
-    assert (made.before, made.state) == ({}, "on")
-    assert evolve.after["context"] == "It was moved to May."
-    assert (evolve.after["tags"], evolve.after["cause"]) == (["plans"], second)
-    assert link.after == {
-        "to": first,
-        "relation": "continues",
-        "reason": "goes on with it",
-        "strength": 0.8,
-    }
+    assert (made.before, made.state, made.after["context"]) == ({}, "on", WHOLE[0])
+    assert (evolve.after["context"], evolve.after["tags"]) == (WHOLE[1], ["plans"])
+    assert evolve.after["cause"] == second
+    said = {"relation": "continues", "reason": "goes on with it", "strength": 0.8}
+    assert link.after == {"to": first, **said}
     memory.undo(link.id, namespace=ANN)
     assert last(memory, first, "link").state == "off"
     undone = last(memory, first, "undo")
-    assert (undone.by, undone.before, undone.after) == (
-        "user",
-        {"state": "on"},
-        {"change": link.id, "state": "off"},
-    )
+    assert (undone.by, undone.before) == ("user", {"state": "on"})
+    assert undone.after == {"change": link.id, "state": "off"}
     memory.update(first, namespace=ANN, metadata={"n": 1}, content="The trip is off")
     update = last(memory, first, "update")
-    assert (update.by, update.before, update.after) == (
-        "user",
-        {"metadata": {}, "content": "The trip is in April"},
-        {"metadata": {"n": 1}, "content": "The trip is off"},
-    )
+    assert (update.by, update.before) == ("user", {"metadata": {}, "content": SAID[0]})
+    assert update.after == {"metadata": {"n": 1}, "content": "The trip is off"}
+    # What was made of the old words is void, shows no text, and cannot be had again.
+    (made,) = [c for c in memory.history(first, namespace=ANN) if c.kind == "construct"]
+    assert (made.state, made.by, made.before, made.after) == ("void", "scripted", {}, {})
+    with pytest.raises(InvalidInputError, match="quoted"):
+        memory.undo(made.id, namespace=ANN)
 
 
-def test_the_newest_twenty_edits_of_a_note_are_kept(open_memory):
-    memory = open_memory(models.model())
+def test_the_newest_twenty_edits_of_a_note_are_kept(memory):
     note = memory.add("0", namespace=ANN, evolve=False)
     for number in range(1, 31):
         memory.update(note.id, namespace=ANN, metadata={"n": number})
@@ -91,51 +84,34 @@ def test_the_newest_twenty_edits_of_a_note_are_kept(open_memory):
     assert changes[1].before["metadata"] == {"n": 10}
 
 
-def test_what_is_void_shows_no_text(evolved):
-    memory, first, _ = evolved
-    memory.update(first, namespace=ANN, content="Nothing to do with it")
-    (made,) = [c for c in memory.history(first, namespace=ANN) if c.kind == "construct"]
-    assert (made.state, made.by, made.before, made.after) == ("void", "scripted", {}, {})
-    with pytest.raises(InvalidInputError, match="quoted"):
-        memory.undo(made.id, namespace=ANN)
-
-
-# undo
+# Undo
 
 
 @pytest.mark.on_a_server
 @pytest.mark.parametrize("kind", ["construct", "evolve", "link"])
 def test_undo_takes_back_what_a_change_did_and_undoing_that_brings_it_back(evolved, kind):
     memory, first, second = evolved
-    before = state(memory, first, second)
-    undone = memory.undo(last(memory, first, kind).id, namespace=ANN)
+    before = get(memory, first, second)
+    made = last(memory, first, kind)
+    undone = memory.undo(made.id, namespace=ANN)
     assert (undone.kind, undone.note_id) == ("undo", second if kind == "link" else first)
-    note, other = state(memory, first, second)
+    note, other = get(memory, first, second)
     if kind == "construct":
         assert (note.own_entry, note.state, len(note.contexts)) == (None, "pending", 1)
     if kind == "evolve":
-        assert [entry.text for entry in note.contexts] == ["About The trip is in April"]
-        assert note.tags == ("topic",)
+        assert ([entry.text for entry in note.contexts], note.tags) == (WHOLE[:1], ("topic",))
+        hits = memory.search("moved plans", namespace=ANN, links=False, explain=True)
+        assert {hit.note.id: hit.why.lexical_rank for hit in hits}[first] is None
     if kind == "link":
         assert (dict(note.links), dict(other.links)) == ({}, {})
     again = memory.undo(undone.id, namespace=ANN)
-    assert state(memory, first, second) == before
+    assert get(memory, first, second) == before
     memory.undo(again.id, namespace=ANN)
-    assert state(memory, first, second) == [note, other]
+    assert get(memory, first, second) == [note, other]
     flips = [made for made in memory.history(first, namespace=ANN) if made.kind == "undo"]
     assert [made.state for made in flips] == ["off", "off", "on"]
-
-
-def test_what_was_undone_is_not_searched_by_any_more(evolved):
-    memory, first, _ = evolved
-    assert memory.search("moved plans", namespace=ANN, links=False)[0].note.id == first
-    memory.undo(last(memory, first, "evolve").id, namespace=ANN)
-    (hit,) = [
-        h
-        for h in memory.search("moved plans", namespace=ANN, links=False, explain=True)
-        if h.note.id == first
-    ]
-    assert hit.why.lexical_rank is None
+    with pytest.raises(RevisionConflictError, match=flips[-1].id):
+        memory.undo(undone.id, namespace=ANN)  # it was set again since
 
 
 def test_undo_of_an_update_brings_back_the_values_and_has_the_note_made_anew(evolved):
@@ -144,12 +120,12 @@ def test_undo_of_an_update_brings_back_the_values_and_has_the_note_made_anew(evo
     memory.evolve(namespace=ANN)
     assert memory.get(first, namespace=ANN).own_entry.text == "About The trip is off"
     undone = memory.undo(last(memory, first, "update").id, namespace=ANN)
-    assert (undone.kind, undone.after["content"]) == ("update", "The trip is in April")
+    assert (undone.kind, undone.after["content"]) == ("update", SAID[0])
     note = memory.get(first, namespace=ANN)
-    assert (note.content, note.metadata) == ("The trip is in April", {})
+    assert (note.content, note.metadata) == (SAID[0], {})
     assert (note.state, note.own_entry) == ("pending", None)
     memory.evolve(namespace=ANN)
-    assert memory.get(first, namespace=ANN).own_entry.text == "About The trip is in April"
+    assert memory.get(first, namespace=ANN).own_entry.text == WHOLE[0]
     memory.undo(undone.id, namespace=ANN)
     note = memory.get(first, namespace=ANN)
     assert (note.content, note.metadata) == ("The trip is off", {"city": "Rome"})
@@ -181,43 +157,29 @@ def test_undo_names_the_later_change_of_the_same_field(evolved):
     memory.undo(two.id, namespace=ANN)
     undone = memory.undo(one.id, namespace=ANN)
     note = memory.get(first, namespace=ANN)
-    assert (note.content, note.metadata) == ("The trip is in April", {"city": "Rome"})
+    assert (note.content, note.metadata) == (SAID[0], {"city": "Rome"})
     with pytest.raises(RevisionConflictError, match=undone.id):
         memory.undo(one.id, namespace=ANN)
 
 
-def test_a_switch_that_was_set_again_since_names_the_later_change(evolved):
-    memory, first, _ = evolved
-    made = last(memory, first, "evolve")
-    undone = memory.undo(made.id, namespace=ANN)
-    redone = memory.undo(made.id, namespace=ANN)
-    with pytest.raises(RevisionConflictError, match=redone.id):
-        memory.undo(undone.id, namespace=ANN)
-    assert len(memory.get(first, namespace=ANN).contexts) == 2
-
-
 def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
     answers = iter(["no json", "no json"])
-    memory = open_memory(
-        models.model(
-            models.update_first("word " * 61),
-            lambda request: next(answers, None) or models.construct(request),
-        )
+    model = models.model(
+        models.update_first("word " * 61),
+        lambda request: next(answers, None) or models.construct(request),
     )
-    first = memory.add("one", namespace=ANN, thread="t")
-    second = memory.add("two", namespace=ANN, thread="t")
-    memory.add("three", namespace=ANN, thread="t")
-    fourth = memory.add("four", namespace=ANN, thread="t")
+    memory = open_memory(model)
+    notes = [memory.add(text, namespace=ANN, thread="t") for text in ("one", "two", "three", "4")]
     waiting, other, *_ = memory.proposals(namespace=ANN)
     rejected = memory.reject(other.id, namespace=ANN)
-    memory.delete(fourth.id, namespace=ANN)
-    (failed, *_) = [c for c in memory.history(first.id, namespace=ANN) if c.state == "failed"]
+    memory.delete(notes[3].id, namespace=ANN)
+    (failed, *_) = [c for c in memory.history(notes[0].id, namespace=ANN) if c.state == "failed"]
     for made, advice in (
-        (last(memory, second.id, "add"), r"delete\(\)"),
+        (last(memory, notes[1].id, "add"), r"delete\(\)"),
         (failed, r"evolve\(\)"),
         (waiting, r"approve\(\) or reject\(\)"),
         (rejected, r"approve\(\) the proposal"),
-        (last(memory, fourth.id, "delete"), "gone for good"),
+        (last(memory, notes[3].id, "delete"), "gone for good"),
     ):
         with pytest.raises(InvalidInputError, match=advice):
             memory.undo(made.id, namespace=ANN)
@@ -231,26 +193,23 @@ def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved
         note = memory.get(first, namespace=ANN, known_at=time)
         return [entry.text for entry in note.contexts], list(note.links), note.superseded_by
 
-    whole = (["About The trip is in April", "It was moved to May."], [second], None)
-    assert known(times[0]) == whole
-    undone = [
-        memory.undo(last(memory, first, kind).id, namespace=ANN) for kind in ("evolve", "link")
-    ]
+    assert known(times[0]) == (WHOLE, [second], None)
+    kinds = ("evolve", "link")
+    undone = [memory.undo(last(memory, first, kind).id, namespace=ANN) for kind in kinds]
     times.append(datetime.now(UTC))
     memory.undo(last(memory, first, "construct").id, namespace=ANN)
     memory.supersede(first, second, namespace=ANN)
     times.append(datetime.now(UTC))
     memory.undo(undone[0].id, namespace=ANN)
-    assert known(times[0]) == whole
-    assert known(times[1]) == (["About The trip is in April"], [], None)
+    assert known(times[0]) == (WHOLE, [second], None)
+    assert known(times[1]) == (WHOLE[:1], [], None)
     assert known(times[2]) == ([], [], second)
-    assert known(None) == (["It was moved to May."], [], second)
+    assert known(None) == (WHOLE[1:], [], second)
 
 
 def test_a_proposal_is_believed_from_the_time_on_at_which_it_was_approved(open_memory):
     memory = open_memory(models.model(models.update_first("It was moved.")), review=True)
-    first = memory.add("The trip is in April", namespace=ANN, thread="t")
-    memory.add("The trip is in May now", namespace=ANN, thread="t")
+    first, _ = (memory.add(text, namespace=ANN, thread="t") for text in SAID[:2])
     before = datetime.now(UTC)
     memory.approve([made.id for made in memory.proposals(namespace=ANN)], namespace=ANN)
     note = memory.get(first.id, namespace=ANN, known_at=before)
@@ -258,20 +217,260 @@ def test_a_proposal_is_believed_from_the_time_on_at_which_it_was_approved(open_m
     assert len(memory.get(first.id, namespace=ANN).contexts) == 2
 
 
-# clear
-
-
 def test_clear_removes_everything_of_one_namespace_and_nothing_of_another(evolved):
     memory, _, second = evolved
     mine = memory.add("Bob's", namespace=BOB)
     memory.delete(second, namespace=ANN)
     memory.clear(namespace=ANN)
-    assert memory.get_all(namespace=ANN) == []
-    assert memory.search("trip", namespace=ANN) == []
+    assert memory.get_all(namespace=ANN) == memory.search("trip", namespace=ANN) == []
     assert memory.namespaces() == [BOB]
     left = memory.history(None, namespace=ANN)
     assert [change.kind for change in left] == ["delete", "delete"]
     assert memory.get(mine.id, namespace=BOB) == mine
     assert [c.kind for c in memory.history(mine.id, namespace=BOB)] == ["add", "construct"]
     memory.clear(namespace=ANN)
-    assert memory.add("The trip is in April", namespace=ANN).state == "done"
+    assert memory.add(SAID[0], namespace=ANN).state == "done"
+
+
+# All that a model did
+
+BARE = ({}, {}, (), "pending")
+
+
+def named(name, evolve=models.supersede_first):
+    return ScriptedModel({"construct": models.construct, "evolve": evolve}, name=name)
+
+
+@pytest.fixture
+def good():
+    """A memory of three notes, made, linked, evolved and superseded by the model `good`."""
+    with models.opened(model=named("good"), batch_size=2) as memory:
+        memory.add_many(SAID, namespace=ANN)
+        assert memory.get_all(namespace=ANN)[0].superseded_by is not None
+        yield memory
+
+
+def state(memory):
+    """The notes, but for which attempt comes next."""
+    notes = memory.get_all(namespace=ANN)
+    return [dataclasses.replace(note, next_attempts=Attempts()) for note in notes]
+
+
+def bare(notes):
+    return [(dict(n.links), dict(n.supersessions), n.contexts, n.state) for n in notes]
+
+
+def agree(memory):
+    """Both ends of every link hold it, unless one has room for stronger ones only."""
+    notes = {note.id: note for note in memory.get_all(namespace=ANN)}
+    most = memory.config.max_links
+    return all(
+        i in notes[target].links or len(notes[target].links) == most
+        for i, note in notes.items()
+        for target in note.links
+    )
+
+
+def test_all_that_a_model_did_is_taken_back_last_first_and_can_be_had_again(good):
+    good.add(SAID[0], namespace=BOB)
+    before, bobs = state(good), good.get_all(namespace=BOB)
+    assert good.undo(model="nobody", namespace=ANN).undone == ()
+    links = [c.id for c in good.history(None, namespace=ANN) if c.kind == "link"]
+    good.undo(good.undo(links[0], namespace=ANN).id, namespace=ANN)
+    assert state(good) == before
+    report = good.undo(model="good", namespace=ANN)
+    without, history = state(good), good.history(None, namespace=ANN)
+    assert bare(without) == [BARE] * 3
+    assert [note.content for note in without] == list(SAID)
+    made = {change.id: change for change in history}
+    kinds = {made[i].kind for i in report.undone}
+    assert kinds == {"construct", "link", "evolve", "supersede"}
+    assert {made[i].kind for i in report.changes} == {"undo"}
+    assert (len(report.undone), report.skipped) == (len(report.changes), {})
+    taken = [made[i].at for i in report.undone]
+    assert taken == sorted(taken, reverse=True)
+    twice = good.undo(model="good", namespace=ANN)
+    assert (twice.undone, twice.changes, twice.skipped) == ((), (), {})
+    assert good.history(None, namespace=ANN) == history
+    again = good.undo(report.changes, namespace=ANN)
+    assert state(good) == before
+    assert (set(again.undone), again.skipped) == (set(report.changes), {})
+    again = good.undo(model="good", namespace=ANN)
+    assert (state(good), again.skipped) == (without, {})
+    for change_id in reversed(again.changes):
+        good.undo(change_id, namespace=ANN)
+        assert agree(good)
+    assert state(good) == before
+    assert good.get_all(namespace=BOB) == bobs
+
+
+def test_several_changes_are_taken_back_texts_too_whatever_their_order(good):
+    first, second, third = before = state(good)
+    good.update(first.id, namespace=ANN, content="The trip is in June", metadata={"n": 1})
+    good.update(first.id, namespace=ANN, content="The trip is in July")
+    good.update(second.id, namespace=ANN, metadata={"n": 2})
+    ids = [c.id for c in good.history(None, namespace=ANN) if c.kind == "update"]
+    link = next(c.id for c in good.history(third.id, namespace=ANN) if c.kind == "link")
+    report = good.undo([*ids, link], namespace=ANN)
+    assert len(report.undone) == 3 + 1
+    assert [note.content for note in state(good)] == list(SAID)
+    assert [note.metadata for note in state(good)] == [note.metadata for note in before]
+    assert agree(good)
+    good.undo(report.changes, namespace=ANN)
+    assert state(good)[0].content == "The trip is in July"
+    assert good.get(second.id, namespace=ANN).links.keys() == second.links.keys()
+
+
+def test_if_one_of_several_can_never_be_undone_none_is(good):
+    before = state(good)
+    ids = [change.id for change in good.history(before[0].id, namespace=ANN)]
+    with pytest.raises(InvalidInputError, match="delete"):
+        good.undo(ids, namespace=ANN)
+    for arguments in (
+        {},
+        {"change_id": "00000000-0000-4000-8000-000000000001", "model": "good"},
+        {"since": datetime(2024, 5, 8)},  # noqa: DTZ001 - without a zone
+        {"since": "yesterday"},
+    ):
+        with pytest.raises(InvalidInputError):
+            good.undo(**arguments, namespace=ANN)
+    assert good.undo([], namespace=ANN).undone == ()
+    assert state(good) == before
+
+
+def test_only_what_was_done_since_a_time_is_taken_back(good):
+    before, since = state(good), datetime.now(UTC)
+    good.add("The trip is off", namespace=ANN)
+    assert state(good)[:3] != before
+    good.undo(since=since, namespace=ANN)
+    assert bare(state(good)) == [*bare(before), BARE]
+    assert good.undo(since=since + timedelta(hours=1), namespace=ANN).undone == ()
+
+
+def test_what_the_user_corrected_or_superseded_afterwards_is_left(good):
+    first, second, third = state(good)
+    good.supersede(second.id, third.id, namespace=ANN)
+    good.update(first.id, namespace=ANN, content="The trip was never planned")
+    report = good.undo(model="good", namespace=ANN)
+    note = good.get(first.id, namespace=ANN)
+    assert (note.content, dict(note.links)) == ("The trip was never planned", {})
+    assert report.skipped == {}  # what was made of the old text is void already
+    assert list(good.get(second.id, namespace=ANN).supersessions) == [third.id]
+    assert good.undo(since=datetime(2024, 5, 8, tzinfo=UTC), namespace=ANN).undone == ()
+
+
+def test_what_an_upgrade_has_switched_off_is_passed_over_until_that_is_taken_back(tmp_path):
+    with models.opened(tmp_path) as memory:
+        memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
+        by_rules = state(memory)
+        assert any(note.links for note in by_rules)
+    better = named("better", models.update_first("More is said of it."))
+    with models.opened(tmp_path, better, batch_size=2) as memory:
+        memory.evolve(namespace=ANN, upgrade=True)
+        before = state(memory)
+        report = memory.undo(model="rules", namespace=ANN)
+        assert (state(memory), report.undone, report.skipped) == (before, (), {})
+        memory.undo(model="better", namespace=ANN)
+        now = state(memory)
+        assert [(n.contexts, n.links) for n in now] == [(n.contexts, n.links) for n in by_rules]
+        assert memory.undo(model="rules", namespace=ANN).skipped == {}
+        assert bare(state(memory)) == [BARE] * 3
+        assert len(memory.evolve(namespace=ANN).done) == 3  # by the model there is
+        assert {note.attributes_source for note in state(memory)} == {"better"}
+
+
+def test_what_a_reviewer_approved_stays_and_open_proposals_are_rejected(open_memory):
+    memory = open_memory(named("good"), batch_size=2, review=True)
+    memory.add_many(SAID, namespace=ANN)
+    one, *others = memory.proposals(namespace=ANN)
+    made = memory.approve(one.id, namespace=ANN)
+    report = memory.undo(model="good", namespace=ANN)
+    assert set(report.skipped) >= {made.id}
+    assert set(report.skipped.values()) == {"a reviewer approved it"}
+    assert set(report.rejected) == {proposal.id for proposal in others}
+    assert memory.proposals(namespace=ANN) == []
+    assert memory.undo(model="good", namespace=ANN).rejected == ()
+
+
+def at_random(dice):
+    """A model that links, evolves and supersedes at random."""
+
+    def answer(request):
+        notes = []
+        for note in request.inputs["notes"]:
+            to = [candidate["alias"] for candidate in note["candidates"]]
+            strong = {"relation": "r", "reason": "why", "strength": dice.random()}
+            updates = [{"to": a, "context": f"More {a}"} for a in to if dice.random() < 0.3]
+            gone = [{"to": a, "relation": "updates"} for a in to if dice.random() < 0.2]
+            links = [{"to": a, **strong} for a in to if dice.random() < 0.6]
+            one = {"id": note["alias"], "links": links, "updates": updates, "supersedes": gone}
+            notes.append(one)
+        return {"notes": notes}
+
+    return named("good", answer)
+
+
+def act(memory, dice, step):
+    """Do something that changes the memory; what is refused changes nothing."""
+    notes = [note.id for note in memory.get_all(namespace=ANN)]
+    acts = {
+        "add": lambda: memory.add_many([f"part {step} of {n}" for n in range(3)], namespace=ANN),
+        "update": lambda: memory.update(dice.choice(notes), namespace=ANN, content=f"new {step}"),
+        "delete": lambda: memory.delete(dice.choice(notes), namespace=ANN),
+        "supersede": lambda: memory.supersede(notes[0], notes[-1], namespace=ANN),
+        "evolve": lambda: memory.evolve(namespace=ANN),
+        "undo": lambda: memory.undo(
+            dice.choice(memory.history(None, namespace=ANN)).id, namespace=ANN
+        ),
+        "approve": lambda: memory.approve(
+            [made.id for made in memory.proposals(namespace=ANN)[:3]], namespace=ANN
+        ),
+    }
+    with suppress(AmemError):
+        acts[dice.choice(list(acts)) if notes else "add"]()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happened_before_taking_all_back_is_itself_taken_back_exactly(seed):
+    dice = random.Random(seed)
+    settings = {"max_links": dice.choice([2, 3, 32]), "review": dice.random() < 0.3}
+    with models.opened(model=at_random(dice), batch_size=2, **settings) as memory:
+        for step in range(10):
+            act(memory, dice, step)
+        before = state(memory)
+        report = memory.undo(model="good", namespace=ANN)
+        without = state(memory)
+        assert agree(memory)
+        assert memory.undo(model="good", namespace=ANN).undone == ()
+        again = memory.undo(report.changes, namespace=ANN)
+        assert agree(memory)
+        assert again.skipped == {}
+        assert state(memory) == before
+        memory.undo(again.changes, namespace=ANN)
+        assert state(memory) == without
+
+
+def test_after_a_kill_it_goes_on_where_it_was(tmp_path):
+    left = [3]
+    memory = models.opened(tmp_path, named("good", models.link_to_first), batch_size=8)
+    memory.add_many([f"The trip, part {n}" for n in range(40)], namespace=ANN)
+    records = memory._runtime.store._records
+    original = records.swap
+
+    def killed(*args, **kwargs):
+        left[0] -= 1
+        if left[0] <= 0:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    records.swap = killed
+    with pytest.raises(KeyboardInterrupt):
+        memory.undo(model="good", namespace=ANN)
+    memory._runtime.store.close()
+    with models.opened(tmp_path, named("good")) as memory:
+        assert agree(memory)
+        undone = [c for c in memory.history(None, namespace=ANN) if c.kind == "undo"]
+        rest = memory.undo(model="good", namespace=ANN)
+        assert 0 < len(undone) < 40 + 39
+        assert (len(undone) + len(rest.undone), rest.skipped) == (40 + 39, {})
+        assert bare(state(memory)) == [BARE] * 40

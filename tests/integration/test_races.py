@@ -78,17 +78,6 @@ def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
         assert [entry.text for entry in entries[1:]] == [text]
 
 
-def test_what_is_said_again_after_its_note_was_corrected_is_a_note_of_its_own(open_memory):
-    memory = open_memory(models.model())
-    note = memory.add("I live in Oslo", namespace=ANN)
-    memory.update(note.id, namespace=ANN, content="I live in Bergen")
-    again = memory.add("I live in Oslo", namespace=ANN)
-    assert again.id != note.id
-    assert again.content == "I live in Oslo"
-    assert memory.add("I live in Oslo", namespace=ANN).id == again.id
-    assert memory.get(note.id, namespace=ANN).content == "I live in Bergen"
-
-
 @pytest.mark.parametrize(
     "answer",
     [{}, {"context": 5}, {"context": ""}, {"context": "w " * 61}, {"keywords": "abc"}, {"x": 1}, 7],

@@ -81,6 +81,12 @@ def test_saying_or_correcting_it_again_does_not_prolong_it(clock):
         assert (again.content, again.expires_at) == ("Meet at 6", first.expires_at)
         changed = memory.update(plain.id, namespace=ANN, content="The door is blue")
         assert changed.expires_at == plain.expires_at
+        memory.update(plain.id, namespace=ANN, expires_at=None)
+        assert memory.get(plain.id, namespace=ANN).expires_at is None
+        memory.undo(memory.history(plain.id, namespace=ANN)[-1].id, namespace=ANN)
+        assert memory.get(plain.id, namespace=ANN).expires_at == plain.expires_at
+        memory.update(plain.id, namespace=ANN, expires_at=NOON)
+        assert [note.id for note in memory.get_all(namespace=ANN)] == [first.id]
 
 
 def test_what_is_said_again_after_it_expired_is_kept_for_the_ttl_from_then_on(clock):

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 
 from amem_integrations import AgenticMemory, MemoryConfig, ModelRequest, Plan
 from amem_integrations.testing import HashEmbedder, ScriptedModel
+
+SETTINGS = {field.name for field in fields(MemoryConfig)}
+
+
+def opened(location=":memory:", model=None, embedder=None, **more) -> AgenticMemory:
+    """Open a memory whose gate lets HashEmbedder's rough cosines pass; `more` are settings, and options of the store."""
+    given = {name: more.pop(name) for name in list(more) if name in SETTINGS}
+    config = MemoryConfig(**{"min_gate_similarity": -1.0, **given})
+    embedder = embedder or HashEmbedder()
+    return AgenticMemory.open(location, model=model, embedder=embedder, config=config, **more)
 
 
 def construct(request: ModelRequest) -> dict:
