@@ -6,29 +6,20 @@ The model of these tests copies all that it is shown into whatever it writes.
 from __future__ import annotations
 
 import json
-import time
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from support import models
 
 from amem_integrations import (
-    AgenticMemory,
     InvalidInputError,
-    MemoryConfig,
     NoteNotFoundError,
 )
-from amem_integrations.testing import HashEmbedder, ScriptedModel, as_completion
+from amem_integrations.testing import ScriptedModel
 from benchmarks.kills import CopyingModel
 
 ANN, BOB = ("ann",), ("bob",)
-
-
-def opened(location, **settings):
-    return AgenticMemory.open(
-        location, model=CopyingModel(), embedder=HashEmbedder(), config=MemoryConfig(**settings)
-    )
 
 
 def holders(memory, tmp_path, secret: str) -> set[str]:
@@ -50,9 +41,8 @@ def holders(memory, tmp_path, secret: str) -> set[str]:
 
 
 @pytest.fixture
-def memory(tmp_path):
-    with opened(tmp_path / "memory", min_gate_similarity=-1) as made:
-        yield made
+def memory(open_memory):
+    return open_memory(CopyingModel())
 
 
 @pytest.mark.on_a_server
@@ -66,7 +56,7 @@ def test_a_deleted_text_is_in_no_context_keyword_tag_reason_or_history(memory, t
 
 
 @pytest.mark.on_a_server
-def test_a_corrected_text_stands_in_its_own_notes_history_only(memory, tmp_path):
+def test_a_corrected_text_stands_in_its_own_idshistory_only(memory, tmp_path):
     one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
     memory.add("Thanks a lot", namespace=ANN, thread="t")
     memory.add("See you", namespace=ANN, thread="u")
@@ -94,52 +84,63 @@ def test_undo_does_not_bring_back_a_quote_of_what_was_deleted(memory, tmp_path):
     assert holders(memory, tmp_path, "zq4x") == set()
 
 
+def interrupted(meanwhile):
+    """A model that copies, and lets something happen before the first note that has the word "now" is made."""
+    copying, left = CopyingModel(), [meanwhile]
+
+    def construct(request):
+        if left and any("now" in note["content"] for note in request.inputs["notes"]):
+            left.pop()()
+        return copying.generate(request)
+
+    return ScriptedModel({"construct": construct, "evolve": copying.generate})
+
+
+LATE = {
+    "deleted": lambda memory, note: memory.delete(note.id, namespace=ANN),
+    "corrected": lambda memory, note: memory.update(note.id, namespace=ANN, content="Nothing"),
+    "expired": lambda memory, note: memory.update(
+        note.id, namespace=ANN, expires_at=datetime.now(UTC)
+    ),
+    "cleared": lambda memory, _: memory.clear(namespace=ANN),
+}
+
+
 @pytest.mark.on_a_server
-def test_a_note_deleted_or_corrected_while_a_later_one_is_made_is_not_quoted(tmp_path):
-    copying = CopyingModel()
-    for number, gone in enumerate(("delete", "update")):
-        state: dict = {}
-
-        def answer(request, state=state, gone=gone):
-            reply = copying.generate(request)
-            if state.get("first"):
-                memory, first = state.pop("first")
-                if gone == "delete":
-                    memory.delete(first, namespace=ANN)
-                else:
-                    memory.update(first, namespace=ANN, content="Nothing of note")
-            return reply
-
-        model = ScriptedModel({"construct": answer, "evolve": copying.generate})
-        path = tmp_path / str(number)
-        with AgenticMemory.open(path, model=model, embedder=HashEmbedder()) as memory:
-            first = memory.add("My PIN is zanzibar4711", namespace=ANN, thread="t")
-            state["first"] = (memory, first.id)
-            memory.add("Thanks", namespace=ANN, thread="t")
-            allowed = set() if gone == "delete" else {first.id, "history", "export"}
-            assert holders(memory, tmp_path, "zanzibar4711") == allowed
+def test_a_late_answer_about_what_is_gone_changes_nothing(open_memory, tmp_path):
+    for what, happens in LATE.items():
+        for late in (True, False):  # the note that is gone is another one, or the one that is made
+            memory = open_memory(
+                interrupted(lambda: happens(memory, memory.get_all(namespace=ANN)[0]))  # noqa: B023
+            )
+            if late:
+                memory.add("My PIN is zanzibar4711", namespace=ANN, thread="t")
+            with suppress(NoteNotFoundError):
+                text = "Thanks for now" if late else "My PIN is now zanzibar4711"
+                memory.add(text, namespace=ANN, thread="t")
+            first = memory.get_all(namespace=ANN)[:1]
+            memory.sweep(namespace=ANN)
+            memory.evolve()
+            allowed = {first[0].id, "history", "export"} if what == "corrected" else set()
+            assert holders(memory, tmp_path, "zanzibar4711") == allowed, (what, late)
 
 
-def test_deleting_a_note_leaves_what_does_not_quote_it():
-    memory = AgenticMemory.open(":memory:", model=models.model(), embedder=HashEmbedder())
-    notes = memory.add_many(
-        [f"Number {n} is about {word}" for n, word in enumerate(["tea", "ink", "sea", "oak"])],
-        namespace=ANN,
-    )
+def test_deleting_a_note_leaves_what_does_not_quote_it(open_memory):
+    memory = open_memory(models.model())
+    texts = [f"Number {n} is about {word}" for n, word in enumerate(["tea", "ink", "sea", "oak"])]
+    notes = memory.add_many(texts, namespace=ANN)
     memory.delete(notes[0].id, namespace=ANN)
     assert memory.stats(namespace=ANN)["states"] == {"done": 3}
 
 
-def blue(request):
-    """Says of each note that it is blue."""
-    notes = request.inputs["notes"]
-    return {"notes": [{"id": note["alias"], "context": "It is blue"} for note in notes]}
-
-
-def test_what_other_notes_say_as_well_is_made_anew_of_them():
+def test_what_other_idssay_as_well_is_made_anew_of_them(open_memory):
     """Where two notes that were shown have a word of a text, both are sources of the text."""
-    model = models.model(construct=blue)
-    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
+
+    def blue(request):
+        notes = request.inputs["notes"]
+        return {"notes": [{"id": note["alias"], "context": "It is blue"} for note in notes]}
+
+    memory = open_memory(models.model(construct=blue))
     memory.add("The ink is blue", namespace=ANN, thread="t")
     one = memory.add("Some tea is blue", namespace=ANN, thread="t")
     last = memory.add("Thanks", namespace=ANN, thread="t")
@@ -150,128 +151,89 @@ def test_what_other_notes_say_as_well_is_made_anew_of_them():
     assert ([entry.text for entry in left.contexts], left.state) == (["It is blue"], "done")
 
 
-class Parrot:
+def parrot(place):
     """A model that says the secret again, in one place, whenever it is shown it, and nothing else."""
 
-    name = "parrot"
+    def construct(request):
+        said = {"context": "It is said", "keywords": [], "tags": []}
+        return {"notes": [{"id": note["alias"], **said} for note in request.inputs["notes"]]}
 
-    def __init__(self, place):
-        self.place = place
-
-    def generate(self, request):
-        if request.task == "construct":
-            return as_completion(request, {"notes": [plain(n) for n in request.inputs["notes"]]})
+    def evolve(request):
         said = "zanzibar4711" if "zanzibar4711" in json.dumps(request.inputs) else "nothing"
-        answers = []
-        for note in request.inputs["notes"]:
-            answer = {"id": note["alias"], "links": [], "updates": []}
-            targets = [candidate["alias"] for candidate in note["candidates"]][:1]
-            if self.place == "relation":
-                answer["links"] = [{"to": t, "relation": said, "reason": ""} for t in targets]
-            else:
-                answer["updates"] = [{"to": t, "context": said} for t in targets]
-            answers.append(answer)
-        return as_completion(request, {"notes": answers})
+        (note,) = request.inputs["notes"]
+        to = note["candidates"][0]["alias"]
+        if place == "relation":
+            return {"notes": [{"id": "n1", "links": [{"to": to, "relation": said, "reason": ""}]}]}
+        return {"notes": [{"id": "n1", "updates": [{"to": to, "context": said}]}]}
 
-
-def plain(note):
-    return {"id": note["alias"], "context": "It is said", "keywords": [], "tags": []}
-
-
-def in_a_row(tmp_path, place, **settings):
-    """Five notes, each of which is shown the two before it: the secret of the first is handed on to the last."""
-    config = MemoryConfig(min_gate_similarity=-1, candidates=2, recent=2, **settings)
-    memory = AgenticMemory.open(
-        tmp_path / "row", model=Parrot(place), embedder=HashEmbedder(), config=config
-    )
-    notes = []
-    for text in ("zanzibar4711", "one tea", "two inks", "three seas", "four oaks"):
-        notes.append(memory.add(text, namespace=ANN, thread="t"))
-        for proposal in memory.proposals(namespace=ANN):
-            memory.approve(proposal.id, namespace=ANN)
-    return memory, [note.id for note in notes]
+    return models.model(evolve, construct)
 
 
 @pytest.mark.parametrize(
-    ("place", "settings"),
+    ("place", "review", "gone"),
     [
-        ("update", {}),
-        ("relation", {}),
-        ("update", {"review": True}),
-        ("relation", {"review": True}),
+        ("update", False, []),
+        ("update", True, []),
+        ("relation", False, []),
+        ("relation", True, []),
+        ("update", False, [1]),
+        ("update", False, [2, 1]),
     ],
 )
-def test_what_was_handed_on_from_note_to_note_goes_with_the_first(tmp_path, place, settings):
-    memory, notes = in_a_row(tmp_path, place, **settings)
-    with memory:
-        # A relation that quotes is not written in the first place.
-        is_handed_on = "zanzibar4711" in repr(memory.get(notes[3], namespace=ANN))
-        assert is_handed_on is (place == "update")
-        memory.delete(notes[0], namespace=ANN)
-        assert holders(memory, tmp_path, "zanzibar4711") == set()
+def test_what_was_handed_on_from_note_to_note_goes_with_the_first(
+    open_memory, tmp_path, place, review, gone
+):
+    """Five notes, each of which is shown the two before it; some in the middle may have gone before."""
+    memory = open_memory(parrot(place), candidates=2, recent=2, review=review)
+    notes = []
+    for text in ("zanzibar4711", "one tea", "two inks", "three seas", "four oaks"):
+        notes.append(memory.add(text, namespace=ANN, thread="t").id)
+        for proposal in memory.proposals(namespace=ANN):
+            memory.approve(proposal.id, namespace=ANN)
+    # A relation that quotes is not written in the first place.
+    is_handed_on = "zanzibar4711" in repr(memory.get(notes[3], namespace=ANN))
+    assert is_handed_on is (place == "update")
+    for number in (*gone, 0):
+        memory.delete(notes[number], namespace=ANN)
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
-@pytest.mark.parametrize("gone", [[1], [2, 1]])
-def test_it_goes_although_notes_in_the_middle_went_before(tmp_path, gone):
-    memory, notes = in_a_row(tmp_path, "update")
-    with memory:
-        for place in gone:
-            memory.delete(notes[place], namespace=ANN)
-        memory.delete(notes[0], namespace=ANN)
-        assert holders(memory, tmp_path, "zanzibar4711") == set()
+SECRETS = ("blue horse", "21-12-24-13", "ann.lee@mail.example", "\N{ZEBRA FACE}\N{KEY}")
 
 
-@pytest.mark.parametrize(
-    "text", ["blue horse", "21-12-24-13", "ann.lee@mail.example", "\N{ZEBRA FACE}\N{KEY}"]
-)
-def test_a_secret_of_words_that_others_have_one_by_one_is_gone(memory, tmp_path, text):
-    others = (
-        "The blue sky at 12:24",
-        "A horse in row 21, seat 13",
-        "ann lee and mail",
-        "example",
-        "\N{KEY}",
-    )
-    for other in others:
-        memory.add(other, namespace=ANN, thread="t")
-    one = memory.add(f"The word is {text}", namespace=ANN, thread="t")
-    memory.add("Thanks", namespace=ANN, thread="t")
-    assert len(holders(memory, tmp_path, text)) > 1
-    memory.delete(one.id, namespace=ANN)
-    assert holders(memory, tmp_path, text) == set()
+def test_a_secret_of_words_that_others_have_one_by_one_is_gone(open_memory, tmp_path):
+    sky, row, mail = "The blue sky at 12:24", "A horse in row 21, seat 13", "ann lee and mail"
+    for text in SECRETS:
+        memory = open_memory(CopyingModel())
+        for other in (sky, row, mail, "example", "\N{KEY}"):
+            memory.add(other, namespace=ANN, thread="t")
+        one = memory.add(f"The word is {text}", namespace=ANN, thread="t")
+        memory.add("Thanks", namespace=ANN, thread="t")
+        assert len(holders(memory, tmp_path, text)) > 1
+        memory.delete(one.id, namespace=ANN)
+        assert holders(memory, tmp_path, text) == set()
 
 
 # What a delete returns, takes and leaves
 
 
-def inferring():
-    """A model that says of every note after the first, in words of its own, what the first one is about."""
+@pytest.fixture
+def inferred(open_memory):
+    """A memory whose second and third note are understood in the light of the first, without its words."""
 
     def construct(request):
         notes = request.inputs["notes"]
-        shown = [*request.inputs["before"], *notes]
-        about = "Somebody is worried about money." if len(shown) > 1 else "Something was said."
-        return {
-            "notes": [
-                {"id": n["alias"], "context": about, "keywords": ["talk"], "tags": ["talk"]}
-                for n in notes
-            ]
-        }
+        alone = not request.inputs["before"] and len(notes) == 1
+        about = "Something was said." if alone else "Somebody is worried about money."
+        said = {"context": about, "keywords": ["talk"], "tags": ["talk"]}
+        if "Wait" in notes[-1]["content"]:
+            memory.delete(ids[0], namespace=ANN, thorough=True)
+        return {"notes": [{"id": note["alias"], **said} for note in notes]}
 
-    return models.model(models.link_to_first, construct=construct)
-
-
-@pytest.fixture(params=["edge", "memory"])
-def inferred(request, tmp_path):
-    """A memory whose second and third note are understood in the light of the first, without its words."""
-    location = ":memory:" if request.param == "memory" else tmp_path / "inferred"
-    config = MemoryConfig(min_gate_similarity=-1)
-    with AgenticMemory.open(
-        location, model=inferring(), embedder=HashEmbedder(), config=config
-    ) as memory:
-        texts = ("The rent of zanzibar4711 is due", "I see", "See you tomorrow")
-        notes = [memory.add(text, namespace=ANN, thread="t") for text in texts]
-        yield memory, [note.id for note in notes]
+    memory = open_memory(models.model(models.link_to_first, construct))
+    texts = ("The rent of zanzibar4711 is due", "I see", "See you tomorrow")
+    ids = [memory.add(text, namespace=ANN, thread="t").id for text in texts]
+    return memory, ids
 
 
 @pytest.mark.on_a_server
@@ -311,25 +273,13 @@ def test_a_thorough_correction_takes_what_was_inferred_too(inferred):
         memory.update(first, namespace=ANN, metadata={"a": 1}, thorough=True)
 
 
-@pytest.mark.parametrize("thorough", [False, True])
-def test_what_a_call_under_way_infers_from_it_is_not_believed_after_a_thorough_delete(
-    tmp_path, thorough
-):
-    model, answered = inferring(), []
-
-    def construct(request):
-        reply = model._always["construct"](request)
-        if len(request.inputs["before"]) and not answered:
-            answered.append(memory.delete(first.id, namespace=ANN, thorough=thorough))
-        return reply
-
-    slow = models.model(models.link_to_first, construct=construct)
-    with AgenticMemory.open(tmp_path, model=slow, embedder=HashEmbedder()) as memory:
-        first = memory.add("The rent of zanzibar4711 is due", namespace=ANN, thread="t")
-        note = memory.add("I see", namespace=ANN, thread="t")
-        assert answered
-        assert (note.state == "pending") == thorough
-        assert ("money" in repr(memory.get(note.id, namespace=ANN))) == (not thorough)
+def test_what_a_call_under_way_infers_from_it_is_not_believed_after_a_thorough_delete(inferred):
+    memory, _ = inferred
+    note = memory.add(
+        "Wait for me", namespace=ANN, thread="t"
+    )  # meanwhile the first one is deleted
+    assert (note.state, note.contexts) == ("pending", ())
+    assert "money" not in repr(memory.get_all(namespace=ANN))
 
 
 def test_a_delete_returns_what_went(memory):
@@ -357,80 +307,44 @@ def test_the_same_key_said_again_after_a_delete_is_a_new_note(memory, tmp_path):
     assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
-def test_a_late_answer_for_the_deleted_note_says_nothing_of_the_new_one(tmp_path):
-    said = []
+def test_a_late_answer_for_the_deleted_note_says_nothing_of_the_new_one(open_memory):
+    def meanwhile():  # the note is deleted, and its key is said again
+        memory.delete(memory.get_all(namespace=ANN)[0].id, namespace=ANN)
+        memory.add("I live in Rome", namespace=ANN, key="k", evolve=False)
 
-    def construct(request):
-        if not said:  # meanwhile the note is deleted, and its key is said again
-            said.append("once")
-            (note,) = memory.get_all(namespace=ANN)
-            memory.delete(note.id, namespace=ANN)
-            memory.add("I live in Rome", namespace=ANN, key="k", evolve=False)
-        return CopyingModel().generate(request)
-
-    model = ScriptedModel({"construct": construct, "evolve": models.nothing})
-    with AgenticMemory.open(tmp_path, model=model, embedder=HashEmbedder()) as memory:
-        note = memory.add("I live in zanzibar4711", namespace=ANN, key="k")
-        assert (note.content, note.state, note.contexts) == ("I live in Rome", "pending", ())
-        memory.evolve()
-        assert "Rome" in memory.get(note.id, namespace=ANN).own_entry.text
-        assert "zanzibar4711" not in repr(memory.get_all(namespace=ANN))
+    memory = open_memory(interrupted(meanwhile))
+    note = memory.add("I live in zanzibar4711 now", namespace=ANN, key="k")
+    assert (note.content, note.state, note.contexts) == ("I live in Rome", "pending", ())
+    memory.evolve()
+    assert "Rome" in memory.get(note.id, namespace=ANN).own_entry.text
+    assert "zanzibar4711" not in repr(memory.get_all(namespace=ANN))
 
 
-@pytest.mark.parametrize("gone", ["expired", "cleared"])
-def test_a_late_answer_for_what_expired_or_was_cleared_away_changes_nothing(tmp_path, gone):
-    said = []
-
-    def construct(request):
-        if not said:
-            said.append("once")
-            (note,) = memory.get_all(namespace=ANN)
-            if gone == "cleared":
-                memory.clear(namespace=ANN)
-            else:
-                memory.update(note.id, namespace=ANN, expires_at=datetime.now(UTC))
-        return CopyingModel().generate(request)
-
-    model = ScriptedModel({"construct": construct, "evolve": models.nothing})
-    with AgenticMemory.open(tmp_path / "memory", model=model, embedder=HashEmbedder()) as memory:
-        with suppress(NoteNotFoundError):
-            memory.add("I live in zanzibar4711", namespace=ANN)
-        assert said
-        memory.sweep(namespace=ANN)
-        memory.evolve()
-        assert holders(memory, tmp_path, "zanzibar4711") == set()
+def test_a_secret_that_stands_in_a_name_only_is_gone(open_memory, tmp_path):
+    for field in ("speaker", "thread", "key"):
+        memory = open_memory(CopyingModel())
+        named = {"thread": "t", field: "zanzibar4711"}
+        one = memory.add("Hello, how are you today?", namespace=ANN, **named)
+        two = memory.add("Very well indeed", namespace=ANN, thread=one.thread)
+        memory.add("That is good to hear", namespace=ANN, thread="u")
+        if field == "speaker":  # a context of another note has the name
+            assert len(holders(memory, tmp_path, "zanzibar4711")) > 2
+        if field == "thread":  # the second note is of this thread, as its user has said
+            memory.delete(two.id, namespace=ANN)
+        memory.delete(one.id, namespace=ANN)
+        assert holders(memory, tmp_path, "zanzibar4711") == set(), field
 
 
-@pytest.mark.parametrize("field", ["speaker", "thread", "key"])
-def test_a_secret_that_stands_in_a_name_only_is_gone(memory, tmp_path, field):
-    one = memory.add(
-        "Hello, how are you today?", namespace=ANN, **{"thread": "t", field: "zanzibar4711"}
-    )
-    memory.add("Very well indeed", namespace=ANN, thread=one.thread)
-    memory.add("That is good to hear", namespace=ANN, thread="u")
-    if field == "speaker":
-        assert (
-            len(holders(memory, tmp_path, "zanzibar4711")) > 2
-        )  # a context of another note has the name
-    if field == "thread":  # the second note is of this thread, as its user has said
-        (second,) = (
-            note for note in memory.get_all(namespace=ANN) if note.content.startswith("Very")
-        )
-        memory.delete(second.id, namespace=ANN)
-    memory.delete(one.id, namespace=ANN)
-    assert holders(memory, tmp_path, "zanzibar4711") == set()
-
-
-@pytest.mark.parametrize("namespace", [None, ANN])
-def test_the_history_tells_of_a_deleted_note_for_a_day(memory, monkeypatch, namespace):
-    note = memory.add("I live in Berlin", namespace=ANN)
-    memory.delete(note.id, namespace=ANN)
-    assert memory.sweep(namespace=namespace) == 0
-    assert [made.kind for made in memory.history(note.id, namespace=ANN)] == ["delete"]
-    later = time.time_ns() + 25 * 3600 * 10**9
-    monkeypatch.setattr("amem_integrations.ids.time.time_ns", lambda: later)
-    assert memory.sweep(namespace=namespace) == 0
-    with pytest.raises(NoteNotFoundError):
-        memory.history(note.id, namespace=ANN)
-    again = memory.add("I live in Berlin", namespace=ANN)
-    assert (again.id, again.state) == (note.id, "done")
+def test_the_history_tells_of_a_deleted_note_for_a_day(memory, clock):
+    for namespace in (None, ANN):
+        note = memory.add("I live in Berlin", namespace=ANN)
+        memory.delete(note.id, namespace=ANN)
+        assert memory.sweep(namespace=namespace) == 0
+        assert [made.kind for made in memory.history(note.id, namespace=ANN)] == ["delete"]
+        clock(note.recorded_at + timedelta(hours=25))
+        assert memory.sweep(namespace=namespace) == 0
+        with pytest.raises(NoteNotFoundError):
+            memory.history(note.id, namespace=ANN)
+        again = memory.add("I live in Berlin", namespace=ANN)
+        assert (again.id, again.state) == (note.id, "done")
+        memory.clear(namespace=ANN)

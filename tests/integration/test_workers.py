@@ -9,7 +9,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import (
     AgenticMemory,
-    ConfigurationError,
     InvalidInputError,
     MemoryConfig,
     ModelUnavailableError,
@@ -31,9 +32,8 @@ from amem_integrations import (
 )
 from amem_integrations.decisions import Lease
 from amem_integrations.flows.work import take_lease
-from amem_integrations.runtime import run
+from amem_integrations.runtime import Runtime, run
 from amem_integrations.stores.payloads import decode_record
-from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parents[2]
 ANN, BOB = ("ann",), ("bob",)
@@ -54,16 +54,9 @@ def opened(fake: FakeQdrant) -> Iterator[Open]:
     memories = []
 
     def open_(model: Any = None, pauses: Any = (0.05, 0.2, 0.8), **settings: Any) -> AgenticMemory:
-        config = MemoryConfig(**{"min_gate_similarity": -1.0, "lease_seconds": 5.0, **settings})
-        memory = AgenticMemory.open(
-            fake.url,
-            model=model or models.model(),
-            embedder=HashEmbedder(),
-            config=config,
-            pauses=pauses,
-        )
-        memories.append(memory)
-        return memory
+        given = {"lease_seconds": 5.0, **settings}
+        memories.append(models.opened(fake.url, model or models.model(), pauses=pauses, **given))
+        return memories[-1]
 
     yield open_
     for memory in memories:
@@ -94,21 +87,14 @@ def talk(memory: AgenticMemory, notes: int = 80, threads: int = 8, namespace: An
 
 def together(*calls: Callable[[], object]) -> None:
     """Make calls at the same time, and raise what one of them raises."""
-    errors: list[BaseException] = []
+    with ThreadPoolExecutor(len(calls)) as pool:
+        for done in [pool.submit(call) for call in calls]:
+            done.result()
 
-    def run(call: Callable[[], object]) -> None:
-        try:
-            call()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            errors.append(error)
 
-    threads = [threading.Thread(target=run, args=[call]) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+def work(memory: AgenticMemory, **options: Any) -> WorkReport:
+    """Work until nothing is left to be done."""
+    return memory.work(once=True, **{"poll": 0.05, **options})
 
 
 def check_sound(memory: AgenticMemory, namespace: Any = ANN) -> list[Note]:
@@ -129,18 +115,14 @@ def test_of_three_processes_that_evolve_at_once_each_note_is_decided_once(opened
     assert len(made) == len(set(made)) == 12
 
 
-def work_until_done(memory: AgenticMemory) -> None:
-    memory.work(once=True, poll=0.1)
-
-
 def test_three_workers_send_each_note_to_the_model_once(opened: Open) -> None:
     model = Counting()
     memories = [opened(model) for _ in range(3)]
-    talk(memories[0], notes=15, threads=5)
+    talk(memories[0], notes=9, threads=3)
     talk(memories[0], notes=4, threads=2, namespace=BOB)
-    together(*(lambda m=memory: work_until_done(m) for memory in memories))
-    assert len(check_sound(memories[0])) + len(check_sound(memories[0], BOB)) == 19
-    assert model.sent.total() == 38
+    together(*(partial(work, memory) for memory in memories))
+    assert len(check_sound(memories[0])) + len(check_sound(memories[0], BOB)) == 13
+    assert model.sent.total() == 26
 
 
 def test_one_thread_is_worked_on_by_one_at_a_time_oldest_first(opened: Open) -> None:
@@ -156,12 +138,10 @@ def test_one_thread_is_worked_on_by_one_at_a_time_oldest_first(opened: Open) -> 
         under_way.subtract(threads)
         return models.construct(request)
 
-    memories = [
-        opened(ScriptedModel({"construct": watched, "evolve": models.nothing})) for _ in "abc"
-    ]
+    memories = [opened(models.model(construct=watched), link=False) for _ in "ab"]
     items = [NoteInput(content=f"{n:02}", thread=f"t{n % 2}") for n in range(12)]
     memories[0].add_many(items, namespace=ANN, evolve=False)
-    together(*(lambda m=memory: work_until_done(m) for memory in memories))
+    together(*(partial(work, memory) for memory in memories))
     assert dict(most) == {"t0": 1, "t1": 1}
     for thread in ("t0", "t1"):
         said = [content for where, content in order if where == thread]
@@ -172,90 +152,60 @@ def test_one_thread_is_worked_on_by_one_at_a_time_oldest_first(opened: Open) -> 
 CHILD = """
 import sys, time
 from support import models
-from amem_integrations import AgenticMemory, MemoryConfig
-from amem_integrations.testing import HashEmbedder
 
 class Sleeper:
     name = "sleeper"
     inner = models.model(models.update_first("It was moved to May."))
     def generate(self, request):
-        if request.task == sys.argv[2]:
+        if request.task == "evolve":
             print("asked", flush=True)
             time.sleep(0.3)
         return self.inner.generate(request)
 
-memory = AgenticMemory.open(
-    sys.argv[1], model=Sleeper(), embedder=HashEmbedder(),
-    config=MemoryConfig(min_gate_similarity=-1.0, lease_seconds=1.0),
-)
+memory = models.opened(sys.argv[1], Sleeper(), lease_seconds=1.0)
 memory.work(once=True, poll=0.05)
-memory.close()
-print("finished", flush=True)
 """
-
-
-def child(fake: FakeQdrant, task: str) -> subprocess.Popen[str]:
-    """Another process, a worker, which says when it asks the model, and waits there for a moment."""
-    return subprocess.Popen(
-        [sys.executable, "-c", CHILD, fake.url, task],
-        env=environment(ROOT, ROOT / "tests"),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 def test_what_a_killed_process_held_is_finished_by_another(fake: FakeQdrant, opened: Open) -> None:
     model = Counting()
     memory = opened(model, lease_seconds=1.0)
     talk(memory, notes=8, threads=4)
-    with child(fake, "evolve") as dying:
+    command, path = [sys.executable, "-c", CHILD, fake.url], environment(ROOT, ROOT / "tests")
+    with subprocess.Popen(command, env=path, stdout=subprocess.PIPE, text=True) as dying:
         assert dying.stdout is not None
-        assert "asked" in dying.stdout.readline()
+        assert "asked" in dying.stdout.readline()  # the model is asked, and waits for a moment
         dying.kill()
-    wait_for(lambda: memory.work(once=True, poll=0.1) and leases_held(memory) == 0)
+    wait_for(lambda: work(memory) and leases_held(memory) == 0)
     check_sound(memory)
     assert set(model.sent.values()) == {1}
 
 
-@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("step", ["settle", "project"])
 def test_a_worker_killed_after_it_wrote_its_decisions_costs_nothing_twice(
-    opened: Open, monkeypatch: pytest.MonkeyPatch, settled: bool
+    opened: Open, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     model = Counting()
-    dying, other = opened(model, lease_seconds=2), opened(model, lease_seconds=2)
+    dying, other = opened(model, lease_seconds=1), opened(model, lease_seconds=1)
     talk(dying, notes=6, threads=1)
-    killed = StoreError("the worker is killed here")
 
     async def dies(*_args: Any) -> None:
-        raise killed
+        raise StoreError("the worker is killed here")
+
+    async def nothing(*_args: Any) -> None:
+        """Do nothing."""
 
     # What is inserted stands; nobody shows it, gives the lease back, or opens the memory again.
     with monkeypatch.context() as patch:
         patch.setattr("amem_integrations.flows.work.HeldLease.give_back", nothing)
-        step = "commit.project" if settled else "commit.settle"
-        patch.setattr(f"amem_integrations.journal.{step}", dies)
+        patch.setattr(f"amem_integrations.journal.commit.{step}", dies)
         with pytest.raises(StoreError):
-            dying.work(once=True, poll=0.05)
+            work(dying)
     assert leases_held(other) == 1
     assert {note.state for note in other.get_all(namespace=ANN)} == {"pending"}
-    wait_for(lambda: other.work(once=True, poll=0.1) and leases_held(other) == 0)
+    wait_for(lambda: work(other) and leases_held(other) == 0)
     check_sound(other)
     assert set(model.sent.values()) == {1}
-
-
-async def nothing(*_args: Any) -> None:
-    """Do nothing."""
-
-
-def refusing(word: str, reply: Any) -> Any:
-    """An answer to every request but those with a word in a note: `reply` instead, or raised."""
-
-    def answer(request: Any) -> Any:
-        if any(word in note["content"] for note in request.inputs["notes"]):
-            return reply
-        return models.construct(request)
-
-    return answer
 
 
 def leases_held(memory: AgenticMemory) -> int:
@@ -265,25 +215,23 @@ def leases_held(memory: AgenticMemory) -> int:
     return sum(isinstance(one, Lease) and bool(one.holder) for one in records)
 
 
-POISONS = {"raising": ValueError("too hot"), "garbage": "I would rather not."}
+def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(opened: Open) -> None:
+    def construct(request: Any) -> Any:
+        if any(note["content"] == "poison" for note in request.inputs["notes"]):
+            return "I would rather not."
+        return models.construct(request)
 
-
-@pytest.mark.parametrize("poison", POISONS)
-def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(
-    opened: Open, poison: str
-) -> None:
-    model = models.model(construct=refusing("poison", POISONS[poison]))
+    model = models.model(construct=construct)
     memory = opened(model, max_attempts=3)
     items = [NoteInput(content=f"part {n}", thread="t") for n in range(10)]
     items.insert(2, NoteInput(content="poison", thread="t", key="poison"))
     memory.add_many(items, namespace=ANN, evolve=False)
     for _ in range(3):
-        memory.work(once=True, poll=0.05)
-    notes = memory.get_all(namespace=ANN)
-    left = [note for note in notes if note.state != "done"]
+        work(memory)
+    left = [note for note in memory.get_all(namespace=ANN) if note.state != "done"]
     assert [(note.content, note.state, note.attempts) for note in left] == [("poison", "failed", 3)]
     asked = len(model.requests)
-    assert memory.work(once=True, poll=0.05) == WorkReport()
+    assert work(memory) == WorkReport()
     assert len(model.requests) == asked
 
 
@@ -291,21 +239,19 @@ def test_a_model_that_is_down_is_waited_for_and_leases_are_given_back(opened: Op
     down, asked = [True], []
 
     def construct(request: Any) -> Any:
-        asked.append(time.monotonic())
+        asked.append(request)
         return ModelUnavailableError("out of reach") if down else models.construct(request)
 
     memory = opened(models.model(construct=construct))
     talk(memory, notes=6, threads=6)
     with working(memory, poll=0.1) as report:
-        time.sleep(1)
-        calls = len(asked)
+        time.sleep(0.5)
+        assert len(asked) < 20
         wait_for(lambda: leases_held(memory) == 0)  # between two attempts
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
         down.clear()
         wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
-    assert calls < 20
-    assert report[0].done == 6
-    assert report[0].interrupted is None
+    assert (report[0].done, report[0].interrupted) == (6, None)
 
 
 def test_an_outage_after_some_answers_counts_as_no_attempt(tmp_path: Path) -> None:
@@ -315,41 +261,41 @@ def test_an_outage_after_some_answers_counts_as_no_attempt(tmp_path: Path) -> No
         asked.append(request)
         return models.construct(request) if len(asked) < 2 else ModelUnavailableError("away")
 
-    config = MemoryConfig(batch_size=4, min_gate_similarity=-1.0)
-    model = models.model(construct=construct)
-    with AgenticMemory.open(
-        tmp_path, model=model, embedder=HashEmbedder(), config=config
-    ) as memory:
+    with models.opened(tmp_path, models.model(construct=construct), batch_size=4) as memory:
         talk(memory, notes=12, threads=1)
-        assert memory.work(once=True, poll=0.05).failed == 0
+        assert work(memory).failed == 0
         states = Counter((note.state, note.attempts) for note in memory.get_all(namespace=ANN))
     assert states == {("done", 0): 4, ("pending", 0): 8}
 
 
-@pytest.mark.parametrize("what", ["clear", "delete", "update"])
-def test_what_is_removed_or_corrected_while_a_worker_holds_it(opened: Open, what: str) -> None:
+def test_what_is_removed_or_corrected_while_a_worker_holds_it(opened: Open) -> None:
+    first, second = "the trip, part 1", "the trip, part 2"
+    removals: dict[str, tuple[Callable[[str], object], list[str]]] = {
+        "clear": (lambda _: other.clear(namespace=ANN), []),
+        "delete": (lambda note: other.delete(note, namespace=ANN), [first]),
+        "update": (
+            lambda note: other.update(note, namespace=ANN, content="the harbour"),
+            [first, "the harbour"],
+        ),
+    }
     other = opened()
+    for remove, left in removals.values():
+        held: list[str] = []
 
-    def evolve(request: Any) -> Any:
-        if what == "clear":
-            other.clear(namespace=ANN)
-        elif what == "delete":
-            other.delete(second.id, namespace=ANN)
-        elif not corrected:
-            corrected.append(other.update(second.id, namespace=ANN, content="the harbour"))
-        return models.link_to_first(request)
+        def evolve(request: Any, held: list[str] = held, remove: Any = remove) -> Any:
+            if held:
+                remove(held.pop())
+            return models.link_to_first(request)
 
-    corrected: list[Any] = []
-    memory = opened(models.model(evolve))
-    memory.add("the trip, part 1", namespace=ANN, thread="t", evolve=False)
-    second = memory.add("the trip, part 2", namespace=ANN, thread="t", evolve=False)
-    memory.work(once=True, poll=0.05)
-    contents = [note.content for note in memory.get_all(namespace=ANN)]
-    first = "the trip, part 1"
-    assert contents == {"clear": [], "delete": [first], "update": [first, "the harbour"]}[what]
-    if contents:
-        check_sound(memory)
-    assert leases_held(memory) == 0
+        memory = opened(models.model(evolve))
+        memory.add(first, namespace=ANN, thread="t", evolve=False)
+        held.append(memory.add(second, namespace=ANN, thread="t", evolve=False).id)
+        work(memory)
+        assert [note.content for note in memory.get_all(namespace=ANN)] == left
+        if left:
+            check_sound(memory)
+        assert leases_held(memory) == 0
+        memory.clear(namespace=ANN)
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(fake: FakeQdrant, opened: Open) -> None:
@@ -373,12 +319,10 @@ def test_a_budget_is_kept_to_the_call(opened: Open) -> None:
     model = models.model(models.link_to_first)
     memory = opened(model)
     talk(memory, notes=12, threads=6)
-    memory.work(once=True, budget=7, concurrency=4, poll=0.05)
+    work(memory, budget=7, concurrency=4)
     assert len(model.requests) == 7
-    memory.work(once=True, poll=0.05)
+    work(memory)
     check_sound(memory)
-    with pytest.raises(ConfigurationError):
-        memory.work(concurrency=0)
 
 
 async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened: Open) -> None:
@@ -436,23 +380,23 @@ def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
 
 
 def test_a_lease_is_taken_over_after_its_end_and_no_earlier(opened: Open) -> None:
-    runtimes = [opened(lease_seconds=0.4)._runtime for _ in "ab"]
-    held = run(take_lease(runtimes[0], ANN, "t", "one"))
-    assert held is not None
+    one, other = (opened(lease_seconds=0.4)._runtime for _ in "ab")
+
+    def take(runtime: Runtime, space: Any, thread: str | None) -> Any:
+        return run(take_lease(runtime, space, thread, "one" if runtime is one else "other"))
+
+    held = take(one, ANN, "t")
     assert not held.was_left
-    assert run(take_lease(runtimes[1], ANN, "t", "other")) is None
-    assert run(take_lease(runtimes[1], ANN, None, "other")) is not None
-    assert run(take_lease(runtimes[1], BOB, "t", "other")) is not None
+    assert take(other, ANN, "t") is None
+    assert take(other, ANN, None) is not None
+    assert take(other, BOB, "t") is not None
     time.sleep(0.5)
-    taken = run(take_lease(runtimes[1], ANN, "t", "other"))
-    assert taken is not None
+    taken = take(other, ANN, "t")
     assert taken.was_left
     run(held.give_back())  # too late: it changes nothing
-    assert run(take_lease(runtimes[0], ANN, "t", "one")) is None
+    assert take(one, ANN, "t") is None
     run(taken.give_back())
-    again = run(take_lease(runtimes[0], ANN, "t", "one"))
-    assert again is not None
-    assert not again.was_left
+    assert not take(one, ANN, "t").was_left
 
 
 def test_a_lease_is_kept_alive_while_the_model_is_asked(opened: Open) -> None:
@@ -466,7 +410,7 @@ def test_a_lease_is_kept_alive_while_the_model_is_asked(opened: Open) -> None:
     memory = opened(models.model(construct=slow), lease_seconds=0.5)
     other = opened()._runtime
     talk(memory, notes=2, threads=1)
-    memory.work(once=True, poll=0.05)
+    work(memory)
     assert asked == [None]
     check_sound(memory)
 
@@ -475,7 +419,7 @@ def test_only_a_worker_on_a_server_takes_a_lease(opened: Open, tmp_path: Path) -
     served = opened()
     served.add("the trip", namespace=ANN, thread="t")
     served.evolve()
-    with AgenticMemory.open(tmp_path, model=models.model(), embedder=HashEmbedder()) as folder:
+    with models.opened(tmp_path, models.model()) as folder:
         folder.add("the trip", namespace=ANN, thread="t", evolve=False)
         assert folder.work(once=True).done == 1
         for memory in (served, folder):
@@ -492,24 +436,20 @@ def test_a_worker_ends_when_its_memory_is_closed():
         return models.construct(request)
 
     model = models.model(construct=construct)
-    memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
-    items = [NoteInput(content=f"note {number}", thread=str(number)) for number in range(9)]
-    memory.add_many(items, namespace=ANN, evolve=False)
-    reports = []
-    worker = threading.Thread(target=lambda: reports.append(memory.work(poll=0.05)))
-    worker.start()
-    asked.wait()
-    memory.close()
-    closed.set()
-    worker.join()
-    assert [report.done for report in reports] == [0]
+    memory = models.opened(model=model)
+    talk(memory, notes=9, threads=9)
+    with ThreadPoolExecutor(1) as pool:
+        worker = pool.submit(memory.work, poll=0.05)
+        asked.wait()
+        memory.close()
+        closed.set()
+        assert worker.result().done == 0
     assert len(model.requests) <= MemoryConfig().max_concurrency
 
 
 SILENT = """
 import threading
-from amem_integrations import AgenticMemory, NoteInput
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from support import models
 
 asked, never = threading.Event(), threading.Event()
 
@@ -517,10 +457,8 @@ def construct(request):
     asked.set()
     never.wait()
 
-model = ScriptedModel({"construct": construct})
-memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
-items = [NoteInput(content=f"note {number}", thread=str(number)) for number in range(9)]
-memory.add_many(items, namespace=("ann",), evolve=False)
+memory = models.opened(model=models.model(construct=construct))
+memory.add_many([f"note {n}" for n in range(9)], namespace=("ann",), evolve=False)
 threading.Thread(target=memory.evolve, daemon=True).start()
 asked.wait()
 """
@@ -528,11 +466,7 @@ asked.wait()
 
 def test_an_interpreter_ends_while_a_model_is_silent():
     done = subprocess.run(
-        [sys.executable, "-c", SILENT],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=120,
-    )
+        [sys.executable, "-c", SILENT], check=False, capture_output=True, text=True, timeout=120,
+        env=environment(ROOT, ROOT / "tests"),
+    )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
