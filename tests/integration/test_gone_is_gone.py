@@ -56,7 +56,7 @@ def test_a_deleted_text_is_in_no_context_keyword_tag_reason_or_history(memory, t
 
 
 @pytest.mark.on_a_server
-def test_a_corrected_text_stands_in_its_own_idshistory_only(memory, tmp_path):
+def test_a_corrected_text_stands_in_its_own_notes_history_only(memory, tmp_path):
     one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
     memory.add("Thanks a lot", namespace=ANN, thread="t")
     memory.add("See you", namespace=ANN, thread="u")
@@ -133,7 +133,7 @@ def test_deleting_a_note_leaves_what_does_not_quote_it(open_memory):
     assert memory.stats(namespace=ANN)["states"] == {"done": 3}
 
 
-def test_what_other_idssay_as_well_is_made_anew_of_them(open_memory):
+def test_what_other_notes_say_as_well_is_made_anew_of_them(open_memory):
     """Where two notes that were shown have a word of a text, both are sources of the text."""
 
     def blue(request):

