@@ -126,8 +126,10 @@ class ScriptedModel:
         self._function = script if callable(script) else None
         self._answers: dict[str, Iterator[Answer | Answering]] = {}
         for task, reply in ({} if callable(script) else script).items():
-            is_list = isinstance(reply, Sequence) and not isinstance(reply, str)
-            self._answers[task] = iter(reply) if is_list else repeat(reply)
+            if isinstance(reply, Sequence) and not isinstance(reply, str):
+                self._answers[task] = iter(reply)
+            else:
+                self._answers[task] = repeat(reply)
 
     def generate(self, request: ModelRequest) -> Completion:
         """Return the scripted answer.

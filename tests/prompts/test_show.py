@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import repeat
 
 import pytest
 from support import models
@@ -167,7 +168,7 @@ def test_what_was_added_to_an_earlier_note_is_shown_in_full_or_not_at_all(opened
     memory.add("kayak trip", namespace=ANN)
     for n in range(3):
         memory.add(f"kayak trip {n}", namespace=ANN)
-    memory.model._always["evolve"] = models.nothing
+    memory.model._answers["evolve"] = repeat(models.nothing)
     memory.add("kayak trip at last", namespace=ANN)
     prompt = memory.model.asked("evolve")[-1].prompt
     assert prompt.count("Later: ") == prompt.count("kayak end") == 2  # the long one has no room
