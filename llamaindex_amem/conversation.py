@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 
 from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.conversation import Message
-from amem_integrations.notes import storable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,7 +79,7 @@ def to_messages(messages: Sequence[ChatMessage]) -> list[Message]:
 def text_of(message: ChatMessage) -> str:
     """Return the text of a message, as the memory stores it; images, tool calls and thoughts have none."""
     texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
-    return storable("\n".join(text for text in texts if text)).strip()
+    return adapting.storable("\n".join(text for text in texts if text)).strip()
 
 
 def spoken(message: ChatMessage) -> str:

@@ -17,7 +17,6 @@ from llama_index.core.schema import (
 from pydantic import PrivateAttr
 
 from amem_integrations import AgenticMemory, Note, adapting
-from amem_integrations.notes import storable
 
 from .conversation import Whose, checked, threaded, whose
 from .retriever import NODE
@@ -152,6 +151,6 @@ def _stored_ids(nodes: Sequence[BaseNode], before: Sequence[Note]) -> dict[str, 
     for note in before:
         stored[note.thread, note.content].append(str(adapting.described(note).id))
     for node in nodes:
-        if same := stored[_document(node), storable(_text(node))]:
+        if same := stored[_document(node), adapting.storable(_text(node))]:
             known[node.node_id] = same.pop(same.index(node.node_id) if node.node_id in same else 0)
     return known

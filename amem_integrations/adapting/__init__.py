@@ -10,6 +10,7 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 - `Documents`: what a loader or a pipeline gives is added, found by id, and removed with its source.
 - `falling`: scores of several searches, to sort by; `marked`: hits that say of which namespace they are.
 - `check_namespace`: nobody's memory is never a default.
+- `storable`: a text without what no store can hold.
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
 - `RECALLED`: how many notes the recall of a turn considers, unless it is told otherwise; `WINDOW`: how many messages before a question
   are searched with the question.
@@ -36,6 +37,7 @@ from ..flows.turn import Recalled as Recalled
 from ..flows.turn import Remembered as Remembered
 from ..ids import parse_time as parse_time
 from ..notes import check_namespace as check_namespace
+from ..notes import storable as storable
 from ..plans import HELD as HELD
 from ..retrieval.relevance import WINDOW as WINDOW
 from ..retrieval.search import falling as falling

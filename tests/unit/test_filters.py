@@ -1,3 +1,5 @@
+"""What `where` means, and what is no filter."""
+
 from __future__ import annotations
 
 from datetime import timedelta
@@ -14,52 +16,41 @@ NOTE = make_note(
     metadata={
         "city": "Oslo",
         "age": 7,
-        "ok": True,
-        "none": None,
         "places": ["a", "b"],
-        "noon": f"{NOON:%Y-%m-%dT%H:%M:%S}",
+        "noon": f"{NOON:%Y-%m-%dT%H:%M:%S}",  # a time without a zone is in UTC
     },
 )
 NOTE = NOTE.revised(contexts=(make_entry("x", NOTE.id, tags=("pets", "home")),))
+MET = [
+    {},
+    {"speaker": "Ann"},
+    {"speaker": {"$ne": "Bob"}},
+    {"tags": "pets"},
+    {"tags": {"$in": ["home", "x"]}},
+    {"at": {"$gte": NOON, "$lt": NOON + timedelta(days=1)}},
+    {"metadata.city": "Oslo", "metadata.age": {"$gt": 6.5}},
+    {"metadata.missing": None},
+    {"metadata.places": "b"},
+    {"metadata.noon": NOON},
+    {"metadata.noon": {"$gte": NOON, "$lt": NOON + timedelta(minutes=1)}},
+    {"thread": None},
+]
+NOT_MET = [
+    {"speaker": "ann"},
+    {"speaker": {"$in": []}},
+    {"tags": {"$ne": "pets"}},
+    {"at": {"$gt": NOON}},
+    {"metadata.age": {"$lt": 7}},
+    {"metadata.city": {"$gt": 5}},
+    {"metadata.missing": {"$gt": 0}},
+    {"at": {"$gt": 5}},
+    {"speaker": "Ann", "metadata.city": "Rome"},
+]
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        {},
-        {"speaker": "Ann"},
-        {"speaker": {"$ne": "Bob"}},
-        {"tags": "pets"},
-        {"tags": {"$in": ["home", "x"]}},
-        {"at": {"$gte": NOON, "$lt": NOON + timedelta(days=1)}},
-        {"metadata.city": "Oslo", "metadata.age": {"$gt": 6.5}},
-        {"metadata.missing": None},
-        {"metadata.places": "b"},
-        {"metadata.noon": NOON},  # a time without a zone is in UTC
-        {"metadata.noon": {"$gte": NOON, "$lt": NOON + timedelta(minutes=1)}},
-        {"thread": None},
-    ],
-)
-def test_a_note_meets_what_is_true_of_it(where):
-    assert matches(NOTE, parse(where))
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        {"speaker": "ann"},
-        {"speaker": {"$in": []}},
-        {"tags": {"$ne": "pets"}},
-        {"at": {"$gt": NOON}},
-        {"metadata.age": {"$lt": 7}},
-        {"metadata.city": {"$gt": 5}},
-        {"metadata.missing": {"$gt": 0}},
-        {"at": {"$gt": 5}},
-        {"speaker": "Ann", "metadata.city": "Rome"},
-    ],
-)
-def test_a_note_does_not_meet_what_is_not(where):
-    assert not matches(NOTE, parse(where))
+def test_a_note_meets_what_is_true_of_it():
+    assert [where for where in MET if not matches(NOTE, parse(where))] == []
+    assert [where for where in NOT_MET if matches(NOTE, parse(where))] == []
 
 
 def test_a_value_means_equals_and_several_operators_must_all_hold():
@@ -70,32 +61,27 @@ def test_a_value_means_equals_and_several_operators_must_all_hold():
     )
 
 
-@pytest.mark.parametrize(
-    "where", [{"tags": ["a"]}, {"at": {"$gt": "2024"}}, {"key": {"$gt": None}}]
-)
-def test_what_cannot_be_compared_is_refused(where):
-    with pytest.raises(InvalidInputError):
-        parse(where)
+NO_FILTERS = [
+    ({"tags": ["a"]}, "tags"),
+    ({"at": {"$gt": "2024"}}, "at"),
+    ({"key": {"$gt": None}}, "key"),
+    ({"source": "wiki"}, r"'source' in where is never 'wiki'.*'metadata\.source'"),
+    ({"kind": {"$in": ["statement", "recipe"]}}, "never 'recipe'"),
+    ({"state": {"$nin": ["ready"]}}, "never 'ready'"),
+    ({"$or": []}, "at least one"),
+    ({"$or": {"speaker": "Ann"}}, "list of filters"),
+    ({"$and": [{}]}, "not empty"),
+    ({"$not": [{"speaker": "Ann"}]}, "unknown field"),
+    ({"speaker": {"$exists": "yes"}}, "True or False"),
+    ({"speaker": {"$nin": "Ann"}}, "wants a list"),
+    ({"speeker": "Ann"}, "unknown field 'speeker'"),
+    ({"metadata.": 1}, "unknown field"),
+    ({"speaker": {"$like": "A"}}, r"unknown operator '\$like'"),
+    ({"at": {"$gt": NOON.replace(tzinfo=None)}}, "time zone"),
+]
 
 
-@pytest.mark.parametrize(
-    ("where", "says"),
-    [
-        ({"source": "wiki"}, r"'source' in where is never 'wiki'.*'metadata\.source'"),
-        ({"kind": {"$in": ["statement", "recipe"]}}, "never 'recipe'"),
-        ({"state": {"$nin": ["ready"]}}, "never 'ready'"),
-        ({"$or": []}, "at least one"),
-        ({"$or": {"speaker": "Ann"}}, "list of filters"),
-        ({"$and": [{}]}, "not empty"),
-        ({"$not": [{"speaker": "Ann"}]}, "unknown field"),
-        ({"speaker": {"$exists": "yes"}}, "True or False"),
-        ({"speaker": {"$nin": "Ann"}}, "wants a list"),
-        ({"speeker": "Ann"}, "unknown field 'speeker'"),
-        ({"metadata.": 1}, "unknown field"),
-        ({"speaker": {"$like": "A"}}, r"unknown operator '\$like'"),
-        ({"at": {"$gt": NOON.replace(tzinfo=None)}}, "time zone"),
-    ],
-)
-def test_what_could_never_match_and_what_is_no_filter_is_refused(where, says):
-    with pytest.raises(InvalidInputError, match=says):
-        parse(where)
+def test_what_could_never_match_and_what_is_no_filter_is_refused():
+    for where, says in NO_FILTERS:
+        with pytest.raises(InvalidInputError, match=says):
+            parse(where)
