@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from string import Template
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -20,19 +20,17 @@ from amem_integrations.errors import ModelReplyError
 from amem_integrations.ports import ChatModel, ModelRequest
 from amem_integrations.prompts.parse import parse
 from amem_integrations.runtime import resolve, run
-from amem_integrations.testing import RecordedModel
 from amem_integrations.texts import count_tokens
 
 from .cache import Cache, CachedModel
-from .data import Annotations, Answer, Question, Spent
-from .systems import Found, Settings
+from .data import Found, Question, Spent
+from .systems import Settings
 
 log = logging.getLogger("amem_integrations")
 
 J = TypeVar("J", bound=tuple[str, ...])
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
-Maker = Callable[[], ChatModel | None]  # None means rules
 Told = Callable[[int, int], None]  # how many are done, of how many
 
 ADDRESSES: Mapping[str, str | None] = {
@@ -67,8 +65,8 @@ class Served:
         """Everything that decides its answers."""
         return f"{self.backend} {self.address} {self.model} {self.temperature} {self.reply}"
 
-    def connect(self) -> Named:
-        """Return the chat model; its constructor raises errors if openai or the key is missing."""
+    def connect(self, kept: Cache) -> CachedModel:
+        """Return the chat model, its replies kept; its constructor raises errors if openai or the key is missing."""
         from amem_integrations.providers.openai import OpenAIChatModel  # noqa: PLC0415 - the SDK
 
         local = self.address is not None and not os.environ.get("OPENAI_API_KEY")
@@ -80,40 +78,18 @@ class Served:
             structured=self.reply,  # type: ignore[arg-type] - checked there
             timeout=120.0,
         )
-        return Named(model=model, identity=self.identity)
+        return CachedModel(model, kept, identity=self.identity)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """A chat model, and everything that decides its answers: name, endpoint, temperature."""
-
-    model: ChatModel
-    identity: str
-
-    def cached(self, cache: Cache) -> CachedModel:
-        """Return the model with its replies kept."""
-        return CachedModel(self.model, cache, identity=self.identity)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
+class Models(NamedTuple):
     """The chat models of a run: what makes notes, answers questions, and judges the answers.
 
     Without a writer, conversations that have no annotations get notes by rules.
     """
 
-    writer: Named | None = None
-    answerer: Named | None = None
-    judge: Named | None = None
-
-    def writer_of(self, annotations: Annotations | None, cache: Cache) -> tuple[str, Maker]:
-        """Return who makes the notes of a conversation, by name, and what returns the chat model for a memory."""
-        if annotations is not None:
-            return "annotations", lambda: RecordedModel(annotations.records)
-        if self.writer is None:
-            return "rules", lambda: None
-        model = self.writer.cached(cache)
-        return model.name, lambda: model
+    writer: ChatModel | None = None
+    answerer: ChatModel | None = None
+    judge: ChatModel | None = None
 
 
 class AnswerReply(BaseModel):
@@ -172,50 +148,40 @@ def ask(model: ChatModel, task: str, reply: type[M], **values: str) -> tuple[M |
 
 def examine(
     models: Models,
-    kept: Cache,
     questions: Sequence[Question],
     found: Mapping[str, Sequence[Found]],
     settings: Settings,
     progress: Callable[[str, int, int], None],
-) -> tuple[dict[str, tuple[Answer, ...]], dict[str, Spent]]:
-    """Have questions answered, and the answers compared with the golds if there is a judge.
+) -> dict[str, Spent]:
+    """Have questions answered from what was found, and the answers compared with the golds if there is a judge.
 
     Returns:
-        The answers by system, and what they (`answer`) and the verdicts (`judge`) cost; nothing if there is no model
-        that answers.
+        What the answers (`answer`) and the verdicts (`judge`) cost; nothing if there is no model that answers.
     """
     if settings.answer_k is None or models.answerer is None:
-        return {}, {}
-    each = partial(_each, settings.concurrency)
-    asked = {
-        (system, n): (question.put or question.text, one.context(settings.answer_k))
-        for system, every in found.items()
-        for n, (question, one) in enumerate(zip(questions, every, strict=True))
-    }
-    answerer = partial(_answer, models.answerer.cached(kept), settings.prompt)
-    replies = each(asked.values(), answerer, partial(progress, "answer"))
-    given = {
-        where: Answer(text=replies[job][0], context_tokens=count_tokens(job[1]))
-        for where, job in asked.items()
-    }
-    spent = {"answer": Spent.total(one for _, one in replies.values())}
+        return {}
+    each, asked = partial(_each, settings.concurrency), []
+    for some in found.values():
+        for question, one in zip(questions, some, strict=True):
+            job = question.put or question.text, one.context(settings.answer_k)
+            asked.append((question, one, job))
+    answer = partial(_answer, models.answerer, settings.prompt)
+    replies = each((job for *_, job in asked), answer, partial(progress, "answer"))
+    for _, one, job in asked:
+        one.answer, one.context_tokens = replies[job][0], count_tokens(job[1])
+    spent = {"answer": Spent.total(cost for _, cost in replies.values())}
     if models.judge is not None:
-        compared = {
-            (system, n): (
-                asked[system, n][0],
-                f"{gold}\n{questions[n].rule}".strip(),
-                one.text,
-            )
-            for (system, n), one in given.items()
-            if (gold := questions[n].gold) is not None
-        }
-        judge = partial(_judge, models.judge.cached(kept))
-        verdicts = each(compared.values(), judge, partial(progress, "judge"))
-        spent["judge"] = Spent.total(one for _, one in verdicts.values())
-        for where, job in compared.items():
-            given[where] = replace(given[where], correct=verdicts[job][0])
-    answers = {system: tuple(given[system, n] for n in range(len(questions))) for system in found}
-    return answers, spent
+        compared = [
+            (one, (job[0], f"{question.gold}\n{question.rule}".strip(), one.answer or ""))
+            for question, one, job in asked
+            if question.gold is not None
+        ]
+        judge, told = partial(_judge, models.judge), partial(progress, "judge")
+        verdicts = each((said for _, said in compared), judge, told)
+        spent["judge"] = Spent.total(cost for _, cost in verdicts.values())
+        for one, said in compared:
+            one.correct = verdicts[said][0]
+    return spent
 
 
 def _each(most: int, jobs: Iterable[J], work: Callable[..., T], told: Told) -> dict[J, T]:

@@ -38,11 +38,12 @@ def key_of(*parts: object) -> str:
 class Cache:
     """Values under keys in one SQLite file; safe in many threads, and shared by several processes."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the file in `folder`, or create it; one that is no cache is an `InvalidInputError`."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path | None = None) -> None:
+        """Open the file in `folder`, or create it, or keep all in memory; one that is no cache is an `InvalidInputError`."""
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        self._path = folder / FILE
+        self._path = folder / FILE if folder else ":memory:"
         with self._locked():
             self._file = sqlite3.connect(
                 self._path, timeout=_TIMEOUT_S, isolation_level="IMMEDIATE", check_same_thread=False

@@ -6,9 +6,8 @@ Prints the settings for a memory, and the row for the table in `amem_integration
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from amem_integrations.opening import embedder_named
 from amem_integrations.stored_note import Vector
 from amem_integrations.thresholds import floor_of, gate_of, questions, texts
 
-from .command import EMBEDDER_HELP, parser_of, run
+from .command import EMBEDDER_HELP, command, option
 
 
 def gate(embedder: Embedder) -> tuple[float, float]:
@@ -48,15 +47,13 @@ def _calibrate(given: Namespace) -> None:
     )
 
 
-def _parser() -> ArgumentParser:
-    parser = parser_of("calibrate", __doc__)
-    add = parser.add_argument
-    add("--embedder", metavar="NAME", help=EMBEDDER_HELP)
-    add("--base-url", help="URL of an OpenAI-compatible endpoint")
-    return parser
-
-
-main = partial(run, _parser, _calibrate)
+main = command(
+    "calibrate",
+    __doc__,
+    _calibrate,
+    option("--embedder", metavar="NAME", help=EMBEDDER_HELP),
+    option("--base-url", help="URL of an OpenAI-compatible endpoint"),
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
+from argparse import (
+    ArgumentDefaultsHelpFormatter,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+)
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from amem_integrations.errors import AmemError, InvalidInputError
 
 EMBEDDER_HELP = "a sentence-transformers model by name or folder, openai:NAME, fastembed:NAME, python:MODULE:NAME, or hash (words only); by default all-MiniLM-L6-v2"
+_NUMBERS = re.compile(r"([1-9]\d*)(?:\.\.([1-9]\d*)(?::([1-9]\d*))?)?")
+
+Option = tuple[tuple[str, ...], dict[str, Any]]
 Main = Callable[..., int]  # takes the arguments, by default those of the process
 
 
@@ -19,12 +29,25 @@ def parser_of(name: str, about: str | None) -> ArgumentParser:
     return ArgumentParser(f"python -m benchmarks.{name}", **shown)  # type: ignore[arg-type]
 
 
+def option(*names: str, **how: Any) -> Option:  # noqa: ANN401 - as `add_argument` takes them
+    """Return an option of a command."""
+    return names, how
+
+
+def command(
+    name: str, about: str | None, work: Callable[[Namespace], None], *options: Option
+) -> Main:
+    """Return the command `python -m benchmarks.NAME`, which does some work with its options."""
+    parser = parser_of(name, about)
+    for names, how in options:
+        parser.add_argument(*names, **how)
+    return partial(run, lambda: parser, work)
+
+
 def script(name: str, about: str | None, work: Callable[..., None], **numbers: int) -> Main:
     """Return the command of a script whose options are whole numbers, each with its default."""
-    parser = parser_of(name, about)
-    for option, default in numbers.items():
-        parser.add_argument(f"--{option}", type=int, default=default, help=" ")
-    return partial(run, lambda: parser, lambda given: work(**vars(given)))
+    options = [option(f"--{n}", type=int, default=value, help=" ") for n, value in numbers.items()]
+    return command(name, about, lambda given: work(**vars(given)), *options)
 
 
 def run(
@@ -48,17 +71,21 @@ def run(
 
 def numbers(text: str, name: str = "k") -> tuple[int, ...]:
     """Return the numbers in `5,10,20`, in `10..50` (in steps of ten) or in `10..50:5`, sorted."""
-    found: set[int] = set()
-    try:
-        for part in text.split(","):
-            bounds, _, step = part.partition(":")
-            first, *last = map(int, bounds.split(".."))
-            found.update(range(first, last[0] + 1, int(step or 10)) if last else [first])
-    except ValueError as error:
+    parts = [_NUMBERS.fullmatch(part.strip()) for part in text.split(",")]
+    bounds = [(int(n) if n else None for n in part.groups()) for part in parts if part]
+    found = {n for a, z, step in bounds if a for n in range(a, (z or a) + 1, step or 10)}
+    if not all(parts) or not found:
         raise InvalidInputError(
-            f"{name}={text!r} must be numbers such as 5,10,20 or 10..50:5"
-        ) from error
+            f"{name}={text!r} must be numbers of at least 1, such as 5,10,20 or 10..50:5"
+        )
     return tuple(sorted(found))
+
+
+def count(text: str) -> int:
+    """Return a number of things, of at least 1, as the type of an option."""
+    if (number := int(text)) < 1:
+        raise ArgumentTypeError(f"{number} is less than 1")
+    return number
 
 
 def names(text: str) -> list[str]:

@@ -8,34 +8,46 @@ memory with a language model is measured without one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from amem_integrations import NoteInput
 from amem_integrations.errors import InvalidInputError
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 LIST, REASONED, AS_IT_STANDS, ADVERSARIAL = 1, 3, 4, 5  # categories that are scored differently
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
-_DATE = re.compile(
-    r"(?P<hour>\d{1,2}):(?P<minute>\d\d)\s*(?P<half>[ap])m on (?P<day>\d{1,2}) (?P<month>[a-z]+),? (?P<year>\d{4})",
-    re.IGNORECASE,
-)
+# Dates of LoCoMo, DialSim and LongMemEval, without what `_BESIDE` matches.
+_DATES = ("%I:%M %p on %d %B %Y", "%B %d %Y", "%b %d %Y", "%Y/%m/%d %H:%M")
+_BESIDE = re.compile(r"[.,]|\(\w+\)|(?<=\d)(?:st|nd|rd|th)\b")
 _SESSION = re.compile(r"session_(\d+)")
-_TURN_ID = re.compile(r"\bD\d+:\d+\b")
+_TURN_ID = re.compile(r"\bD0*(\d+):0*(\d+)\b")
+
+
+def _turn_ids(evidence: str | Sequence[str] | None) -> frozenset[str]:
+    """Return the ids of turns in evidence such as `D8:06` or `D8:6; D9:17`, without leading zeros."""
+    text = evidence if isinstance(evidence, str) else " ; ".join(evidence or ())
+    return frozenset(f"D{session}:{turn}" for session, turn in _TURN_ID.findall(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question about a conversation.
+    """A question about a conversation, in LoCoMo's form when it is read from a file.
 
     Attributes:
         category: One of LoCoMo's `CATEGORIES`, which decides how an answer is compared with the gold answer.
@@ -45,17 +57,25 @@ class Question:
         put: The question as a model is asked it, if not by the `text` that is searched for.
         rule: What a judge is told beside the gold answer.
         sessions: Ids of the sessions that answer the question, where the data set names them.
+        types: The types of which it is, where the data set has other ones than LoCoMo's categories.
     """
 
-    text: str
-    category: int
-    evidence: frozenset[str] = frozenset()
+    __pydantic_config__ = ConfigDict(coerce_numbers_to_str=True)  # a few answers are numbers
+
+    text: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1),
+        Field(validation_alias="question"),
+    ]
+    category: Literal[1, 2, 3, 4, 5]
+    evidence: Annotated[frozenset[str], BeforeValidator(_turn_ids)] = frozenset()
     answer: str | None = None
-    adversarial: str | None = None
+    adversarial: Annotated[str | None, Field(validation_alias="adversarial_answer")] = None
     after: int | None = None
     put: str | None = None
     rule: str = ""
     sessions: frozenset[str] = frozenset()
+    types: tuple[str, ...] = ()
 
     @property
     def gold(self) -> str | None:
@@ -86,17 +106,23 @@ class Conversation:
             yield end, []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """For a question, the ids that each system found, best first, and the tokens `shown` with so many of them.
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """What a system found for a question, and what a model answered from it.
 
-    `within` has the ids that the memory shows in a budget of tokens.
+    Attributes:
+        context: Returns what is put before the question: the first so many notes, or a text that has no number.
+        ids: Of turns, best first; None if the system has a text only.
+        answer: The answer, "" if the request was refused, or None if the question was not asked.
+        context_tokens: Length of what the model was shown, in tokens of about four bytes.
+        correct: A judge's verdict, or None without a judge or a gold answer.
     """
 
-    question: Question
-    found: Mapping[str, Sequence[str]]
-    shown: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    within: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    context: Callable[[int], str]
+    ids: tuple[str, ...] | None = None
+    answer: str | None = None
+    context_tokens: int = 0
+    correct: bool | None = None
 
 
 class Spent(NamedTuple):
@@ -113,62 +139,41 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a model answered to one question, and the length of the context it was shown, in tokens of four bytes.
-
-    `correct` is a judge's verdict, or None without a judge or a gold answer.
-    """
-
-    text: str
-    context_tokens: int
-    correct: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One conversation, by its id: what was found and answered, and what it cost.
+    """One conversation: what was found for its questions and answered, and what it cost.
 
     Attributes:
         written_by: What made the notes: `"annotations"`, `"rules"`, or the name of a model.
-        writes: By variant of the memory, what building it took and gave (see `runner.Built.writes`).
+        found: By system, what was found for each question.
+        writes: By variant of the memory, what building it took and gave (see `systems.Ours.writes`).
+        spent: By stage of the run, what language models were asked beside that.
         full_tokens: Length of the whole conversation as context, in tokens of about four bytes.
     """
 
-    conversation: str
+    conversation: Conversation
     written_by: str
     notes: int
-    outcomes: tuple[Outcome, ...]
-    writes: Mapping[str, Mapping[str, float]]
-    answers: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
+    found: Mapping[str, Sequence[Found]]
+    writes: Mapping[str, Mapping[str, int]]
     spent: Mapping[str, Spent] = field(default_factory=dict)
     full_tokens: int = 0
 
 
-class _RawTurn(BaseModel):
+class _Turn(BaseModel):
     dia_id: str
     speaker: str
     text: str | None = None
     blip_caption: str | None = None
 
 
-class _RawQuestion(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    question: Annotated[str, Field(min_length=1)]
-    category: Literal[1, 2, 3, 4, 5]
-    evidence: str | list[str] | None = None
-    answer: str | None = None  # a few are numbers
-    adversarial_answer: str | None = None
-
-
-class _RawConversation(BaseModel):
+class _Sample(BaseModel):
     sample_id: str
     conversation: dict[str, Any]
-    qa: list[_RawQuestion]
+    qa: list[Question]
 
 
-_SAMPLES = TypeAdapter(Annotated[list[_RawConversation], Field(min_length=1)])
-_TURNS = TypeAdapter(list[_RawTurn])
+_SAMPLES = TypeAdapter(Annotated[list[_Sample], Field(min_length=1)])
+_TURNS = TypeAdapter(list[_Turn])
 
 
 def load(path: Path) -> list[Conversation]:
@@ -180,38 +185,31 @@ def load(path: Path) -> list[Conversation]:
     """
     with checked(f"{str(path)!r} is not in the form of locomo10.json"):
         samples = _SAMPLES.validate_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
-    conversations = []
-    for sample in samples:
-        with checked(f"conversation {sample.sample_id!r} is not in the form of LoCoMo"):
-            turns = tuple(_turns(sample.conversation))
-        questions = tuple(
-            Question(
-                text=one.question.strip(),
-                category=one.category,
-                evidence=evidence_ids(one.evidence or (), turns),
-                answer=one.answer,
-                adversarial=one.adversarial_answer,
-            )
-            for one in sample.qa
-        )
-        if not turns:
-            raise InvalidInputError(f"conversation {sample.sample_id!r} has no turns")
-        conversations.append(Conversation(id=sample.sample_id, turns=turns, questions=questions))
-    if len({conversation.id for conversation in conversations}) < len(conversations):
-        raise InvalidInputError(f"{str(path)!r} holds two conversations of the same sample_id")
-    return conversations
+    found: dict[str, Conversation] = {}
+    for one in samples:
+        with checked(f"conversation {one.sample_id!r} is not in the form of LoCoMo"):
+            turns = tuple(_turns(one.conversation))
+        if not turns or one.sample_id in found:
+            raise InvalidInputError(f"conversation {one.sample_id!r} has no turns, or comes twice")
+        keys = {turn.key for turn in turns}
+        asked = tuple(replace(each, evidence=each.evidence & keys) for each in one.qa)
+        found[one.sample_id] = Conversation(id=one.sample_id, turns=turns, questions=asked)
+    return list(found.values())
 
 
 def _turns(conversation: Mapping[str, Any]) -> Iterator[NoteInput]:
     numbers = [int(found[1]) for found in map(_SESSION.fullmatch, conversation) if found]
     for session in (f"session_{number}" for number in sorted(numbers)):
         date = conversation.get(f"{session}_date_time")
-        at = date_in(date, _DATE, "1:56 pm on 8 May, 2023") if date else None
         for one in _TURNS.validate_python(conversation[session]):
             image = f"[image: {one.blip_caption.strip()}]" if one.blip_caption else ""
             if text := f"{(one.text or '').strip()} {image}".strip():
                 yield NoteInput(
-                    content=text, at=at, key=one.dia_id, thread=session, speaker=one.speaker
+                    content=text,
+                    at=date_in(date) if date else None,
+                    key=one.dia_id,
+                    thread=session,
+                    speaker=one.speaker,
                 )
 
 
@@ -233,31 +231,16 @@ def first_turns(whole: Conversation, number: int) -> Conversation:
     return replace(whole, turns=turns, questions=asked)
 
 
-def date_in(text: str, form: re.Pattern[str], like: str) -> datetime:
-    """Return the time in a text of a form, which names its groups, taken as UTC; others are an `InvalidInputError`."""
-    try:
-        # Not by `strptime`: the names of months that it takes depend on the locale.
-        found = form.fullmatch(text.strip()).groupdict()  # type: ignore[union-attr] - caught
-        month, hour, half = found["month"], int(found.get("hour") or 0), found.get("half")
-        number = int(month) if month.isdigit() else MONTHS.index(month[:3].lower()) + 1
-        hours = hour % 12 + 12 * (half.lower() == "p") if half else hour
-        day, minute = int(found["day"]), int(found.get("minute") or 0)
-        return datetime(int(found["year"]), number, day, hours, minute, tzinfo=UTC)
-    except (AttributeError, ValueError) as error:
-        raise InvalidInputError(f"date {text!r} is not written as {like!r}") from error
-
-
-def evidence_ids(evidence: str | Sequence[str], turns: Sequence[NoteInput]) -> frozenset[str]:
-    """Return the ids of those `turns` that evidence names, as in `D8:06` or `D8:6; D9:17`."""
-    ids = {_plain(turn.key or ""): turn.key or "" for turn in turns}
-    text = evidence if isinstance(evidence, str) else " ; ".join(evidence)
-    found = _TURN_ID.findall(_plain(text))
-    return frozenset(ids[turn_id] for turn_id in found if turn_id in ids)
-
-
-def _plain(text: str) -> str:
-    """Return a text in which ids of turns have no leading zeros."""
-    return re.sub(r"\bD0*(\d+):0*(\d+)\b", r"D\1:\2", text)
+def date_in(text: str) -> datetime:
+    """Return the time in a text as the data sets write it, taken as UTC; others are an `InvalidInputError`."""
+    plain = " ".join(_BESIDE.sub(" ", text).split())
+    for form in _DATES:
+        with suppress(ValueError):
+            return datetime.strptime(plain, form).replace(tzinfo=UTC)
+    raise InvalidInputError(
+        f"date {text!r} is not written as '1:56 pm on 8 May, 2023', 'September 22, 1994' or "
+        "'2023/05/30 (Tue) 23:40'"
+    )
 
 
 @contextmanager
@@ -309,20 +292,15 @@ def load_annotations(
     """
     found: dict[str, Annotations] = {}
     for file in files:
+        names = [one.id for one in conversations if file.name.startswith(f"{one.id}.")]
+        if len(names) != 1 or names[0] in found:
+            raise InvalidInputError(
+                f"{str(file)!r} must be named after one conversation, such as 'conv-26.annotations.jsonl', and be the "
+                "only file of its annotations"
+            )
         records = []
         for number, line in enumerate(file.read_bytes().splitlines(), 1):
-            if line.strip():
-                with checked(f"line {number} of {str(file)!r} is no annotation of a turn"):
-                    records.append(_Annotation.model_validate_json(line).model_dump())
-        choice = [one.id for one in conversations if file.name.startswith(f"{one.id}.")]
-        if len(choice) != 1 or not records:
-            raise InvalidInputError(
-                f"{len(records)} annotations in {file.name!r} fit {len(choice)} conversations; name the "
-                "file after one, such as 'conv-26.annotations.jsonl'"
-            )
-        if other := found.get(choice[0]):
-            raise InvalidInputError(
-                f"both {str(other.file)!r} and {str(file)!r} are annotations of {choice[0]!r}"
-            )
-        found[choice[0]] = Annotations(file, records)
+            with checked(f"line {number} of {str(file)!r} is no annotation of a turn"):
+                records += [_Annotation.model_validate_json(line).model_dump()] if line else []
+        found[names[0]] = Annotations(file, records)
     return found

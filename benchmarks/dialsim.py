@@ -18,11 +18,12 @@ import pickle
 import random
 import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -31,15 +32,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Typ
 
 from amem_integrations import NoteInput
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.filters import check_count
-from amem_integrations.ports import Embedder
 
-from . import report
-from .command import numbers, run
-from .data import AS_IT_STANDS, Conversation, Question, Result, checked, date_in
-from .experiment import measure, parser_on, publish_types
-from .report import Report
-from .statistics import mean
+from .command import command, count, numbers, option
+from .data import AS_IT_STANDS, Conversation, Question, checked, date_in
+from .experiment import measure_types, shared_options
 from .systems import Settings
 
 CAUTION = (
@@ -62,17 +58,6 @@ _CONTAINERS: Mapping[str, type] = {
 }
 _CREDITS = ("Teleplay: ", "Story: ")
 _LONGEST_NAME = 60  # what is longer before a colon is a sentence, such as a stage direction
-_DATE = re.compile(
-    r"(?P<month>[a-z]{3,9})\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<year>\d{4})",
-    re.IGNORECASE,
-)
-
-
-_REFUSAL = re.compile(
-    r"\b(?:do not|don.?t|cannot|can.?t|unable to) (?:know|answer|say|tell|be determined)\b"
-    r"|\bnone of the (?:above|options)\b|\bno information\b|\bnot (?:mentioned|specified)\b",
-    re.IGNORECASE,
-)
 
 
 class ShowQuestion(BaseModel):
@@ -97,41 +82,29 @@ class ShowQuestion(BaseModel):
         return options.index(answer) if answer in options else None
 
     @property
-    def usable(self) -> bool:
-        """Whether the question can be asked: it has a wording, and its answer is one of the options."""
-        return any(self.questions.values()) and self.right is not None
-
-    @property
     def answerable(self) -> bool:
         """Whether the dialogue so far has the answer."""
         return self.right != len(self.options) - 1
-
-    @property
-    def gold(self) -> str:
-        """The right answer in words; `UNKNOWN` where there is none, as in the published simulator."""
-        return self.options[self.right or 0].strip() if self.answerable else UNKNOWN
 
     def wording(self, asker: str) -> str | None:
         """Return the question as this character puts it, if there is a wording for them."""
         return self.questions.get(asker) or self.questions.get(EVERYONE)
 
 
-def _listed(kinds: object) -> object:
-    if not isinstance(kinds, Mapping):
-        return kinds or {}
-    return {
-        kind: list(some.values()) if isinstance(some, Mapping) else some or []
-        for kind, some in kinds.items()
-    }
+def _listed(some: object) -> object:
+    return list(some.values()) if isinstance(some, Mapping) else some or []
 
 
-_Kinds = Annotated[dict[str, list[ShowQuestion]], BeforeValidator(_listed)]
+_Kinds = Annotated[
+    dict[str, Annotated[list[ShowQuestion], BeforeValidator(_listed)]],
+    BeforeValidator(lambda kinds: kinds or {}),
+]
 
 
 class Session(BaseModel):
     """A scene as in the file: the day on which it is, what was said, and what can be asked in it."""
 
-    date: Annotated[str, AfterValidator(lambda text: parse_date(text) and text.strip())]
+    date: Annotated[str, AfterValidator(lambda text: date_in(text) and text.strip())]
     script: str
     hard_q: _Kinds = {}
     easy_q: _Kinds = {}
@@ -140,17 +113,17 @@ class Session(BaseModel):
     @cached_property
     def at(self) -> datetime:
         """The day, at 00:00 UTC."""
-        return parse_date(self.date)
+        return date_in(self.date)
 
     @cached_property
     def questions(self) -> list[ShowQuestion]:
-        """The questions of the knowledge graph and of the quiz that can be asked."""
+        """The questions of the knowledge graph and of the quiz that have a wording, and an answer among the options."""
         return [
             one.model_copy(update={"source": source, "kind": kind})
             for source, kinds in (("graph", self.hard_q), ("quiz", self.easy_q))
             for kind, some in kinds.items()
             for one in some
-            if one.usable
+            if any(one.questions.values()) and one.right is not None
         ]
 
     @cached_property
@@ -178,16 +151,6 @@ class Show(NamedTuple):
     name: str
     agent: str
     sessions: tuple[Session, ...]
-
-
-class Asked(NamedTuple):
-    """A question, in the words of the character who asks it, just after turn number `turn` of a session."""
-
-    session: Session
-    question: ShowQuestion
-    text: str
-    asker: str
-    turn: int
 
 
 class _ContainerUnpickler(pickle.Unpickler):
@@ -237,34 +200,8 @@ def load(path: Path, agent: str | None = None, sessions: int | None = None) -> S
     return Show(name, played, tuple(islice(every, sessions)))
 
 
-def parse_date(text: str) -> datetime:
-    """Return the day of a text such as `September 22, 1994`, as 00:00 UTC."""
-    return date_in(text, _DATE, "September 22, 1994")
-
-
-def conversation(show: Show, asked: Sequence[Asked]) -> Conversation:
-    """Return a show as a conversation with these questions on the way."""
-    by_session = {one.session.id: one for one in asked}
-    turns: list[NoteInput] = []
-    questions = []
-    for session in show.sessions:
-        if one := by_session.get(session.id):
-            question = Question(
-                text=f"{one.asker}: {one.text}",
-                put=f"On {session.date}, {one.asker} asks {show.agent}: {one.text}",
-                category=AS_IT_STANDS,
-                answer=one.question.gold,
-                after=len(turns) + one.turn + 1,
-            )
-            questions.append(question)
-        turns += session.turns
-    return Conversation(
-        id=show.name, turns=tuple(turns), questions=tuple(questions), dataset="dialsim"
-    )
-
-
-def choose(show: Show, seed: int = 0) -> tuple[list[Asked], dict[str, int]]:
-    """Return what is asked in a show, and how often nothing can be, by the reason.
+def choose(show: Show, seed: int = 0) -> tuple[Conversation, dict[str, int]]:
+    """Return a show with what is asked on the way, and how often nothing can be, by the reason.
 
     It is chosen as the published simulator chooses, but the same in every run: each session has a random stream of its
     own, decided by the seed and the session. In each session at most one question is asked, just after a random
@@ -273,17 +210,28 @@ def choose(show: Show, seed: int = 0) -> tuple[list[Asked], dict[str, int]]:
     Raises:
         InvalidInputError: Nothing can be asked.
     """
-    found = [_ask(one, show.agent, random.Random(f"{seed}/{one.id}")) for one in show.sessions]
-    asked = [one for one in found if isinstance(one, Asked)]
-    left_out = dict(Counter(one for one in found if isinstance(one, str)))
+    turns: list[NoteInput] = []
+    asked: list[Question] = []
+    left_out: Counter[str] = Counter()
+    for session in show.sessions:
+        match _ask(session, show.agent, random.Random(f"{seed}/{session.id}")):
+            case Question() as one:
+                asked.append(replace(one, after=len(turns) + (one.after or 0)))
+            case reason:
+                left_out[reason] += 1
+        turns += session.turns
     if not asked:
         raise InvalidInputError(
-            f"nothing can be asked of {show.agent!r} in {show.name!r}: {left_out}"
+            f"nothing can be asked of {show.agent!r} in {show.name!r}: {dict(left_out)}"
         )
-    return asked, left_out
+    whole = Conversation(
+        id=show.name, turns=tuple(turns), questions=tuple(asked), dataset="dialsim"
+    )
+    return whole, dict(left_out)
 
 
-def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
+def _ask(session: Session, agent: str, chance: random.Random) -> Question | str:
+    """Return what is asked in a session after so many of its turns, or why nothing can be."""
     if not session.questions:
         return "no question"
     name = agent.casefold()
@@ -298,9 +246,17 @@ def _ask(session: Session, agent: str, chance: random.Random) -> Asked | str:
     if not others:
         return "nobody else is near"
     asker = chance.choice(others)
-    for question in _draws(session, chance):
-        if text := question.wording(asker):
-            return Asked(session, question, text, asker, turn)
+    for one in _draws(session, chance):
+        if text := one.wording(asker):
+            known = "answerable" if one.answerable else "unanswerable"
+            return Question(
+                text=f"{asker}: {text}",
+                put=f"On {session.date}, {asker} asks {agent}: {text}",
+                category=AS_IT_STANDS,
+                answer=one.options[one.right or 0].strip() if one.answerable else UNKNOWN,
+                after=turn + 1,
+                types=(known, f"{one.source}/{one.kind}"),
+            )
     return "no question for who is near"
 
 
@@ -326,57 +282,30 @@ def _draws(session: Session, chance: random.Random) -> Iterator[ShowQuestion]:
             yield question
 
 
-def figures(asked: Sequence[Asked], result: Result, embedder: Embedder) -> dict[str, Report]:
-    """Return answers by a judge and by F1, and how many refused, of all questions and by their kind."""
-    (given,) = report.scored([result], embedder).values()
-    groups = defaultdict(list)
-    for one, marked in zip((one.question for one in asked), given, strict=True):
-        known = "answerable" if one.answerable else "unanswerable"
-        for group in ("all", known, f"{one.source}/{one.kind}"):
-            groups[group].append(marked)
-    return {
-        name: {
-            "questions": len(some),
-            **report.graded(some),
-            "refused": mean([float(refuses(one.answer.text)) for one in some]),
-        }
-        for name, some in groups.items()
-    }
-
-
-def refuses(answer: str) -> bool:
-    """Return whether an answer says that it does not know."""
-    return _REFUSAL.search(answer) is not None
-
-
 def _dialsim(given: Namespace) -> None:
     ks = numbers(given.k)
-    if given.sessions is not None:
-        check_count("sessions", given.sessions)
     show = load(given.dataset, given.agent, given.sessions)
-    asked, left_out = choose(show, given.seed)
-    settings = Settings(ks=ks, concurrency=given.concurrency, answer_k=ks[-1], prompt="dialsim")
+    whole, left_out = choose(show, given.seed)
     about = {"agent": show.agent, "sessions": given.sessions, "seed": given.seed}
-    about |= {"sessions_left_out": left_out}
-    (result,), described, embedder = measure(given, settings, [conversation(show, asked)], about)
-    by_type = figures(asked, result, embedder)
-    heard = (
-        f"{show.agent} is asked {len(asked)} questions on the way, each from what has been said by then; to say "
-        "that unanswerable ones have no answer is right. Answers by a judge and by F1"
+    measure_types(
+        given,
+        "dialsim",
+        f"{CAUTION} {show.agent} is asked {len(whole.questions)} questions on the way, each from what has been said by "
+        "then; to say that unanswerable ones have no answer is right. Answers by a judge and by F1",
+        Settings(ks=ks, concurrency=given.concurrency, answer_k=ks[-1], prompt="dialsim"),
+        [whole],
+        {**about, "sessions_left_out": left_out},
     )
-    publish_types(given, "dialsim", CAUTION, by_type, [result], described, heard)
 
 
-def _parser() -> ArgumentParser:
-    parser = parser_on("dialsim", __doc__, "20")
-    add = parser.add_argument
-    add("--agent", help="who is asked; known for friends, bigbang and theoffice")
-    add("--sessions", type=int, help="how many sessions, from the first one")
-    add("--seed", type=int, default=0, help="decides which questions are asked, when and by whom")
-    return parser
-
-
-main = partial(run, _parser, _dialsim)
+# fmt: off
+main = command(
+    "dialsim", __doc__, _dialsim, *shared_options("20"),
+    option("--agent", help="who is asked; known for friends, bigbang and theoffice"),
+    option("--sessions", type=count, help="how many sessions, from the first one"),
+    option("--seed", type=int, default=0, help="decides which questions are asked, when and by whom"),
+)
+# fmt: on
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,37 +16,37 @@ from amem_integrations.opening import embedder_named
 from amem_integrations.ports import Embedder
 
 from .answering import ADDRESSES, Models, Served, prompt_text
-from .command import EMBEDDER_HELP, parser_of
+from .cache import Cache
+from .command import EMBEDDER_HELP, Option, count, option
 from .data import Conversation, Result
 from .provenance import code_digest, file_digest, versions
-from .report import Report, Table, builds, cost_tables, costs, write
+from .report import Table, builds, by_type, cells, cost_tables, costs, write
 from .runner import evaluate
 from .scoring import describe as describe_scoring
 from .statistics import RESAMPLES, SEED
 from .systems import MAIN, Settings
 
 
-def parser_on(name: str, about: str | None, k: str) -> ArgumentParser:
-    """Return a parser with the options that every command on conversations has; `k` is its number of hits."""
-    parser = parser_of(name, about)
-    add = parser.add_argument
-    # fmt: off
-    add("dataset", type=Path, metavar="FILE", help="the data set, which is not part of this project")
-    add("--k", default=k, help="how many of the first hits count: 5,10,20, or 10..50 in steps of ten, or 10..50:5")
-    add("--model", help="a chat model: answers, and writes the notes of conversations that have no annotations; without one notes are made by rules")
-    add("--backend", choices=list(ADDRESSES), default="openai", help="the server of the model; decides the default address")
-    add("--base-url", help="the address of the model; the key is read from OPENAI_API_KEY")
-    add("--temperature", type=float, default=0.0, help="of the model")
-    add("--reply", default="auto", help="how JSON is asked for: schema or words; auto takes the first that the endpoint accepts")
-    add("--rule-notes", action="store_true", help="the model only answers; notes are made by rules")
-    add("--judge", metavar="MODEL", help="a chat model that says which answers are correct")
-    add("--judge-base-url", help="the address of the judge; by default that of the model")
-    add("--concurrency", type=int, default=4, help="questions asked at once")
-    add("--embedder", metavar="NAME", help=EMBEDDER_HELP)
-    add("--cache", type=Path, help="folder of memories, replies and vectors, from which a run that was stopped goes on; by default `cache` in --out")
-    add("--out", type=Path, default=Path("report"), help="folder for the report: JSON, Markdown, plots")
-    # fmt: on
-    return parser
+# fmt: off
+def shared_options(k: str) -> tuple[Option, ...]:
+    """Return the options that every command on conversations has; `k` is its number of hits."""
+    return (
+        option("dataset", type=Path, metavar="FILE", help="the data set, which is not part of this project"),
+        option("--k", default=k, help="how many of the first hits count: 5,10,20, or 10..50 in steps of ten, or 10..50:5"),
+        option("--model", help="a chat model: answers, and writes the notes of conversations that have no annotations; without one notes are made by rules"),
+        option("--backend", choices=list(ADDRESSES), default="openai", help="the server of the model; decides the default address"),
+        option("--base-url", help="the address of the model; the key is read from OPENAI_API_KEY"),
+        option("--temperature", type=float, default=0.0, help="of the model"),
+        option("--reply", default="auto", help="how JSON is asked for: schema or words; auto takes the first that the endpoint accepts"),
+        option("--rule-notes", action="store_true", help="the model only answers; notes are made by rules"),
+        option("--judge", metavar="MODEL", help="a chat model that says which answers are correct"),
+        option("--judge-base-url", help="the address of the judge; by default that of the model"),
+        option("--concurrency", type=count, default=4, help="questions asked at once"),
+        option("--embedder", metavar="NAME", help=EMBEDDER_HELP),
+        option("--cache", type=Path, help="folder of memories, replies and vectors, from which a run that was stopped goes on; by default `cache` in --out"),
+        option("--out", type=Path, default=Path("report"), help="folder for the report: JSON, Markdown, plots"),
+    )
+# fmt: on
 
 
 def served(given: Namespace) -> dict[str, Served]:
@@ -68,34 +69,36 @@ def measure(
     **more: Any,  # noqa: ANN401
 ) -> tuple[list[Result], dict[str, Any], Embedder]:
     """Run an evaluation; return its results, everything that they depend on (with `about`), and the embedder."""
-    named = {role: one.connect() for role, one in served(given).items()}
-    if settings.answer_k is not None and "model" not in named:
+    answers = settings.answer_k is not None
+    if answers and given.model is None:
         raise InvalidInputError("questions are answered by a chat model: give --model, its name")
-    if given.judge is not None and settings.answer_k is None:
+    if given.judge is not None and not answers:
         raise InvalidInputError("--judge needs --answer: there is nothing else to judge")
-    models = Models(
-        writer=None if given.rule_notes else named.get("model"),
-        answerer=None if settings.answer_k is None else named.get("model"),
-        judge=named.get("judge"),
-    )
     embedder = embedder_named(given.embedder, None)
     given.out.mkdir(parents=True, exist_ok=True)  # before anything is paid for
-    found = evaluate(
-        asked,
-        settings,
-        embedder=embedder,
-        models=models,
-        cache=given.cache or given.out / "cache",
-        progress=lambda name, stage, done, total: progress(f"{name} {stage}")(done, total),
-        **more,
-    )
-    results = list(found)
+    with closing(Cache(given.cache or given.out / "cache")) as kept:
+        named = {role: one.connect(kept) for role, one in served(given).items()}
+        models = Models(
+            writer=None if given.rule_notes else named.get("model"),
+            answerer=named.get("model") if answers else None,
+            judge=named.get("judge"),
+        )
+        found = evaluate(
+            asked,
+            settings,
+            embedder=embedder,
+            models=models,
+            kept=kept,
+            progress=lambda name, stage, done, total: progress(f"{name} {stage}")(done, total),
+            **more,
+        )
+        results = list(found)
     described = {
         "dataset": file_digest(given.dataset),
         "k": list(settings.ks),
         **about,
         "embedder": {"name": embedder.name, "dimensions": embedder.dimensions},
-        **({} if settings.answer_k is None else _answering(given, settings, embedder)),
+        **(_answering(given, settings, embedder) if answers else {}),
         "config": asdict(settings.variants[MAIN]),
         "code": code_digest(),
         "bootstrap": {"seed": SEED, "resamples": RESAMPLES},
@@ -118,23 +121,24 @@ def _answering(given: Namespace, settings: Settings, embedder: Embedder) -> dict
     }
 
 
-def publish_types(
+def measure_types(
     given: Namespace,
     name: str,
-    caution: str,
-    by_type: Mapping[str, Report],
-    results: Sequence[Result],
-    settings: Mapping[str, Any],
-    about: str,
+    caption: str,
+    settings: Settings,
+    asked: Sequence[Conversation],
+    about: Mapping[str, Any],
 ) -> None:
-    """Write the report on a data set whose figures stand by the type of question."""
+    """Run an evaluation, and write the report on a data set whose figures stand by the type of question."""
+    results, described, embedder = measure(given, settings, asked, about)
+    types = by_type(results, settings.ks, embedder)
     made = {
-        "caution": caution,
-        "by_type": by_type,
+        "about": caption,
+        "by_type": types,
         "builds": builds(results),
         "costs": costs(results),
-        "settings": settings,
+        "settings": described,
     }
-    rows = [{"type": kind, **one} for kind, one in by_type.items()]
-    shown = [Table(f"{caution} {about}; 95 % bootstrap intervals", rows), *cost_tables(made)]
+    rows = [{"type": kind, **cells(one)} for kind, one in types.items()]
+    shown = [Table(f"{caption}; 95 % bootstrap intervals", rows), *cost_tables(made)]
     write(given.out, name, made, shown, {})

@@ -7,41 +7,21 @@ by the model if one is named, else by rules. A run that was stopped is continued
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.filters import check_count
 
 from . import data
 from .answering import PROMPTS
-from .command import names, numbers, run
-from .experiment import measure, parser_on, served
+from .command import command, count, names, numbers, option
+from .experiment import measure, served, shared_options
 from .provenance import file_digest
 from .report import build, tables, write
 from .rivals import RIVALS, Maker, table
 from .rivals.piped import Piped
 from .systems import ABLATIONS, BASELINES, KNOWN, Settings
-
-
-def _parser() -> ArgumentParser:
-    parser = parser_on("locomo", __doc__, "3,5,10,20")
-    add = parser.add_argument
-    # fmt: off
-    add("--answer", action="store_true", help="have a chat model answer the questions (needs --model)")
-    add("--answer-k", type=int, default=10, help="how many of the first hits the model answers from")
-    add("--budget", default="", metavar="TOKENS", help="tokens that recall may fill, such as 600,1100,2100: what evidence is in them and, with --answer, what the model answers from them in place of the first hits")
-    add("--baselines", action="store_true", help="compare with plain rankings of the turns and, for answers, the whole conversation")
-    add("--ablations", action="store_true", help="compare with the memory without links, without evolution, without both, and built by the paper's calls")
-    add("--systems", default="", help=f"what to compare with, separated by commas: {', '.join((*KNOWN[1:], *RIVALS))}")
-    add("--system", action="append", default=[], metavar="FILE.py:CLASS", help="another memory to compare with, see benchmarks/rivals/piped_child.py; may be given several times")
-    add("--python", action="append", default=[], metavar="PYTHON", help="the Python that runs it, of an environment of its own; one for each --system")
-    add("--turns", type=int, help="only so many turns of each conversation, from the first, and the questions whose evidence is in them")
-    add("--annotations", type=Path, action="append", default=[], help="what a language model wrote about a conversation, such as conv-26.annotations.jsonl; may be given several times")
-    add("--conversations", default="", help="ids, separated by commas; all conversations by default")
-    # fmt: on
-    return parser
 
 
 def _rivals(given: Namespace) -> dict[str, Maker]:
@@ -63,11 +43,9 @@ def _rivals(given: Namespace) -> dict[str, Maker]:
 
 
 def _locomo(given: Namespace) -> None:
-    ks = numbers(given.k)
     known = data.load(given.dataset)
     asked = data.select(known, names(given.conversations))
     if given.turns is not None:
-        check_count("turns", given.turns)
         asked = [data.first_turns(one, given.turns) for one in asked]
     ids = [one.id for one in asked]
     rivals = _rivals(given)
@@ -77,7 +55,7 @@ def _locomo(given: Namespace) -> None:
     systems += ABLATIONS if given.ablations else ()
     systems += BASELINES if given.baselines else ()
     settings = Settings(
-        ks=ks,
+        ks=numbers(given.k),
         concurrency=given.concurrency,
         answer_k=given.answer_k if given.answer else None,
         budgets=numbers(given.budget, "budget") if given.budget else (),
@@ -93,15 +71,31 @@ def _locomo(given: Namespace) -> None:
     }
     more = {"annotations": written, "rivals": rivals}
     results, described, embedder = measure(given, settings, asked, about, **more)
-    report = build(results, ks, described, embedder=embedder)
-    beside = [*table.tables(report)]
-    figures = {"cost": table.figure(report)} if beside else {}
+    report = build(results, settings.ks, described, embedder=embedder, budgets=settings.budgets)
+    beside, figures = [*table.tables(report)], {}
     if beside:
-        (given.out / "report.tex").write_text(table.latex(beside), encoding="utf-8")
+        figures["cost"] = table.figure(report)
+        drawn = "\n\n".join(one.latex() for one in beside if one.rows)
+        (given.out / "report.tex").write_text(f"{drawn}\n", encoding="utf-8")
     write(given.out, "report", report, [*tables(report), *beside], figures)
 
 
-main = partial(run, _parser, _locomo)
+# fmt: off
+main = command(
+    "locomo", __doc__, _locomo, *shared_options("3,5,10,20"),
+    option("--answer", action="store_true", help="have a chat model answer the questions (needs --model)"),
+    option("--answer-k", type=count, default=10, help="how many of the first hits the model answers from"),
+    option("--budget", default="", metavar="TOKENS", help="tokens that recall may fill, such as 600,1100,2100: what evidence is in them and, with --answer, what the model answers from them in place of the first hits"),
+    option("--baselines", action="store_true", help="compare with plain rankings of the turns and, for answers, the whole conversation"),
+    option("--ablations", action="store_true", help="compare with the memory without links, without evolution, without both, and built by the paper's calls"),
+    option("--systems", default="", help=f"what to compare with, separated by commas: {', '.join((*KNOWN[1:], *RIVALS))}"),
+    option("--system", action="append", default=[], metavar="FILE.py:CLASS", help="another memory to compare with, see benchmarks/rivals/piped_child.py; may be given several times"),
+    option("--python", action="append", default=[], metavar="PYTHON", help="the Python that runs it, of an environment of its own; one for each --system"),
+    option("--turns", type=count, help="only so many turns of each conversation, from the first, and the questions whose evidence is in them"),
+    option("--annotations", type=Path, action="append", default=[], help="what a language model wrote about a conversation, such as conv-26.annotations.jsonl; may be given several times"),
+    option("--conversations", default="", help="ids, separated by commas; all conversations by default"),
+)
+# fmt: on
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -27,7 +27,7 @@ STYLE = {
 mpl.rcParams.update(STYLE)
 
 
-def row(columns: int, height: float) -> tuple[Figure, list[Axes]]:
+def axes_in(columns: int, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure of `height` inches with its axes, from left to right."""
     made = Figure(figsize=(WIDTH, height))
     return made, list(made.subplots(1, columns, squeeze=False).flat)

@@ -5,34 +5,50 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tabulate import tabulate
 
 from amem_integrations.ports import Embedder
+from amem_integrations.texts import count_tokens
 
-from .data import ADVERSARIAL, CATEGORIES, Answer, Outcome, Result, Spent
-from .scoring import score
+from .data import ADVERSARIAL, CATEGORIES, Found, Question, Result, Spent
+from .scoring import refuses, score
 from .statistics import compare, estimate, rounded
-from .systems import MAIN
+from .systems import MAIN, in_budget
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Report = dict[str, Any]
 Values = Mapping[str, Any]
+Marks = Mapping[
+    str, float | None
+]  # of what was found for a question, by measure such as `recall@5`
+Measure = Callable[
+    [Sequence[str], Collection[str]], float
+]  # of what was found, and what is evidence
 Row = Mapping[str, object]  # cells by the heads of their columns
 
 COUNTED = tuple(one for one in CATEGORIES if one != ADVERSARIAL)  # what 5 asks about was never said
-GROUPS = {"all": COUNTED, **{str(one): (one,) for one in CATEGORIES}}
 SCORED = {
     "official": "LoCoMo's own scoring; in category 5 an answer is right that refuses",
     "amem": "scoring of the authors of A-MEM; in category 5 an answer scores that fell for the question",
 }
+PAIRED = "mean difference over the same questions, with its 95 % bootstrap interval"
 
-_PAIRED = "mean difference over the same questions, with its 95 % bootstrap interval"
+
+class Asked(NamedTuple):
+    """A question of a conversation, and what a system found for it, with its marks."""
+
+    result: Result
+    question: Question
+    found: Found
+    marks: Marks
 
 
 def build(
@@ -41,6 +57,7 @@ def build(
     settings: Values,
     *,
     embedder: Embedder,
+    budgets: Sequence[int] = (),
 ) -> Report:
     """Return the report on some conversations: over all of them, and of each.
 
@@ -49,26 +66,31 @@ def build(
         ks: How many of the first hits count, for each figure.
         settings: What the figures depend on.
         embedder: Compares answers with gold answers.
+        budgets: Tokens in which the memory showed what it recalls.
     """
     return {
-        **_evidence(results, ks),
+        **_evidence(results, ks, budgets),
+        "context": {name: _context(some, ks) for name, some in _searched(results, budgets).items()},
         **_answered(scored(results, embedder)),
         "costs": costs(results),
         "settings": dict(settings),
         "conversations": {
-            result.conversation: {"written_by": result.written_by, **_evidence([result], ks)}
-            for result in results
+            one.conversation.id: {
+                "written_by": one.written_by,
+                **_evidence([one], ks, budgets),
+            }
+            for one in results
         },
     }
 
 
-def recall(found: Sequence[str], evidence: Collection[str], k: int) -> float:
-    """Return the share of the evidence that is among the first `k` found."""
+def recall(found: Sequence[str], evidence: Collection[str], k: int | None = None) -> float:
+    """Return the share of the evidence that is among the first `k` found, by default among all."""
     return len(set(evidence) & set(found[:k])) / len(set(evidence))
 
 
-def all_evidence(found: Sequence[str], evidence: Collection[str], k: int) -> float:
-    """Return 1 if all of the evidence is among the first `k` found, else 0."""
+def all_evidence(found: Sequence[str], evidence: Collection[str], k: int | None = None) -> float:
+    """Return 1 if all of the evidence is among the first `k` found, by default among all, else 0."""
     return float(set(evidence) <= set(found[:k]))
 
 
@@ -77,26 +99,88 @@ def reciprocal_rank(found: Sequence[str], evidence: Collection[str]) -> float:
     return next((1 / rank for rank, one in enumerate(found, 1) if one in evidence), 0.0)
 
 
-def _measured(
-    outcomes: Sequence[Outcome], system: str, ks: Sequence[int]
-) -> dict[str, list[float]]:
-    """Return what a system found for each question, by measure, such as `hit@1`, `mrr` and `recall@5`."""
-    pairs = [(one.found[system], one.question.evidence) for one in outcomes]
+def _first_hit(found: Sequence[str], evidence: Collection[str]) -> float:
+    return float(not set(found[:1]).isdisjoint(evidence))
+
+
+def _asked(results: Iterable[Result]) -> dict[str, list[Asked]]:
+    """Return what each system found for all questions, always in the same order."""
+    every: defaultdict[str, list[Asked]] = defaultdict(list)
+    for result in results:
+        for system, some in result.found.items():
+            pairs = zip(result.conversation.questions, some, strict=True)
+            every[system] += [Asked(result, question, found, {}) for question, found in pairs]
+    return every
+
+
+def _searched(results: Sequence[Result], budgets: Iterable[int]) -> dict[str, list[Asked]]:
+    """Return what was found by the systems that find notes, those in budgets aside."""
+    every, aside = _asked(results), set(map(in_budget, budgets))
+    notes = {name: some for name, some in every.items() if some and some[0].found.ids is not None}
+    return {name: some for name, some in notes.items() if name not in aside}
+
+
+def _evidence(results: Sequence[Result], ks: Sequence[int], budgets: Sequence[int]) -> Report:
+    """Return the recall of evidence, and the costs and products of building the memories."""
+    measures: dict[str, Measure] = {"hit@1": _first_hit, "mrr": reciprocal_rank}
+    measures |= {f"recall@{k}": partial(recall, k=k) for k in ks}
+    measures |= {f"all_evidence@{k}": partial(all_evidence, k=k) for k in ks}
+    whole: dict[str, Measure] = {"recall": recall, "all_evidence": all_evidence}
+    every, questions = _asked(results), [q for one in results for q in one.conversation.questions]
+    due = Counter(question.category for question in questions if question.evidence)
+    found = {name: _marked(some, measures) for name, some in _searched(results, budgets).items()}
     return {
-        "hit@1": [float(found[0] in evidence if found else 0) for found, evidence in pairs],
-        "mrr": [reciprocal_rank(found, evidence) for found, evidence in pairs],
-        **{
-            f"{measure.__name__}@{k}": [measure(found, evidence, k) for found, evidence in pairs]
-            for measure in (recall, all_evidence)
-            for k in ks
+        "notes": sum(result.notes for result in results),
+        "questions": {
+            "used": sum(due[one] for one in COUNTED),
+            "skipped": len(questions) - due.total(),
+            "by_category": {str(one): due[one] for one in CATEGORIES},
         },
+        "retrieval": {name: _grouped(some, COUNTED) for name, some in found.items()},
+        "retrieval_against": _against({n: _of(some, COUNTED) for n, some in found.items()}),
+        "within": {
+            str(one): _grouped(_marked(every[in_budget(one)], whole), COUNTED) for one in budgets
+        },
+        "builds": builds(results),
     }
 
 
-def _nested(figures: Iterable[tuple[str, object]]) -> Report:
+def _marked(some: Iterable[Asked], measures: Mapping[str, Measure]) -> list[Asked]:
+    """Return the questions that have usable evidence, with the marks of what was found."""
+    return [
+        one._replace(
+            marks={
+                name: measure(one.found.ids or (), one.question.evidence)
+                for name, measure in measures.items()
+            }
+        )
+        for one in some
+        if one.question.evidence
+    ]
+
+
+def _of(some: Iterable[Asked], categories: Collection[int]) -> list[Asked]:
+    return [one for one in some if one.question.category in categories]
+
+
+def _grouped(some: Sequence[Asked], counted: Collection[int]) -> Report:
+    """Return the figures over all questions that count, and by category as far as there are any."""
+    groups = {str(one): _of(some, (one,)) for one in CATEGORIES}
+    parts = {name: _figures(group) for name, group in groups.items() if group}
+    return {**_figures(_of(some, counted)), "by_category": parts}
+
+
+def _figures(some: Sequence[Asked]) -> Report:
+    """Return the number of questions, and the means of their marks with intervals."""
+    names = some[0].marks if some else ()
+    means = {name: estimate([one.marks[name] for one in some]) for name in names}
+    return {"questions": len(some), **_nested(means)}
+
+
+def _nested(figures: Values) -> Report:
     """Return figures by name, and those of names such as `recall@5` by what stands before the mark, then after it."""
     nested: Report = {}
-    for name, figure in figures:
+    for name, figure in figures.items():
         measure, _, k = name.partition("@")
         if k:
             nested.setdefault(measure, {})[k] = figure
@@ -105,154 +189,94 @@ def _nested(figures: Iterable[tuple[str, object]]) -> Report:
     return nested
 
 
-def _evidence(results: Sequence[Result], ks: Sequence[int]) -> Report:
-    """Return the recall of evidence, and the costs and products of building the memories."""
-    outcomes = [outcome for result in results for outcome in result.outcomes]
-    usable = [outcome for outcome in outcomes if outcome.question.evidence]
-    counted = _of(usable, COUNTED)
-    by_category = {str(one): _of(usable, (one,)) for one in CATEGORIES}
-    systems = list(usable[0].found) if usable else []
-    values = {system: _measured(counted, system, ks) for system in systems}
-    return {
-        "notes": sum(result.notes for result in results),
-        "questions": {
-            "used": len(counted),
-            "skipped": len(outcomes) - len(usable),
-            "by_category": {name: len(some) for name, some in by_category.items()},
-        },
-        "retrieval": {
-            system: {
-                **_estimates(values[system]),
-                "by_category": {
-                    category: _estimates(_measured(some, system, ks))
-                    for category, some in by_category.items()
-                },
-            }
-            for system in systems
-        },
-        "retrieval_against": _against(values, [one.question.category for one in counted]),
-        "within": {
-            str(budget): {name: _within(_of(usable, of), budget) for name, of in GROUPS.items()}
-            for budget in (usable[0].within if usable else ())
-        },
-        "context": {system: _context(results, system, ks) for system in systems},
-        "builds": builds(results),
-    }
-
-
-def _of(outcomes: Sequence[Outcome], categories: Collection[int]) -> list[Outcome]:
-    return [outcome for outcome in outcomes if outcome.question.category in categories]
-
-
-def _estimates(values: Mapping[str, Sequence[float | None]]) -> Report:
-    """Return the means of measures with their intervals."""
-    return _nested((name, estimate(found)) for name, found in values.items())
-
-
-def _against(
-    values: Mapping[str, Mapping[str, Sequence[float | None]]],
-    categories: Sequence[int],
-    main: str = MAIN,
-) -> Report:
-    """Return by how much one system is better than each other, given the values by system and measure."""
-    gains: dict[str, list[tuple[str, object]]] = {}
-    for name in values[main] if values else ():
-        by_system = {system: measured[name] for system, measured in values.items()}
-        for other, gain in compare(by_system, categories, main).items():
-            gains.setdefault(other, []).append((name, gain))
+def _against(found: Mapping[str, Sequence[Asked]], main: str = MAIN) -> Report:
+    """Return by how much one system is better than each other one, by measure and category."""
+    gains: defaultdict[str, Report] = defaultdict(dict)
+    ours = found.get(main) or ()
+    for name in ours[0].marks if ours else ():
+        values = {system: [one.marks[name] for one in some] for system, some in found.items()}
+        categories = [one.question.category for one in ours]
+        for other, gain in compare(values, categories, main).items():
+            gains[other][name] = gain
     return {other: _nested(figures) for other, figures in gains.items()}
 
 
-def _within(outcomes: Sequence[Outcome], budget: int) -> Report:
-    """Return the evidence that the memory shows in a budget of tokens."""
-    shown = [(one.within[budget], one.question.evidence) for one in outcomes]
-    return {
-        measure.__name__: estimate([measure(ids, evidence, len(ids)) for ids, evidence in shown])
-        for measure in (recall, all_evidence)
-    }
-
-
-def _context(results: Sequence[Result], system: str, ks: Sequence[int]) -> Report:
+def _context(some: Sequence[Asked], ks: Sequence[int]) -> Report:
     """Return the tokens that a system puts before a question, and how much less that is than the conversation."""
-    asked = [(result.full_tokens, outcome) for result in results for outcome in result.outcomes]
-    whole = sum(full for full, _ in asked)
-    shown = {str(k): sum(outcome.shown[system][k] for _, outcome in asked) for k in ks}
+    whole = sum(one.result.full_tokens for one in some)
+    shown = {str(k): sum(count_tokens(one.found.context(k)) for one in some) for k in ks}
     return {
-        "tokens": {k: round(tokens / len(asked), 1) for k, tokens in shown.items()},
+        "tokens": {k: round(tokens / len(some), 1) for k, tokens in shown.items()},
         "saved": {k: rounded(1 - tokens / whole) if whole else None for k, tokens in shown.items()},
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One answer with its scores by scoring and measure, such as `official@f1`; a judge's verdict is 0 or 1."""
-
-    category: int
-    answer: Answer
-    full_tokens: int
-    scores: Mapping[str, float | None]
-
-
-def scored(results: Sequence[Result], embedder: Embedder) -> dict[str, list[Scored]]:
-    """Return all answers with their scores by system, always in the same order."""
-    every = [
-        (system, result, outcome.question, answer)
-        for result in results
-        for system, given in result.answers.items()
-        for outcome, answer in zip(result.outcomes, given, strict=True)
+def scored(results: Sequence[Result], embedder: Embedder) -> dict[str, list[Asked]]:
+    """Return all answers by system, marked by scoring and measure, such as `official@f1`; a verdict is 0 or 1."""
+    answered = [
+        (system, one, one.found.answer)
+        for system, some in _asked(results).items()
+        for one in some
+        if one.found.answer is not None
     ]
-    found = score([(question, answer.text) for _, _, question, answer in every], embedder=embedder)
-    judged = any(answer.correct is not None for *_, answer in every)
-    table: dict[str, list[Scored]] = {}
-    for (system, result, question, answer), scores in zip(every, found, strict=True):
-        marked = {
-            f"{scoring}@{name}": value
-            for scoring, measured in scores._asdict().items()
-            for name, value in measured.items()
+    scores = score([(one.question, answer) for _, one, answer in answered], embedder=embedder)
+    judged = any(one.found.correct is not None for _, one, _ in answered)
+    table: defaultdict[str, list[Asked]] = defaultdict(list)
+    for (system, one, _), marks in zip(answered, scores, strict=True):
+        correct = one.found.correct
+        verdict = {
+            "official@judge": None if correct is None else float(correct),
+            "amem@judge": None,
         }
-        if judged:
-            verdict = None if answer.correct is None else float(answer.correct)
-            marked |= {"official@judge": verdict, "amem@judge": None}
-        one = Scored(question.category, answer, result.full_tokens, marked)
-        table.setdefault(system, []).append(one)
+        table[system].append(one._replace(marks={**marks, **(verdict if judged else {})}))
     return table
 
 
-def _answered(by_system: Mapping[str, Sequence[Scored]]) -> Report:
+def _answered(by_system: Mapping[str, Sequence[Asked]]) -> Report:
     if not by_system:
         return {}
     main = MAIN if MAIN in by_system else next(iter(by_system))
-    figures = {system: _figures(found) for system, found in by_system.items()}
-    values = {system: _marks(found) for system, found in by_system.items()}
-    figures[main]["against"] = _against(values, [one.category for one in by_system[main]], main)
+    figures = {}
+    for system, some in by_system.items():
+        shown = sum(one.found.context_tokens for one in some)
+        figures[system] = {
+            "unanswered": sum(not one.found.answer for one in some),
+            "context_tokens": round(shown / len(some), 1),
+            "saved": rounded(1 - shown / sum(one.result.full_tokens for one in some)),
+            **_grouped(some, CATEGORIES),
+        }
+    figures[main]["against"] = _against(by_system, main)
     return {"answers": figures}
 
 
-def _marks(found: Sequence[Scored]) -> dict[str, list[float | None]]:
-    return {name: [one.scores[name] for one in found] for name in found[0].scores}
+def by_type(results: Sequence[Result], ks: Sequence[int], embedder: Embedder) -> dict[str, Report]:
+    """Return recall of evidence by turn and session, and answers by a judge and F1: of all questions, and by their type.
 
-
-def _figures(found: Sequence[Scored]) -> Report:
-    shown = sum(one.answer.context_tokens for one in found)
-    by_category = {one: [s for s in found if s.category == one] for one in CATEGORIES}
+    What no question has, such as evidence or a verdict, is left out.
+    """
+    types: defaultdict[str, list[Asked]] = defaultdict(list)
+    for one in scored(results, embedder).get(MAIN) or _asked(results)[MAIN]:
+        turns = one.found.ids or ()
+        sessions = list(dict.fromkeys(key.rpartition("#")[0] for key in turns))
+        due = {"turns": one.question.evidence, "sessions": one.question.sessions}
+        marks: dict[str, float | None] = {
+            f"{name}@{k}": recall(found, due[name], k) if due[name] else None
+            for name, found in (("turns", turns), ("sessions", sessions))
+            for k in ks
+        }
+        if one.found.answer is not None:
+            marks |= {name: one.marks.get(f"official@{name}") for name in ("judge", "f1")}
+            marks["refused"] = float(refuses(one.found.answer))
+        for name in ("all", *one.question.types):
+            types[name].append(one._replace(marks=marks))
+    known = {name for one in types["all"] for name, mark in one.marks.items() if mark is not None}
     return {
-        "questions": len(found),
-        "unanswered": sum(not one.answer.text for one in found),
-        "context_tokens": round(shown / len(found), 1),
-        "saved": rounded(1 - shown / sum(one.full_tokens for one in found)),
-        **_estimates(_marks(found)),
-        "by_category": {
-            str(category): {"questions": len(some), **_estimates(_marks(some))}
-            for category, some in by_category.items()
-            if some
-        },
-    }
-
-
-def graded(found: Sequence[Scored]) -> Report:
-    """Return answers by a judge, if there is one, and by F1, each with its interval."""
-    names = ("judge", "f1")
-    return {name: estimate([one.scores.get(f"official@{name}") for one in found]) for name in names}
+        name: _figures([
+            one._replace(marks={n: mark for n, mark in one.marks.items() if n in known})
+            for one in some
+        ])
+        for name, some in types.items()
+    }  # fmt: skip
 
 
 def builds(results: Sequence[Result]) -> Report:
@@ -273,32 +297,34 @@ def builds(results: Sequence[Result]) -> Report:
 
 def costs(results: Sequence[Result]) -> Report:
     """Return calls and tokens by stage; each variant of the memory is one, with what it costs alone."""
-    stages: dict[str, list[Spent]] = {}
+    stages: defaultdict[str, list[Spent]] = defaultdict(list)
     for result in results:
         for variant, one in result.writes.items():
-            spent = Spent(
-                *(int(one[name]) for name in ("model_calls", "input_tokens", "output_tokens"))
-            )
-            stages.setdefault("build" if variant == MAIN else f"build {variant}", []).append(spent)
+            spent = Spent(one["model_calls"], one["input_tokens"], one["output_tokens"])
+            stages["build" if variant == MAIN else f"build {variant}"].append(spent)
         for stage, spent in result.spent.items():
-            stages.setdefault(stage, []).append(spent)
+            stages[stage].append(spent)
     return {stage: Spent.total(parts)._asdict() for stage, parts in stages.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows of JSON values, which have their columns by name in the first of them."""
 
     caption: str
     rows: Sequence[Row]
 
     def __str__(self) -> str:
-        """Return the table in Markdown, its columns aligned."""
-        texts = [list(self.rows[0]), *([cell(one) for one in row.values()] for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-        texts.insert(1, ["-" * width for width in widths])
-        padded = ([f"{one:{n}}" for one, n in zip(row, widths, strict=True)] for row in texts)
-        return "\n".join([f"{self.caption}:", "", *(f"| {' | '.join(row)} |" for row in padded)])
+        """Return the table in Markdown."""
+        return f"{self.caption}:\n\n{self._drawn('github', 'left')}"
+
+    def latex(self) -> str:
+        """Return the table in LaTeX, for the package `booktabs`."""
+        return f"% {self.caption}\n{self._drawn('latex_booktabs', 'right')}"
+
+    def _drawn(self, form: str, side: str) -> str:
+        rows = [{head: cell(one) for head, one in row.items()} for row in self.rows]
+        sides = ["left", *[side] * (len(rows[0]) - 1)]
+        return tabulate(rows, "keys", form, disable_numparse=True, colalign=sides)
 
 
 def cell(value: object) -> str:
@@ -309,15 +335,16 @@ def cell(value: object) -> str:
         case {"difference": found, "low": low, "high": high}:
             signed = (f"{'' if one < 0 else '+'}{cell(float(one))}" for one in (found, low, high))
             return "{} ({} to {})".format(*signed)
+        case {"p50": median, "p95": most}:
+            return f"{cell(median)} ({cell(most)})"
         case None | {"mean": None}:
             return "-"
-        case float():
-            digits = next((3 - n for n in range(3) if abs(value) <= 10**n), 0)
+        case float() | int():
+            whole = isinstance(value, int)
+            digits = next((3 - n for n in range(3) if abs(value) <= 10**n and not whole), 0)
             return re.sub(r"^(-?)0\.", r"\1.", f"{value + 0.0:,.{digits}f}")
-        case int():
-            return f"{value:,}"
         case _:
-            return " ".join(str(value).split()).replace("|", "\\|")
+            return " ".join(str(value).split()).replace("|", "/")
 
 
 def cells(values: Values) -> Report:
@@ -330,14 +357,15 @@ def cells(values: Values) -> Report:
     return row
 
 
-def _category(name: str) -> str:
-    return f"{name} {CATEGORIES[int(name)]}" if name.isdigit() else name
-
-
-def _rows(found: Values, shown: Callable[[str, Values], Values]) -> list[Row]:
-    """Return rows of the figures of systems: over all questions, and by category."""
+def _rows(head: str, found: Values, part: str = "") -> list[Row]:
+    """Return rows of figures, or of a part of them: over all questions, and by category."""
     return [
-        {"system": name, "category": _category(of), **shown(of, one)}
+        {
+            head: name,
+            "category": f"{of} {CATEGORIES[int(of)]}" if of.isdigit() else of,
+            "questions": one["questions"],
+            **cells(one[part] if part else one),
+        }
         for name, whole in found.items()
         for of, one in {"all": whole, **whole["by_category"]}.items()
     ]
@@ -345,24 +373,18 @@ def _rows(found: Values, shown: Callable[[str, Values], Values]) -> list[Row]:
 
 def tables(report: Values) -> Iterator[Table]:
     """Yield the tables of `report.json`, some of them without rows; see docs/evaluation.md for what they show."""
-    questions = report["questions"]
-    counts = {"all": questions["used"], **questions["by_category"]}
+    counted, answers = report["questions"], report.get("answers", {})
     yield Table(
-        f"Evidence found for {questions['used']} questions of categories 1 to 4 ({questions['skipped']} have no usable "
+        f"Evidence found for {counted['used']} questions of categories 1 to 4 ({counted['skipped']} have no usable "
         "evidence): first hit right, mean reciprocal rank, recall, and all of it found; 95 % bootstrap intervals",
-        _rows(report["retrieval"], lambda of, one: {"questions": counts[of], **cells(one)}),
+        _rows("system", report["retrieval"]),
     )
     yield Table(
-        f"By how much the memory finds more: {_PAIRED}",
+        f"By how much the memory finds more: {PAIRED}",
         [{"system": name, **cells(one)} for name, one in report["retrieval_against"].items()],
     )
     yield Table(
-        "Evidence that the memory recalls in a budget of tokens",
-        [
-            {"tokens": int(budget), "category": _category(of), **one}
-            for budget, groups in report["within"].items()
-            for of, one in groups.items()
-        ],
+        "Evidence that the memory recalls in a budget of tokens", _rows("tokens", report["within"])
     )
     yield Table(
         "Tokens of the first k notes, and by which share that is less than the whole conversation",
@@ -374,33 +396,14 @@ def tables(report: Values) -> Iterator[Table]:
             {
                 "conversation": name,
                 "written by": one["written_by"],
-                "questions": one["questions"]["used"],
                 **cells(one["retrieval"].get(MAIN, {})),
             }
             for name, one in report["conversations"].items()
         ],
     )
-    answers = report.get("answers", {})
     for name, words in SCORED.items():
-        rows = _rows(answers, lambda _, one: {"questions": one["questions"], **one[name]})  # noqa: B023 - used at once
-        yield Table(
-            f"Answers from the first notes, a budget, or the whole conversation: {words}",
-            rows,
-        )
-    gains: Report = next((one["against"] for one in answers.values() if "against" in one), {})
-    yield Table(
-        f"By how much the memory's answers are better: official F1, {_PAIRED}",
-        [
-            {"system": name, **{_category(of): f1.get(of) for of in GROUPS}}
-            for name, one in gains.items()
-            for f1 in [{"all": one["official"]["f1"], **one["official"]["f1"]["by_category"]}]
-        ],
-    )
-    names = ("context_tokens", "saved", "unanswered")
-    yield Table(
-        "Tokens put before a question, and by which share that is less than the whole conversation",
-        [{"system": name, **{one: of[one] for one in names}} for name, of in answers.items()],
-    )
+        about = f"Answers from the first notes, a budget, or the whole conversation: {words}"
+        yield Table(about, _rows("system", answers, name))
     yield from cost_tables(report)
 
 

@@ -13,7 +13,7 @@ import os
 import platform
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -27,7 +27,6 @@ from matplotlib.figure import Figure
 
 from amem_integrations import MiniLmEmbedder
 from amem_integrations.errors import AmemError
-from amem_integrations.filters import check_count
 from amem_integrations.retrieval.ranking import FUSION_DEPTH
 from amem_integrations.stored_note import Vector
 
@@ -35,7 +34,7 @@ from . import command, plots
 from .cache import Cache, key_of
 from .data import load
 from .provenance import code_digest, versions
-from .report import Table, cell, write
+from .report import Table, write
 from .statistics import mean, percentile
 from .synthetic import BATCH, DIMENSIONS, SPACE, KnownVectors, World, fill, opened
 from .timing import Tape, milliseconds
@@ -176,12 +175,8 @@ def measure_all(sizes: Sequence[int], queries: int, folder: Path) -> Report:
     """Return `settings` and the `rows` of `measure_row` by size; each is kept in a folder, and measured once.
 
     Raises:
-        InvalidInputError: A number below 1.
         AmemError: The process that measured died.
     """
-    for name, values in (("size", sizes), ("queries", [queries])):
-        for value in values:
-            check_count(name, value)
     settings = {
         "queries": queries,
         "k": K,
@@ -199,8 +194,8 @@ def measure_all(sizes: Sequence[int], queries: int, folder: Path) -> Report:
             key = key_of(settings, size)
             if not (known := kept.get([key])):
                 print(f"measuring {size:,} notes", file=sys.stderr)
-                kept.add({key: json.dumps(_measured_apart(size, queries)).encode()})
-                known = kept.get([key])
+                known = {key: json.dumps(_measured_apart(size, queries)).encode()}
+                kept.add(known)
             rows.append(json.loads(known[key]))
     return {"rows": rows, "settings": settings}
 
@@ -241,23 +236,23 @@ def _disk_mb(folder: Path) -> float:
 def tables(report: Values) -> Iterator[Table]:
     """Yield the tables of a report."""
     rows = report["rows"]
-    ratio = "search / scan"
+    ratios = [row["search_ms"]["p50"] / row["dense_scan_ms"]["p50"] for row in rows]
     yield Table(
         "Milliseconds of a query, median (95th percentile), and the ratio of the medians of search and scan. Compare within "
         "a row, not between machines: all in it were timed in turn. The scan is the least that an exact search takes",
         [
-            _row(row, TIMES, {ratio: row["search_ms"]["p50"] / row["dense_scan_ms"]["p50"]})
-            for row in rows
+            {**_labelled(row, TIMES), "search / scan": ratio}
+            for row, ratio in zip(rows, ratios, strict=True)
         ],
     )
     yield Table(
         "What a memory takes up, in MB of 2²⁰ bytes (of the process by how much it grew), and what it takes to insert a note "
         "that is encoded already",
-        [_row(row, SPACES, {"insertion, ms": row["insert_ms"]}) for row in rows],
+        [{**_labelled(row, SPACES), "insertion, ms": row["insert_ms"]} for row in rows],
     )
     yield Table(
         "The engine alone, with bare vectors and no graph: milliseconds of a search for ten, median (95th percentile)",
-        [_row({**row, **row["bare"]}, {way: way for way in row["bare"]}, {}) for row in rows],
+        [{"notes": row["notes"], **row["bare"]} for row in rows],
     )
     real = dict(report.get("texts") or {})
     about = (
@@ -273,19 +268,13 @@ def tables(report: Values) -> Iterator[Table]:
     )
 
 
-def _row(row: Values, columns: Mapping[str, str], more: Values) -> dict[str, Any]:
-    """Return a row of figures by their labels; percentiles are a median, and the 95th beside it."""
-    shown: dict[str, Any] = {"notes": row["notes"]}
-    for name, label in columns.items():
-        value = row.get(name)
-        both = isinstance(value, Mapping)
-        shown[label] = f"{cell(value['p50'])} ({cell(value['p95'])})" if both else value
-    return {**shown, **more}
+def _labelled(row: Values, columns: Mapping[str, str]) -> Report:
+    return {"notes": row["notes"], **{label: row.get(name) for name, label in columns.items()}}
 
 
 def figure(rows: Sequence[Values]) -> Figure:
     """Return the medians of a search and of what it is compared with, and what the memory takes up, on logarithmic axes."""
-    made, (times, spaces) = plots.row(2, height=4)
+    made, (times, spaces) = plots.axes_in(2, height=4)
     sizes = [row["notes"] for row in rows]
     for axes, labels, unit in ((times, TIMES, "ms a query"), (spaces, SPACES, "MB (of 2²⁰ bytes)")):
         for name, line, hue in zip(labels, ("o-", "^-", "v--", "s:"), plots.HUES, strict=False):
@@ -311,17 +300,15 @@ def _scale(given: Namespace) -> None:
     write(given.out, "scale", report, tables(report), plot)
 
 
-def _parser() -> ArgumentParser:
-    parser = command.parser_of("scale", __doc__)
-    add = parser.add_argument
-    add("--sizes", default="1000,10000,100000", help="numbers of notes, separated by commas")
-    add("--queries", type=int, default=50, help="how many searches are timed, several times each")
-    add("--texts", type=Path, metavar="FILE", help="a LoCoMo file: recall of smaller vectors")
-    add("--out", type=Path, default=Path("report"), help="folder of JSON, Markdown and a plot")
-    return parser
-
-
-main = partial(command.run, _parser, _scale)
+# fmt: off
+main = command.command(
+    "scale", __doc__, _scale,
+    command.option("--sizes", default="1000,10000,100000", help="numbers of notes, separated by commas"),
+    command.option("--queries", type=command.count, default=50, help="how many searches are timed, several times each"),
+    command.option("--texts", type=Path, metavar="FILE", help="a LoCoMo file: recall of smaller vectors"),
+    command.option("--out", type=Path, default=Path("report"), help="folder of JSON, Markdown and a plot"),
+)
+# fmt: on
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--row"]:

@@ -41,16 +41,14 @@ from nltk.translate.meteor_score import single_meteor_score
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenize import tokenize as split_rouge
 
-from amem_integrations.errors import InvalidInputError
 from amem_integrations.ports import Embedder
 from amem_integrations.runtime import resolve, run
 from amem_integrations.stored_note import Vector
 
-from .data import ADVERSARIAL, CATEGORIES, LIST, REASONED, Question
+from .data import ADVERSARIAL, LIST, REASONED, Question
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 MEASURES = ("f1", "bleu1", *ROUGE, "meteor", "sbert")
-SCORINGS = ("official", "amem")
 REFUSALS = ("no information available", "not mentioned")
 
 Measured = dict[str, float | None]
@@ -60,6 +58,11 @@ Vectors = Mapping[str, Vector]
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the|and)\b")
 _MARKS = re.compile(r"[.,!?]")
+_REFUSAL = re.compile(
+    r"\b(?:do not|don.?t|cannot|can.?t|unable to) (?:know|answer|say|tell|be determined)\b"
+    r"|\bnone of the (?:above|options)\b|\bno information\b|\bnot (?:mentioned|specified)\b",
+    re.IGNORECASE,
+)
 _PORTER = PorterStemmer()
 _SENTENCES, _WORDS = PunktSentenceTokenizer(), NLTKWordTokenizer()
 _ROUGE = RougeScorer(ROUGE, tokenizer=SimpleNamespace(tokenize=list))  # texts are split already
@@ -78,23 +81,14 @@ class Words(NamedTuple):
     meteor: Sequence[str]
 
 
-class Scores(NamedTuple):
-    """The scores of one answer, from 0 to 1 by measure (`sbert` from -1); None where there is no gold.
-
-    A high `amem` score of an adversarial question means that the model was fooled.
-    """
-
-    official: Measured
-    amem: Measured
-
-
-def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[Scores]:
+def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[Measured]:
     """Return the scores of answers to questions, in the order given.
 
     All texts are encoded in one batch, each distinct one once: give the answers of a whole run at once.
 
-    Raises:
-        InvalidInputError: A question is of no category that LoCoMo has.
+    Returns:
+        Scores from 0 to 1 (`sbert` from -1) by scoring and measure, such as `official@f1`; None where there is no gold. A
+        high `amem` score of an adversarial question means that the model was fooled.
     """
     official = [official_parts(question, answer) for question, answer in items]
     amem = [amem_parts(question, answer) for question, answer in items]
@@ -103,20 +97,21 @@ def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[
     )
     rows = run(resolve(embedder.embed_documents(list(texts)))) if texts else ()
     vectors: Vectors = dict(zip(texts, rows, strict=True))
-    return [
-        Scores(
-            official=_refusal(answer)
-            if question.category == ADVERSARIAL
-            else _measured(ours, official_words, vectors),
-            amem=_measured(theirs, amem_words, vectors),
+    found = []
+    for (question, answer), ours, theirs in zip(items, official, amem, strict=True):
+        marks = _measured(ours, official_words, vectors)
+        if question.category == ADVERSARIAL:
+            marks["f1"] = float(any(refusal in answer.lower() for refusal in REFUSALS))
+        both = {"official": marks, "amem": _measured(theirs, amem_words, vectors)}
+        found.append(
+            {f"{of}@{name}": mark for of, some in both.items() for name, mark in some.items()}
         )
-        for (question, answer), ours, theirs in zip(items, official, amem, strict=True)
-    ]
+    return found
 
 
-def _refusal(answer: str) -> Measured:
-    refuses = any(refusal in answer.lower() for refusal in REFUSALS)
-    return {**dict.fromkeys(MEASURES), "f1": float(refuses)}
+def refuses(answer: str) -> bool:
+    """Return whether an answer says in any words that it does not know."""
+    return _REFUSAL.search(answer) is not None
 
 
 def describe(embedder: Embedder) -> dict[str, Any]:
@@ -130,10 +125,6 @@ def describe(embedder: Embedder) -> dict[str, Any]:
 
 def official_parts(question: Question, answer: str) -> Parts | None:
     """Return what LoCoMo's scoring compares; None where there is nothing to compare with."""
-    if question.category not in CATEGORIES:
-        raise InvalidInputError(
-            f"category={question.category!r} of {question.text!r} must be one of {list(CATEGORIES)}"
-        )
     if (gold := question.gold) is None:
         return None
     if question.category == LIST:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from amem_integrations import AgenticMemory
+from amem_integrations import AgenticMemory, NoteInput
 from amem_integrations.config import MemoryConfig
-from amem_integrations.errors import InvalidInputError
-from amem_integrations.filters import check_count
 from amem_integrations.flows.read import RECALLED
 from amem_integrations.notes import Note
-from amem_integrations.ports import Embedder
+from amem_integrations.ports import ChatModel, Embedder
 from amem_integrations.retrieval.context import fit, render_notes
 from amem_integrations.runtime import resolve, run
+from amem_integrations.stored_note import Vector
+
+from .data import Found
 
 MAIN = "amem"
 WITHOUT_LINKS = "amem_without_links"  # the same memory, searched without following links
@@ -34,8 +36,7 @@ VARIANTS: Mapping[str, MemoryConfig] = {
 }
 ABLATIONS = (WITHOUT_LINKS, *list(VARIANTS)[1:])
 # Rankings of the turns that share no code with the memory, and so no mistakes.
-RANKINGS = ("dense", "bm25", "rrf")
-BASELINES = (*RANKINGS, FULL)
+BASELINES = ("dense", "bm25", "rrf", FULL)
 KNOWN = (MAIN, *ABLATIONS, *BASELINES)
 
 BM25_K = 1.2
@@ -47,19 +48,8 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a system found for a question: `ids` of turns, best first; `context(k)` shows the first `k`."""
-
-    ids: tuple[str, ...]
-    context: Callable[[int], str]
-
-
-Finder = Callable[[str], Found]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What to run; an `InvalidInputError` is raised for numbers below 1.
+    """What to run.
 
     Attributes:
         ks: How many of the first hits count, for each figure.
@@ -77,16 +67,6 @@ class Settings:
     systems: tuple[str, ...] = ()
     prompt: str = "answer"
     concurrency: int = 4
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if not self.ks:
-            raise InvalidInputError("k=() must be numbers of at least 1, such as 3,5,10,20")
-        checked = [("k", one) for one in self.ks] + [("budget", one) for one in self.budgets]
-        one_each = ("answer_k", "concurrency")
-        for name, value in [*checked, *((name, getattr(self, name)) for name in one_each)]:
-            if value is not None:
-                check_count(name, value)
 
     @property
     def depth(self) -> int:
@@ -109,61 +89,115 @@ class Settings:
         }
 
 
-def memory_finder(
-    memory: AgenticMemory, namespace: tuple[str, ...], depth: int, *, links: bool = True
-) -> Finder:
-    """Return a finder that searches a memory for `depth` notes."""
-    return lambda question: _found(
-        [hit.note for hit in memory.search(question, namespace=namespace, k=depth, links=links)]
-    )
+def in_budget(budget: int) -> str:
+    """Return the name of the system that is what the memory's `recall` shows in a budget of tokens."""
+    return f"{MAIN} in {budget} tokens"
 
 
-def budget_finder(
-    memory: AgenticMemory, namespace: tuple[str, ...], budgets: Sequence[int]
-) -> Callable[[str], dict[int, Found]]:
-    """Return a finder of what the memory shows in each of some budgets of tokens."""
+class Hearing(Protocol):
+    """What hears the turns of a conversation."""
 
-    def find(question: str) -> dict[int, Found]:
-        most = max(RECALLED, max(budgets, default=0) // 20)
-        hits = memory.recall(question, namespace=namespace, k=most) if budgets else []
-        shown = {budget: fit(hits, max_tokens=budget) for budget in budgets}
+    def add(self, turns: Sequence[NoteInput], told: Callable[[int], None]) -> None:
+        """Remember turns, which come in their order and once each, and tell how many were."""
+
+
+@dataclass(slots=True)
+class Ours:
+    """A memory of ours, the model that makes its notes, and how many of them a search finds."""
+
+    memory: AgenticMemory
+    model: ChatModel | None
+    namespace: tuple[str, ...]
+    depth: int
+
+    def add(self, turns: Sequence[NoteInput], told: Callable[[int], None]) -> None:
+        """Add turns, and tell how many were."""
+        self.memory.add_many(turns, namespace=self.namespace, progress=lambda done, _: told(done))
+
+    def find(self, questions: Sequence[str], *, links: bool = True) -> list[Found]:
+        """Return the notes that a search finds for each question."""
+        asked = {"namespace": self.namespace, "k": self.depth, "links": links}
+        every = (self.memory.search(question, **asked) for question in questions)  # type: ignore[arg-type]
+        return [of_notes(hit.note for hit in hits) for hits in every]
+
+    def recall(self, questions: Sequence[str], *, budget: int, largest: int) -> list[Found]:
+        """Return what `recall` shows for each question in a budget of tokens; `largest` is that of the run."""
+        found, k = [], max(RECALLED, largest // 20)
+        for question in questions:
+            hits = self.memory.recall(question, namespace=self.namespace, k=k)
+            notes, text = fit(hits, max_tokens=budget)
+            found.append(replace(of_notes(notes), context=lambda _, text=text: text))  # type: ignore[misc]
+        return found
+
+    def ranked(self, questions: Sequence[str], *, name: str, embedder: Embedder) -> list[Found]:
+        """Return what a baseline finds, over the turns without what a model added to the notes."""
+        bare = self.bare()
+        if name == FULL:
+            whole = self.whole()
+            return [Found(context=lambda _: whole) for _ in questions]
+        rankings = Rankings([f"{note.speaker}: {note.content}" for note in bare], embedder)
+        every = (getattr(rankings, name)(question)[: self.depth] for question in questions)
+        return [of_notes(bare[place] for place in places) for places in every]
+
+    def notes(self) -> list[Note]:
+        """Return all notes."""
+        return self.memory.get_all(namespace=self.namespace, limit=1_000_000)
+
+    def bare(self) -> list[Note]:
+        """Return all notes, without what a model added to them."""
+        return [replace(note, contexts=(), links={}) for note in self.notes()]
+
+    def whole(self) -> str:
+        """Return the whole conversation as context."""
+        return render_notes(self.bare(), max_tokens=sys.maxsize)
+
+    def writes(self) -> dict[str, int]:
+        """Return what building took and gave so far.
+
+        Calls, tokens and `rejected_replies` are a language model's, so they are 0 without one. Of the
+        `annotated_links` in recorded annotations, `offered_links` had their target among the candidates. `unfinished`
+        notes are not linked.
+        """
+        notes = self.notes()
+        spent = Counter(self.memory.stats()["usage"]["total"] if self.model else {})
+        tokens = ("input_tokens", "output_tokens", "rejected_replies")
+        nothing: dict[str, tuple[()]] = {"links": ()}
         return {
-            budget: replace(_found(notes), context=lambda _, text=text: text)
-            for budget, (notes, text) in shown.items()
+            "notes": len(notes),
+            "model_calls": spent["calls"],
+            **{name: spent[name] for name in tokens},
+            "links": sum(link.direction == "out" for note in notes for link in note.links.values()),
+            "updates": sum(entry.cause != note.id for note in notes for entry in note.contexts),
+            "unfinished": sum(note.state != "done" for note in notes),
+            "annotated_links": len(getattr(self.model, "annotated", nothing)["links"]),
+            "offered_links": len(getattr(self.model, "offered", nothing)["links"]),
         }
 
-    return find
 
-
-def _found(notes: Sequence[Note]) -> Found:
+def of_notes(some: Iterable[Note]) -> Found:
+    """Return what a system found that found these notes, best first."""
+    notes = list(some)
     return Found(
         ids=tuple(note.key or "" for note in notes),
         context=lambda k: render_notes(notes[:k], max_tokens=sys.maxsize),
     )
 
 
-def baseline_finders(notes: Sequence[Note], embedder: Embedder, depth: int) -> dict[str, Finder]:
-    """Return the baselines' finders, over the turns without what a model added to the notes."""
-    bare = _bare(notes)
-    rankings = Rankings([f"{note.speaker}: {note.content}" for note in bare], embedder)
+class Vectors:
+    """The vectors of texts, whose places are numbered in the order in which they were put in."""
 
-    def finder(rank: Callable[[str], Sequence[int]]) -> Finder:
-        return lambda question: _found([bare[index] for index in rank(question)[:depth]])
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder, self._rows = embedder, list[Vector]()
 
-    everything = whole(notes)
-    return {
-        **{name: finder(getattr(rankings, name)) for name in RANKINGS},
-        FULL: lambda _: Found(ids=(), context=lambda _: everything),
-    }
+    def put(self, *texts: str) -> None:
+        """Put texts at the end."""
+        self._rows.extend(run(resolve(self._embedder.embed_documents(texts))))
 
-
-def whole(notes: Sequence[Note]) -> str:
-    """Return the whole conversation as context, without what a model added to the notes."""
-    return render_notes(_bare(notes), max_tokens=sys.maxsize)
-
-
-def _bare(notes: Sequence[Note]) -> list[Note]:
-    return [replace(note, contexts=(), links={}) for note in notes]
+    def nearest(self, query: str) -> list[int]:
+        """Return all places, the nearest to a query first."""
+        if not self._rows:
+            return []
+        return _ranked(np.stack(self._rows) @ run(resolve(self._embedder.embed_query(query))))
 
 
 class Rankings:
@@ -171,14 +205,11 @@ class Rankings:
 
     def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
         """Encode the texts and count their words."""
-        self._embedder = embedder
-        self._vectors = run(resolve(embedder.embed_documents(texts)))
+        vectors = Vectors(embedder)
+        vectors.put(*texts)
+        self.dense = vectors.nearest
         self._weights = bm25_weights([_words(text) for text in texts])
         self._size = len(texts)
-
-    def dense(self, query: str) -> list[int]:
-        """Return all texts by cosine."""
-        return _ranked(self._vectors @ run(resolve(self._embedder.embed_query(query))))
 
     def bm25(self, query: str) -> list[int]:
         """Return the texts that share a word with the query, by BM25."""

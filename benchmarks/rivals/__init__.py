@@ -6,12 +6,12 @@ Nothing is taken from their authors' code; each module says which parameters are
 from collections.abc import Callable, Mapping
 
 from .amem_published import AMemPublished
-from .base import Memory, Workshop
+from .base import Memory, Rival
 from .memgpt import MemGpt
 from .memorybank import MemoryBank
 from .readagent import ReadAgent
 
-Maker = Callable[[Workshop], Memory]
+Maker = Callable[[Rival], Memory]
 
 RIVALS: Mapping[str, Maker] = {
     "readagent": ReadAgent,

@@ -21,7 +21,8 @@ from amem_integrations import NoteInput
 from amem_integrations.ports import Completion, ModelRequest
 from amem_integrations.texts import count_tokens
 
-from .base import Vectors, Workshop, day_of, said
+from ..systems import Vectors
+from .base import Rival, day_of, said
 
 NEAR, FOUND, CONSOLIDATED_EVERY = 5, 10, 100
 
@@ -69,13 +70,13 @@ class Written:
 class AMemPublished:
     """Notes, their links by number, and their vectors."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._ask, self._embedder = workshop.ask, workshop.embedder
+    def __init__(self, rival: Rival) -> None:
+        self._ask, self._embedder = rival.ask, rival.embedder
         self._vectors = Vectors(self._embedder)
         self._notes: list[Written] = []
         self._rewritings = 0
-        if workshop.records:
-            workshop.model = Recorded(workshop.records)
+        if rival.records:
+            rival.model = Recorded(rival.records)
 
     def add(self, turns: Sequence[NoteInput]) -> None:
         """Make a note of each turn, link it, and rewrite its neighbours."""

@@ -1,25 +1,21 @@
-"""What every rival is made with, and what it is asked for; who measures it counts its calls of a model."""
+"""What every rival is made with, and what it is asked for."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from pydantic import BaseModel
 
 from amem_integrations import NoteInput
 from amem_integrations.ports import ChatModel, Embedder
-from amem_integrations.runtime import resolve, run
-from amem_integrations.stored_note import Vector
 
 from ..answering import ask
 from ..cache import Cache
-from ..data import Spent
-from ..systems import Found
+from ..data import Found, Spent
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -34,22 +30,25 @@ class Memory(Protocol):
         """Return the text to answer a question from; no question changes what another one recalls."""
 
 
-class Workshop:
-    """The tools of a rival: a chat model, whose cost is kept by the stage of the run, and an embedder.
+class Rival:
+    """A memory that is compared, with its tools: a chat model, whose cost is kept by the stage of the run, and an embedder.
 
     `records` are annotations of the turns; `kept` keeps what must not be paid for twice.
     """
 
     def __init__(
         self,
+        make: Callable[[Rival], Memory],
         model: ChatModel,
         embedder: Embedder,
         records: Sequence[Mapping[str, Any]] = (),
         kept: Cache | None = None,
+        concurrency: int = 1,
     ) -> None:
         self.model, self.embedder, self.records, self.kept = model, embedder, records, kept
-        self.stage = "build"
+        self._concurrency, self._stage = concurrency, "build"
         self._costs: defaultdict[str, list[Spent]] = defaultdict(list)
+        self.memory = make(self)
 
     def ask(self, task: str, reply: type[M], **values: str) -> M | None:
         """Return the reply to a prompt of `prompts.md`, or None if the reply cannot be read."""
@@ -59,19 +58,28 @@ class Workshop:
 
     def count(self, spent: Spent) -> None:
         """Add a cost to those of the present stage."""
-        self._costs[self.stage].append(spent)
+        self._costs[self._stage].append(spent)
 
     def spent(self, stage: str) -> Spent:
         """Return what a stage cost, `build` or `recall`."""
         return Spent.total(self._costs[stage])
 
-    def recalled(self, memory: Memory, questions: Sequence[str], concurrency: int) -> list[Found]:
-        """Return the text that a memory recalls for each question, as many at once as `concurrency` says."""
-        self.stage = "recall"
-        with ThreadPoolExecutor(concurrency) as pool:
-            texts = list(pool.map(memory.recall, questions))
-        self.stage = "build"
-        return [Found(ids=(), context=lambda _, text=text: text) for text in texts]
+    def add(self, turns: Sequence[NoteInput], told: Callable[[int], None]) -> None:
+        """Let the memory hear turns."""
+        told(0)
+        self.memory.add(turns)
+
+    def find(self, questions: Sequence[str]) -> list[Found]:
+        """Return the text that the memory recalls for each question."""
+        self._stage = "recall"
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            texts = list(pool.map(self.memory.recall, questions))
+        self._stage = "build"
+        return [Found(context=lambda _, text=text: text) for text in texts]  # type: ignore[misc]
+
+    def close(self) -> None:
+        """End what the memory has started."""
+        getattr(self.memory, "close", lambda: None)()
 
 
 def day_of(at: datetime | None) -> str:
@@ -93,21 +101,3 @@ def transcript(turns: Sequence[NoteInput]) -> str:
 def said(turn: NoteInput) -> str:
     """Return a turn with its speaker."""
     return f"{turn.speaker}: {turn.content}" if turn.speaker else turn.content
-
-
-class Vectors:
-    """The vectors of texts, whose places are numbered in the order in which they were put in."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder, self._rows = embedder, list[Vector]()
-
-    def put(self, *texts: str) -> None:
-        """Put texts at the end."""
-        self._rows.extend(run(resolve(self._embedder.embed_documents(texts))))
-
-    def nearest(self, query: str) -> list[int]:
-        """Return all places, the nearest to a query first."""
-        if not self._rows:
-            return []
-        cosines = np.stack(self._rows) @ run(resolve(self._embedder.embed_query(query)))
-        return [int(place) for place in np.argsort(-cosines, kind="stable")]

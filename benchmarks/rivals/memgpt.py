@@ -20,7 +20,8 @@ from pydantic import BaseModel, Field
 from amem_integrations import NoteInput
 from amem_integrations.texts import count_tokens
 
-from .base import Vectors, Workshop, day_of, said, transcript
+from ..systems import Vectors
+from .base import Rival, day_of, said, transcript
 
 QUEUE_TOKENS, BLOCK_CHARACTERS, BATCH, PAGE, STEPS = 2_000, 2_000, 20, 5, 5
 
@@ -58,8 +59,8 @@ class Summary(BaseModel):
 class MemGpt:
     """The memory of an agent that reads a conversation."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._ask, self._vectors = workshop.ask, Vectors(workshop.embedder)
+    def __init__(self, rival: Rival) -> None:
+        self._ask, self._vectors = rival.ask, Vectors(rival.embedder)
         self._core: dict[str, str] = {}
         self._archive: list[str] = []
         self._messages: list[NoteInput] = []  # all, for recall

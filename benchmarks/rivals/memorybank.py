@@ -21,7 +21,8 @@ from pydantic import BaseModel, Field
 
 from amem_integrations import NoteInput
 
-from .base import Vectors, Workshop, day_of, said, transcript
+from ..systems import Vectors
+from .base import Rival, day_of, said, transcript
 
 FOUND, DAY_S = 6, 86_400
 
@@ -51,8 +52,8 @@ class Piece:
 class MemoryBank:
     """Pieces with their vectors, and what sums them up."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._ask, self._vectors = workshop.ask, Vectors(workshop.embedder)
+    def __init__(self, rival: Rival) -> None:
+        self._ask, self._vectors = rival.ask, Vectors(rival.embedder)
         self._pieces: list[Piece] = []
         self._days: list[str] = []
         self._now: datetime | None = None

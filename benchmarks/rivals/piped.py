@@ -27,7 +27,7 @@ from amem_integrations.runtime import resolve, run
 from ..answering import Served
 from ..cache import key_of
 from ..data import Spent
-from .base import Workshop, said
+from .base import Rival, said
 
 OPENAI, TIMEOUT_S = "https://api.openai.com/v1", 600.0
 
@@ -35,18 +35,18 @@ OPENAI, TIMEOUT_S = "https://api.openai.com/v1", 600.0
 class Piped:
     """The process of a memory, from its first turn until it is closed."""
 
-    def __init__(self, workshop: Workshop, *, system: str, python: str, served: Served) -> None:
+    def __init__(self, rival: Rival, *, system: str, python: str, served: Served) -> None:
         file, _, name = system.rpartition(":")
         if not Path(file).is_file():
             raise InvalidInputError(f"system={system!r} must be path/to/file.py:Class")
         self._lock, self._folder = threading.Lock(), TemporaryDirectory(prefix="amem-rival-")
-        self._server = _endpoint(workshop, served)
+        self._server = _endpoint(rival, served)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         told = {
             "OPENAI_BASE_URL": f"http://127.0.0.1:{self._server.server_port}/v1",
             "OPENAI_API_KEY": "none",  # the endpoint has the key
             "AMEM_MODEL": served.model,
-            "AMEM_DIMENSIONS": str(workshop.embedder.dimensions),
+            "AMEM_DIMENSIONS": str(rival.embedder.dimensions),
             "HOME": self._folder.name,
         }
         child = Path(__file__).with_name("piped_child.py")
@@ -95,12 +95,12 @@ class Piped:
             return json.loads(line)["done"]
 
 
-def _endpoint(workshop: Workshop, served: Served) -> ThreadingHTTPServer:
+def _endpoint(rival: Rival, served: Served) -> ThreadingHTTPServer:
     """Return the endpoint of a memory: its chat completions are those of `served`, kept and counted."""
 
     def completed(body: dict[str, Any]) -> bytes:
         body |= {"model": served.model, "temperature": served.temperature, "stream": False}
-        key, kept = key_of(served.identity, body), workshop.kept
+        key, kept = key_of(served.identity, body), rival.kept
         known = kept.get([key]) if kept else {}
         if not known:
             bearer = f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}"
@@ -113,12 +113,12 @@ def _endpoint(workshop: Workshop, served: Served) -> ThreadingHTTPServer:
                 kept.add(known)
         usage = json.loads(known[key]).get("usage") or {}
         names = ("prompt_tokens", "completion_tokens")
-        workshop.count(Spent(1, *(int(usage.get(name) or 0) for name in names)))
+        rival.count(Spent(1, *(int(usage.get(name) or 0) for name in names)))
         return known[key]
 
     def encoded(body: dict[str, Any]) -> bytes:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        rows = run(resolve(workshop.embedder.embed_documents(texts))).tolist()
+        rows = run(resolve(rival.embedder.embed_documents(texts))).tolist()
         data = [{"object": "embedding", "index": n, "embedding": row} for n, row in enumerate(rows)]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
         whole = {"object": "list", "data": data, "model": body.get("model"), "usage": usage}

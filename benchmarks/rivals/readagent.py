@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from amem_integrations import NoteInput
 
-from .base import Workshop, transcript
+from .base import Rival, transcript
 
 LEAST_WORDS, MOST_WORDS, LOOKED_UP = 280, 600, 5
 
@@ -41,8 +41,8 @@ class Pages(BaseModel):
 class ReadAgent:
     """The pages of a conversation, each with its gist."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._ask = workshop.ask
+    def __init__(self, rival: Rival) -> None:
+        self._ask = rival.ask
         self._pages: list[tuple[str, str]] = []  # gist and text
 
     def add(self, turns: Sequence[NoteInput]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from amem_integrations import NoteInput
 from amem_integrations.errors import InvalidInputError
 from benchmarks import data
 
@@ -65,16 +64,17 @@ def test_dates_are_read_as_utc_and_others_are_an_error_that_shows_them(tmp_path)
             read(text)
 
 
-def test_evidence_is_what_names_an_existing_turn():
-    turns = [NoteInput(content="x", key=key) for key in ("D8:6", "D9:17")]
+def test_evidence_is_what_names_an_existing_turn(tmp_path):
     for evidence, expected in (
-        (["D08:06"], {"D8:6"}),
-        (["D8:6; D9:17"], {"D8:6", "D9:17"}),
-        (["D9:17 D8:6", "D8:6"], {"D8:6", "D9:17"}),
-        (["D:11:26", "D", "D8:66"], set()),
-        ([], set()),
+        (["D02:01"], {"D2:1"}),
+        ("D2:1; D1:1", {"D2:1", "D1:1"}),
+        (["D2:1 D1:1", "D1:1"], {"D2:1", "D1:1"}),
+        (["D:2:1", "D", "D2:66", "D1:2"], set()),  # the last one is empty
+        (None, set()),
     ):
-        assert data.evidence_ids(evidence, turns) == expected
+        asked = {"question": " Who? ", "category": 4, "evidence": evidence}
+        (one,) = data.load(written(tmp_path, [sample(qa=[asked])]))
+        assert (one.questions[0].text, one.questions[0].evidence) == ("Who?", expected)
 
 
 def test_conversations_are_chosen_by_name(tmp_path):
@@ -102,8 +102,8 @@ def test_annotations_belong_to_the_conversation_of_their_name(tmp_path):
     ((found, annotations),) = data.load_annotations([path], known).items()
     assert (found, annotations.records[1]["links"]) == ("conv-11", [])
     for files, said in (
-        ({"model.jsonl": record("D1:1")}, "fit 0 conversations"),
-        ({"conv-1.a.jsonl": record("D1:1"), "conv-1.b.jsonl": record("D1:1")}, "^both "),
+        ({"model.jsonl": record("D1:1")}, "named after one"),
+        ({"conv-1.a.jsonl": record("D1:1"), "conv-1.b.jsonl": record("D1:1")}, "the only file"),
         ({"conv-1.jsonl": f"{record('D1:1')}\n{{"}, "line 2"),
         ({"conv-1.jsonl": '{"id": "D1:1"}'}, "context"),
     ):

@@ -39,7 +39,7 @@ def test_each_size_is_measured_once_and_shown(tmp_path, capsys, monkeypatch):
     assert (times.get_xscale(), spaces.get_yscale()) == ("log", "log")
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "__init__.py").write_text("raise SystemExit(1)", encoding="utf-8")
-    for size, said in ("10", "ended with status 1"), ("0", "size=0"):
+    for size, said in ("10", "ended with status 1"), ("0", "sizes='0'"):
         assert run(out, "--sizes", size) == 1
         assert said in capsys.readouterr().err
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from amem_integrations.errors import InvalidInputError
 from amem_integrations.testing import HashEmbedder
 from benchmarks import data, scoring
 
-OFFICIAL, AMEM = 0, 1
+OFFICIAL, AMEM = "official", "amem"
 
 
-def scored(category: int, gold: str | None, answer: str, which: int, wrong: str | None = None):
+def scored(category: int, gold: str | None, answer: str, which: str, wrong: str | None = None):
     asked = data.Question(text="?", category=category, answer=gold, adversarial=wrong)
-    return scoring.score([(asked, answer)], embedder=HashEmbedder())[0][which]
+    (found,) = scoring.score([(asked, answer)], embedder=HashEmbedder())
+    return {name: found[f"{which}@{name}"] for name in scoring.MEASURES}
 
 
 def test_both_scorings_give_what_was_worked_out_by_hand():
@@ -22,8 +22,8 @@ def test_both_scorings_give_what_was_worked_out_by_hand():
         rows = list(csv.DictReader(file))
     assert len(rows) > 40
     for row in rows:
-        category, which = int(row["category"]), (OFFICIAL, AMEM)[row["scoring"] == "amem"]
-        found = scored(category, row["gold"], row["answer"], which, "tea is healthy")
+        category = int(row["category"])
+        found = scored(category, row["gold"], row["answer"], row["scoring"], "tea is healthy")
         assert found[row["measure"]] == pytest.approx(float(row["score"]), abs=1e-4), row
         if category == 5:
             assert {found[name] for name in scoring.MEASURES[1:]} == {None}
@@ -47,11 +47,9 @@ def test_falling_for_an_adversarial_question_is_good_only_in_the_authors_scoring
             assert scored(5, gold, answer, AMEM, "Tea is healthy.")["f1"] == amem
 
 
-def test_without_a_gold_there_is_no_score_and_without_a_known_category_an_error():
+def test_without_a_gold_there_is_no_score():
     for category, which in ((4, OFFICIAL), (4, AMEM), (5, AMEM)):
         assert scored(category, None, "anything", which) == dict.fromkeys(scoring.MEASURES)
-    with pytest.raises(InvalidInputError, match="category=6"):
-        scored(6, "gold", "answer", OFFICIAL)
 
 
 def test_each_distinct_text_is_encoded_once_and_all_in_one_batch():
