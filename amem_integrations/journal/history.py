@@ -78,7 +78,8 @@ async def toggle_all(
         for key in changed:
             if read[key].phase == SETTLED and key in stands and stands[key] == wrote[key]:
                 mine.append(stands[key])
-                shown_on |= _ends(stands[key], [number for other, number in flips if other == key])
+                numbers = [number for other, number in flips if other == key]
+                shown_on |= _views(read[key], stands[key], numbers)
             else:
                 calls.add(read[key].call)
         left = {place: switches[place] for place in flips if place not in made}
@@ -89,11 +90,16 @@ async def toggle_all(
     return made
 
 
-def _ends(decision: Decision, numbers: Collection[int]) -> set[str]:
-    """Return the notes on which items of a decision show; whether its own note waits follows from each of them."""
-    items = [item for item in decision.items if item.number in numbers]
-    ends = {decision.note, *(end for item in items for end in (item.to, item.other))}
-    return ends.intersection(decision.about)
+def _views(before: Decision, after: Decision, numbers: Collection[int]) -> set[str]:
+    """Return the notes whose views differ when items of a decision are switched.
+
+    A sentence shows on the note that it was added to. Whether its decision counts at all shows on the decision's own note.
+    """
+    items = [item for item in after.items if item.number in numbers]
+    ends = {end for item in items for end in (item.to, item.other)}
+    if before.is_off != after.is_off or any(item.kind != "sentence" for item in items):
+        ends.add(after.note)
+    return ends.intersection(after.about)
 
 
 def _flipped(decision: Decision, flips: Mapping[Place, Flip], edits: Mapping[str, Any]) -> Decision:
