@@ -214,6 +214,12 @@ MUTANTS: Mapping[str, Mutant] = {
         new="key in stands",
         breaks="two items of one decision are undone at once, kill",
     ),
+    "that a note waits again does not show": Mutant(
+        module=f"{JOURNAL}.history",
+        old="before.is_off != after.is_off or ",
+        new="",
+        breaks="one sentence after the other is undone and redone beside a delete, kill",
+    ),
     "a switch shows what was not looked at": Mutant(
         module=f"{JOURNAL}.writer",
         old="phase=max(decision.phase, VISIBLE)",

@@ -363,11 +363,11 @@ def begin_bounded() -> Collections:
     return collections
 
 
-def with_two_links() -> Collections:
-    """Return a memory in which one decision links `d` to `a` and to `c`."""
+def with_two(kind: str) -> Collections:
+    """Return a memory in which one decision links `d` to `a` and to `c`, or adds a sentence to each."""
     collections = begin()
-    links = ("link", "a", "da"), ("link", "c", "dc")
-    collections.run("o4", answer("o4", "acd", decide("o4", "d", *links, shown="acd")))
+    items = (kind, "a", "da"), (kind, "c", "dc")
+    collections.run("o4", answer("o4", "acd", decide("o4", "d", *items, shown="acd")))
     return collections
 
 
@@ -796,10 +796,29 @@ SCENARIOS: dict[str, Scenario] = {
         after=checked(link_redone),
     ),
     "two items of one decision are undone at once, kill": lambda: explore(
-        with_two_links(),
+        with_two("link"),
         {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
         faults=KILL_AND_COPY,
         after=checked(),
+    ),
+    "all sentences of a decision are undone at once, kill": lambda: explore(
+        with_two("sentence"),
+        {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
+        faults=KILL_AND_COPY,
+        after=checked(),
+    ),
+    "one sentence after the other is undone and redone beside a delete, kill": lambda: explore(
+        with_two("sentence"),
+        {
+            "U": then(
+                switch(link_slot("d"), 0, "off"),
+                switch(link_slot("d"), 1, "off"),
+                switch(link_slot("d"), 1, "on"),
+            ),
+            "del": delete("b"),
+        },
+        faults=ONE_KILL,
+        always=unseen("del"),
     ),
     "undo of what a delete is removing": lambda: explore(
         begin(),
