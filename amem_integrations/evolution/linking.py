@@ -14,7 +14,7 @@ from typing import TypeVar
 from .. import texts
 from ..decisions import Decision, Item, ItemKind, slot_id
 from ..errors import ModelReplyError
-from ..journal.redaction import PLAIN_RELATION
+from ..journal.commit import PLAIN_RELATION
 from ..journal.writer import Writer
 from ..notes import Note, Relation
 from ..plans import (

@@ -25,14 +25,12 @@ from ..filters import Condition
 from ..ids import derive, now, time_of
 from ..ids import note_id as id_of
 from ..journal import erasure
-from ..journal.changes import change_of_item
-from ..journal.commit import commit
+from ..journal.commit import ENDS, commit
 from ..journal.erasure import Redacted, forget
 from ..journal.fold import first_state
-from ..journal.insertion import edit, insert
+from ..journal.history import change_of_item
 from ..journal.projection import project
-from ..journal.redaction import ENDS
-from ..journal.writer import Writer, as_it_is
+from ..journal.writer import Writer, as_it_is, edit, insert
 from ..kinds import kind_of
 from ..notes import (
     RELATIONS,

@@ -13,11 +13,13 @@ from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..evolution.gate import edited
 from ..fetch import existing, get, not_found
 from ..ids import first_seq, now
-from ..journal.changes import (
+from ..journal.erasure import forget
+from ..journal.history import (
     ADD,
     DELETE,
     ChangeId,
     Edit,
+    Place,
     change_of_edit,
     change_of_flip,
     change_of_item,
@@ -26,11 +28,10 @@ from ..journal.changes import (
     edits_of,
     id_of,
     switch_before,
+    toggle_all,
 )
-from ..journal.erasure import forget
-from ..journal.history import Place, toggle_all
-from ..journal.insertion import edit as edit_note
 from ..journal.writer import Writer
+from ..journal.writer import edit as edit_note
 from ..notes import USER, Change, Namespace, Note, check_namespace, check_time
 from ..plans import UndoReport
 from ..ports import NoteQuery, RecordQuery

@@ -30,9 +30,8 @@ from ..ids import derive, new_token
 from ..ids import note_id as id_of
 from ..journal.commit import commit
 from ..journal.fold import changed_fields
-from ..journal.insertion import restore
 from ..journal.projection import project
-from ..journal.writer import Writer, as_it_is
+from ..journal.writer import Writer, as_it_is, restore
 from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, check_namespace
 from ..plans import adapter_of, check_item

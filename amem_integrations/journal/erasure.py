@@ -11,17 +11,14 @@ from ..kinds import kind_of
 from ..notes import Attempts, Note
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import resolve
-from ..stored_note import Earlier, Purge, StoredNote
-from .commit import settle, unsettled_calls
-from .fold import changed_fields, first_state
+from ..stored_note import Purge, StoredNote
+from .commit import Fate, redact, redact_inferred, settle, unsettled_calls
+from .fold import first_state
 from .projection import project
-from .redaction import Fate, redact, redact_inferred
-from .writer import Writer
+from .writer import Writer, earlier_values
 
 # Decisions that were redacted, by id: as they were, and what is left of them.
 Redacted = dict[str, tuple[Decision, Decision]]
-
-MOST_EARLIER = 20  # earlier values of a note's fields that are kept
 
 
 async def forget(
@@ -99,18 +96,6 @@ def _corrected(
         embedded="",
         earlier=earlier,
     )
-
-
-def earlier_values(stored: StoredNote, after: Note, token: str, seq: int) -> tuple[Earlier, ...]:
-    """Return the earlier values of a note that becomes another; of documents and items only the tokens are kept.
-
-    By the tokens other writers know that they have written.
-    """
-    values = {}
-    if stored.note is not None and after.origin == "conversation":
-        names = changed_fields(stored.note, after)
-        values = {name: getattr(stored.note, name) for name in names}
-    return (*stored.earlier, Earlier(token, seq, stored.rev, values))[-MOST_EARLIER:]
 
 
 def without_view(note: Note) -> Note:

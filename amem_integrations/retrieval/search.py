@@ -12,7 +12,7 @@ from ..embedding import embed_query, size_of
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..ids import now
-from ..journal.known_at import notes_as_known
+from ..journal.fold import notes_as_known
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..ports import Bring, Query, Ranked
 from ..repetition import repeated, said_once

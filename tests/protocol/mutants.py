@@ -88,7 +88,7 @@ MUTANTS: Mapping[str, Mutant] = {
         breaks="late copy of the add after the delete",
     ),
     "a rev is used again": Mutant(
-        module=f"{JOURNAL}.insertion",
+        module=f"{JOURNAL}.writer",
         old="rev=max(made.rev, tombstone.rev + 1)",
         new="rev=tombstone.rev",
         breaks="same key said again, late answer, kill",
@@ -282,7 +282,7 @@ MUTANTS: Mapping[str, Mutant] = {
         breaks="a commit of which the call arrives last, resume, thorough delete",
     ),
     "what the user decided is redacted like a model's": Mutant(
-        module=f"{JOURNAL}.redaction",
+        module=f"{JOURNAL}.commit",
         old='if decision.stage == "user":',
         new='if decision.stage == "nobody":',
         breaks="the user supersedes, then corrects the newer note",
@@ -294,13 +294,13 @@ MUTANTS: Mapping[str, Mutant] = {
         breaks="late answer and delete, kill",
     ),
     "what is owed is forgotten when an id is added again": Mutant(
-        module=f"{JOURNAL}.insertion",
+        module=f"{JOURNAL}.writer",
         old="purge=tombstone.purge",
         new="purge=None",
         breaks="add of an id whose delete is open, resumed by two",
     ),
     "that a delete was thorough is forgotten when an id is added again": Mutant(
-        module=f"{JOURNAL}.insertion",
+        module=f"{JOURNAL}.writer",
         old="thorough=tombstone.thorough",
         new="thorough=0",
         breaks="thorough delete, same key said again, late answer, kill",

@@ -29,9 +29,8 @@ from amem_integrations.journal.erasure import (
 )
 from amem_integrations.journal.fold import fold, shows_same
 from amem_integrations.journal.history import toggle
-from amem_integrations.journal.insertion import edit, insert, restore
 from amem_integrations.journal.projection import project
-from amem_integrations.journal.writer import Writer
+from amem_integrations.journal.writer import Writer, edit, insert, restore
 from amem_integrations.notes import Note
 from amem_integrations.ports import RecordQuery
 from amem_integrations.runtime import resolve
