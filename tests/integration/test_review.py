@@ -8,7 +8,7 @@ import pytest
 from support import models
 
 from amem_integrations import InvalidInputError, NamespaceError, NoteInput
-from amem_integrations.journal.erasure import MOST_EARLIER
+from amem_integrations.journal.writer import MOST_EARLIER
 from amem_integrations.stores.store import PointStore
 
 ANN, BOB = ("ann",), ("bob",)
