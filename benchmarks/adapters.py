@@ -99,8 +99,6 @@ def compare(
     grace: float = 0,
 ) -> None:
     """Print a line for each: the milliseconds of the core and of the adapter, less those of embedder and framework."""
-    said = [_sentence(dice) for _ in range(rounds)]
-
     def timed(act: Callable[[], object]) -> float:
         before, start = embedder.ms, time.process_time()
         act()
@@ -112,7 +110,9 @@ def compare(
         parts = {str(n): act for n, act in enumerate(some) if act is not None}
         for act in parts.values():
             act(f"warm {_sentence(dice)}")
-        operations = {n: lambda number, act=act: act(said[number]) for n, act in parts.items()}
+        # No two of them say the same: what one has stored, another would find again.
+        said = {n: [_sentence(dice) for _ in range(rounds)] for n in parts}
+        operations = {n: lambda number, n=n: parts[n](said[n][number]) for n in parts}  # noqa: B023
         core, ours, *stock = by_turns(operations, rounds, timed).values()
         for framework in stock:
             ours = [one - other for one, other in zip(ours, framework, strict=True)]
