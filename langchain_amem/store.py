@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
-import logging
 import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,11 +18,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from amem_integrations import (
     AgenticMemory,
-    AmemError,
     ConfigurationError,
     InvalidInputError,
     MissingExtraError,
@@ -34,14 +31,12 @@ from amem_integrations import (
     adapting,
 )
 
-from .run import Namespace
+from .run import Failures, Namespace
 
 try:
     from langgraph.store import base
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
-
-log = logging.getLogger("langchain_amem")
 
 KEY = "store:"  # begins the key of the note of an item
 # Metadata: the namespace of an item and all that lead there, each as JSON.
@@ -65,10 +60,8 @@ TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "$lte": operator.le,
 }
 
-# An item is read and then written. All stores over one memory share these, each key has its own of them.
-LOCKS = 64
-_locks: WeakKeyDictionary[AgenticMemory, list[threading.Lock]] = WeakKeyDictionary()
-_making = threading.Lock()
+# An item is read and then written: each key has one of these.
+LOCKS = [threading.Lock() for _ in range(64)]
 
 Put = tuple[Namespace, str]  # where an item is put: namespace and key
 
@@ -123,11 +116,9 @@ class AMemStore(base.BaseStore):
         if fields and not _are_paths(fields):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self.memory, self._fields, self._evolve = memory, tuple(fields or ("$",)), evolve
-        self.ttl_config = ttl
+        self.ttl_config, self._failures = ttl, Failures()
         self._sweeper: threading.Thread | None = None
         self._stopped = threading.Event()
-        with _making:
-            self._locks = _locks.setdefault(memory, [threading.Lock() for _ in range(LOCKS)])
 
     def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Return the result of each operation; all reads come before all writes, and of one key the last put counts.
@@ -145,7 +136,7 @@ class AMemStore(base.BaseStore):
             elif not isinstance(op, base.ListNamespacesOp):
                 raise TypeError(f"unknown operation {op!r}")
         results = [self._result(op) for op in todo]
-        with self._holding(puts):
+        with _holding(puts):
             for space in dict.fromkeys(space for space, _ in puts):
                 self._write(space, {key: puts[at, key] for at, key in puts if at == space})
         return results
@@ -334,7 +325,7 @@ class AMemStore(base.BaseStore):
         now = datetime.now(UTC)
         for note in (note for note in notes if op.refresh_ttl and _prolonged(note, now)):
             space, key = _shown(note.namespace), _key(note)
-            with self._holding([(space, key)]), suppress(NoteNotFoundError):
+            with _holding([(space, key)]), suppress(NoteNotFoundError):
                 # Another thread may have put it again since it was read.
                 for item in self._find(space, [key]).get(key, ()):
                     if expires_at := _prolonged(item, now):
@@ -359,10 +350,8 @@ class AMemStore(base.BaseStore):
 
         def sweep_at_intervals(stopped: threading.Event) -> None:
             while self.ttl_config and not stopped.wait(60 * (minutes or SWEEP_MINUTES)):
-                try:
+                with self._failures.tolerated("sweep"):  # else the next sweep tries again
                     self.sweep_ttl()
-                except AmemError:
-                    log.exception("expired items could not be deleted; the next sweep tries again")
             if not future.cancelled():
                 future.set_result(None)
 
@@ -384,13 +373,14 @@ class AMemStore(base.BaseStore):
         self._sweeper.join(timeout)
         return not self._sweeper.is_alive()
 
-    @contextmanager
-    def _holding(self, items: Iterable[Put]) -> Iterator[None]:
-        """Hold the locks of items, taken in one order so that two batches cannot wait for each other."""
-        with ExitStack() as held:
-            for number in sorted({hash(item) % LOCKS for item in items}):
-                held.enter_context(self._locks[number])
-            yield
+
+@contextmanager
+def _holding(items: Iterable[Put]) -> Iterator[None]:
+    """Hold the locks of items, taken in one order so that two batches cannot wait for each other."""
+    with ExitStack() as held:
+        for number in sorted({hash(item) % len(LOCKS) for item in items}):
+            held.enter_context(LOCKS[number])
+        yield
 
 
 def _labels(namespace: Sequence[str]) -> Namespace:
