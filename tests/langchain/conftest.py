@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-pytest.importorskip("langchain_core")
-
-from langchain_kit import ANN, BOB, Contents, scripted
+from langchain_kit import ANN, BOB, Silent, scripted
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -20,8 +17,9 @@ def model() -> ScriptedModel:
 
 
 @pytest.fixture
-def memory(model: ScriptedModel) -> Iterator[AgenticMemory]:
-    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as opened:
+def memory(model: ScriptedModel) -> Iterator[Silent]:
+    """A memory; with `down` its store does not answer."""
+    with Silent.open(":memory:", model=model, embedder=HashEmbedder()) as opened:
         yield opened
 
 
@@ -32,13 +30,3 @@ def seeded(memory: AgenticMemory) -> AgenticMemory:
         memory.add(content, namespace=ANN, speaker="Ann")
     memory.add("I moved to Rome.", namespace=BOB, speaker="Bob")
     return memory
-
-
-@pytest.fixture
-def contents(memory: AgenticMemory) -> Contents:
-    """Return what a namespace holds, oldest first."""
-
-    def of(namespace: tuple[str, ...]) -> list[str]:
-        return [note.content for note in memory.get_all(namespace=namespace)]
-
-    return of

@@ -1,12 +1,10 @@
-"""What the tests of the graphs share: a memory to evolve, graphs that do it, and what can go wrong in them.
+"""What the tests of the graphs share: a memory that breaks, and graphs that evolve it.
 
-`run_and_die` is run by a process of its own, which is killed where it is told to be; see
-`test_langgraph_crashes`.
+`run_and_die` is run by a process of its own, which is killed where it is told to be; see `test_langgraph_crashes`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -15,82 +13,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_kit import ANN, scripted
+from langchain_core.messages import AIMessage
+from langchain_kit import ANN, State, ask, scripted, sequence, within
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.errors import EmptyInputError
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from amem_integrations import AgenticMemory, ModelRequest
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import (
-    MemoryState,
-    build_evolution_graph,
-    evolve_node,
-    recall_node,
-    remember_node,
-)
+from langchain_amem import build_evolution_graph, evolve_node, recall_node, remember_node
 
 SAID = ("I moved to Oslo.", "Oslo is cold.", "My cat is called Mia.", "Mia hates the cold.")
-STEPS = ("construct", "propose", "commit")
-WHEN = ("before", "after")
-CONFIG: Any = {"configurable": {"thread_id": "1"}}
+CONFIG: Any = within()
 APPROVED: Any = Command(resume=True)
+BEGIN: Any = ask("Mia likes the snow.")
+BEGIN["messages"][0].id = "question"
 
 
 class CrashError(RuntimeError):
     """What is raised in place of a killed process."""
-
-
-class Crashing(AgenticMemory):
-    """A memory that breaks once, before or after one of the things that nodes do with it."""
-
-    step: str | None = None
-    when = "before"
-    crash: Callable[[], None]
-    requests: Sequence[ModelRequest]  # what its model was asked
-
-    def reach(self, step: str, when: str) -> None:
-        """Break if it is to happen here."""
-        if (step, when) == (self.step, self.when):
-            self.step = None
-            self.crash()
-
-    @contextmanager
-    def _at(self, step: str) -> Iterator[None]:
-        self.reach(step, "before")
-        yield
-        self.reach(step, "after")
-
-    def get_all(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("review" if "id" in (kwargs.get("where") or {}) else "other"):
-            return super().get_all(*args, **kwargs)
-
-    async def aget_all(self, *args: Any, **kwargs: Any) -> Any:
-        with self._at("review" if "id" in (kwargs.get("where") or {}) else "other"):
-            return await super().aget_all(*args, **kwargs)
-
-
-def _breaking(name: str, step: str) -> Any:
-    """Return a method of the memory, in both forms, before and after which `Crashing` breaks."""
-
-    def now(self: Crashing, *args: Any, **kwargs: Any) -> Any:
-        with self._at(step):
-            return getattr(super(Crashing, self), name)(*args, **kwargs)
-
-    async def later(self: Crashing, *args: Any, **kwargs: Any) -> Any:
-        with self._at(step):
-            return await getattr(super(Crashing, self), f"a{name}")(*args, **kwargs)
-
-    now.__name__ = name  # by which the asynchronous form is found
-    return now, later
-
-
-TURN = {"recall": "recall_turn", "remember": "remember_turn", "evolve": "evolve_turn"}
-for _step, _name in ({step: step for step in STEPS} | TURN).items():
-    for _form, _method in zip((_name, f"a{_name}"), _breaking(_name, _step), strict=True):
-        setattr(Crashing, _form, _method)
 
 
 def raising() -> None:
@@ -101,6 +42,49 @@ def killing() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Crashing(AgenticMemory):
+    """A memory that breaks once, before or after one of the things that nodes do with it."""
+
+    step: str | None = None
+    when = "before"
+    crash: Callable[[], None] = staticmethod(raising)
+    requests: Sequence[ModelRequest]  # what its model was asked
+
+    def reach(self, step: str, when: str = "before") -> None:
+        """Break if it is to happen here."""
+        if (step, when) == (self.step, self.when):
+            self.step = None
+            self.crash()
+
+
+def _breaking(name: str) -> Any:
+    """Return a method of the memory, in both forms, before and after which `Crashing` breaks."""
+
+    def step_of(given: Any) -> str:
+        return "review" if "id" in (given.get("where") or {}) else name.removesuffix("_turn")
+
+    def now(self: Crashing, *args: Any, **given: Any) -> Any:
+        self.reach(step_of(given))
+        result = getattr(super(Crashing, self), name)(*args, **given)
+        self.reach(step_of(given), "after")
+        return result
+
+    async def later(self: Crashing, *args: Any, **given: Any) -> Any:
+        self.reach(step_of(given))
+        result = await getattr(super(Crashing, self), f"a{name}")(*args, **given)
+        self.reach(step_of(given), "after")
+        return result
+
+    now.__name__ = name  # by which the asynchronous form is found
+    return now, later
+
+
+TURN = ("recall_turn", "remember_turn", "evolve_turn")
+for _name in ("construct", "propose", "commit", "get_all", *TURN):
+    for _form, _method in zip((_name, f"a{_name}"), _breaking(_name), strict=True):
+        setattr(Crashing, _form, _method)
+
+
 def seed(memory: AgenticMemory) -> None:
     """Store what was said, one finished note and three raw ones."""
     memory.add(SAID[0], namespace=ANN, thread="t")
@@ -108,27 +92,26 @@ def seed(memory: AgenticMemory) -> None:
         memory.add(text, namespace=ANN, thread="t", evolve=False)
 
 
-class Talk(MessagesState, MemoryState):
-    """A conversation with a memory."""
+@contextmanager
+def crashing(location: Any = ":memory:") -> Iterator[Crashing]:
+    """Yield a memory that can break."""
+    model = scripted()
+    with Crashing.open(location, model=model, embedder=HashEmbedder()) as memory:
+        memory.requests = model.requests
+        yield memory
 
 
-def conversation(memory: Crashing, saver: Any, last: str, step: Any) -> Any:
+def conversation(memory: Crashing, saver: Any, evolution: Any) -> Any:
     """Return a graph in which the memory takes three of four steps, with a new answer each time."""
 
-    def answer(_: Talk) -> dict[str, Any]:
-        memory.reach("answer", "before")
+    def answer(_: Any) -> dict[str, Any]:
+        memory.reach("answer")
         return {"messages": [AIMessage("I see.")]}
 
-    graph = StateGraph(Talk)
-    graph.add_node("recall", recall_node(memory, namespace=ANN))
-    graph.add_node("answer", answer)
-    graph.add_node("remember", remember_node(memory, namespace=ANN))
-    graph.add_node(last, step)
-    graph.add_edge(START, "recall")
-    graph.add_edge("recall", "answer")
-    graph.add_edge("answer", "remember")
-    graph.add_edge("remember", last)
-    return graph.compile(checkpointer=saver)
+    recall, remember = recall_node(memory, namespace=ANN), remember_node(memory, namespace=ANN)
+    graph = sequence(State, recall=recall, answer=answer, remember=remember, evolution=evolution)
+    graph.checkpointer = saver
+    return graph
 
 
 def reviewed(memory: Crashing, saver: Any) -> Any:
@@ -138,17 +121,12 @@ def reviewed(memory: Crashing, saver: Any) -> Any:
 
 def with_nodes(memory: Crashing, saver: Any) -> Any:
     """Return a user's graph of the three nodes."""
-    return conversation(memory, saver, "evolve", evolve_node(memory, namespace=ANN))
+    return conversation(memory, saver, evolve_node(memory, namespace=ANN))
 
 
 def with_subgraph(memory: Crashing, saver: Any) -> Any:
     """Return a user's graph with the evolution graph as its last node."""
-    evolution = build_evolution_graph(memory, namespace=ANN, review=True)
-    return conversation(memory, saver, "evolution", evolution)
-
-
-GRAPHS = {"reviewed": reviewed, "with_nodes": with_nodes, "with_subgraph": with_subgraph}
-BEGIN: Any = {"messages": [HumanMessage("Mia likes the snow.", id="question")]}
+    return conversation(memory, saver, build_evolution_graph(memory, namespace=ANN, review=True))
 
 
 def picture(memory: AgenticMemory) -> list[dict[str, Any]]:
@@ -170,55 +148,33 @@ def picture(memory: AgenticMemory) -> list[dict[str, Any]]:
 
 
 @cache
-def undisturbed() -> list[dict[str, Any]]:
-    """Return what the store looks like when the evolution graph runs and nothing goes wrong."""
-    with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
+def undisturbed(build: Any = None) -> list[dict[str, Any]]:
+    """Return what the store looks like when a graph, or the evolution graph alone, runs and nothing goes wrong."""
+    with crashing() as memory:
         seed(memory)
-        build_evolution_graph(memory).invoke({"namespace": list(ANN)})
+        if build is None:
+            build_evolution_graph(memory).invoke({"namespace": list(ANN)})
+        else:
+            graph = build(memory, InMemorySaver())
+            graph.invoke(BEGIN, CONFIG)
+            graph.invoke(APPROVED, CONFIG)
         return picture(memory)
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[tuple[Crashing, SqliteSaver]]:
     """Yield the memory in a folder, and the checkpoints beside it."""
-    place, file = str(folder / "memory"), str(folder / "checkpoints.sqlite")
-    with (
-        Crashing.open(place, model=scripted(), embedder=HashEmbedder()) as memory,
-        SqliteSaver.from_conn_string(file) as saver,
-    ):
+    file = str(folder / "checkpoints.sqlite")
+    with crashing(str(folder / "memory")) as memory, SqliteSaver.from_conn_string(file) as saver:
         yield memory, saver
 
 
-def run_and_die(folder: str, kind: str, step: str, when: str, durability: Any) -> None:
+def run_and_die(folder: str, build: Any, step: str, when: str, durability: Any) -> None:
     """Run a graph, approve what it shows, and be killed on the way."""
     with opened(Path(folder)) as (memory, saver):
         seed(memory)
-        memory.step, memory.when, memory.crash = step, when, killing
-        graph = GRAPHS[kind](memory, saver)
+        memory.step, memory.when, memory.crash = step, when, killing  # type: ignore[method-assign]
+        graph = build(memory, saver)
         graph.invoke(BEGIN, CONFIG, durability=durability)
-        memory.reach("waiting", "before")
+        memory.reach("waiting")
         graph.invoke(APPROVED, CONFIG, durability=durability)
-
-
-def invoking(graph: Any, durability: Any, asynchronous: bool = False) -> Callable[[Any], Any]:
-    """Return how to give something to a graph, in either form."""
-    options: dict[str, Any] = {"durability": durability}
-    if asynchronous:
-        return lambda given: asyncio.run(graph.ainvoke(given, CONFIG, **options))
-    return lambda given: graph.invoke(given, CONFIG, **options)
-
-
-def finish(invoke: Callable[[Any], Any]) -> bool:
-    """Resume a run to its end, and return whether there was anything to resume."""
-    resumed, given = True, None
-    for _ in range(4):
-        try:
-            result = invoke(given)
-        except EmptyInputError:
-            # Nothing of the run was written down, so it is started anew.
-            resumed, given = False, BEGIN
-            continue
-        if "__interrupt__" not in result:
-            return resumed
-        given = APPROVED
-    raise AssertionError("the run does not end")

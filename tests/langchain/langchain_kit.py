@@ -1,27 +1,34 @@
-"""What the tests of the LangChain adapter share: two users, and a model that links and evolves."""
+"""What the tests of the LangChain adapter share: users, models and agents, a store that fails, an embedder that counts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+)
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
 
 from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
-from amem_integrations.testing import ScriptedModel
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from langchain_amem import AMemMiddleware, MemoryState
 
 ANN = ("ann",)
 BOB = ("bob",)
-
-Contents = Callable[[tuple[str, ...]], list[str]]
 
 
 @dataclass
@@ -34,6 +41,15 @@ class User:
 def user(run: Any) -> tuple[str, ...]:
     """Return the namespace of a run from its context."""
     return (run.context.user_id,)
+
+
+class State(MessagesState, MemoryState):
+    """A conversation, and what the memory adds to it."""
+
+    plan: str
+
+
+# Models
 
 
 def construct(request: ModelRequest) -> dict[str, Any]:
@@ -73,39 +89,21 @@ def evolve(request: ModelRequest) -> dict[str, Any]:
     }
 
 
-class Silent(AgenticMemory):
-    """A memory whose store can be made to stop answering."""
-
-    _down = False
-
-    @property
-    def down(self) -> bool:
-        """Whether the store does not answer."""
-        return self._down
-
-    @down.setter
-    def down(self, down: bool) -> None:
-        def refuse(*_: Any, **__: Any) -> Any:
-            raise StoreUnavailableError("the server does not answer")
-
-        store: Any = self._runtime.store
-        for name in ("notes", "find_notes", "insert_notes", "swap_notes", "search", "scan"):
-            if down:
-                setattr(store, name, refuse)
-            elif self._down:
-                delattr(store, name)
-        self._down = down
-
-
 def scripted() -> ScriptedModel:
     """Return a model that constructs, links and evolves in a fixed way."""
     return ScriptedModel({"construct": construct, "evolve": evolve})
 
 
+def oslo(messages: list[BaseMessage]) -> str:
+    """Answer from what was recalled, and from nothing else."""
+    recalled = [re.findall("<memories>.*?</memories>", m.text, re.DOTALL) for m in messages]
+    return "In Oslo." if "Oslo" in str(recalled) else "I do not know."
+
+
 class Talker(BaseChatModel):
     """A chat model that says what `answer` makes of the messages, and streams it word by word."""
 
-    answer: Callable[[list[BaseMessage]], AIMessage | str]
+    answer: Callable[[list[BaseMessage]], AIMessage | str] = oslo
     seen: list[list[BaseMessage]] = Field(default_factory=list)
 
     @property
@@ -133,18 +131,155 @@ class Talker(BaseChatModel):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
 
 
-def system_text(messages: list[BaseMessage]) -> str:
-    """Return the text of the system messages."""
-    return "\n".join(message.text for message in messages if isinstance(message, SystemMessage))
+def called(tool_name: str, said: str = "", /, **arguments: Any) -> AIMessage:
+    """Return the message by which a model calls a tool."""
+    call = {"name": tool_name, "args": arguments, "id": tool_name, "type": "tool_call"}
+    return AIMessage(said, tool_calls=[call])
 
 
-def oslo(messages: list[BaseMessage]) -> str:
-    """Answer from what was recalled, and from nothing else."""
-    shown = "\n".join(message.text for message in messages if "<memories>" in message.text)
-    return "In Oslo." if "Oslo" in shown else "I do not know."
+def calling(*calls: AIMessage, answer: str = "Done.") -> Talker:
+    """Return a model that makes these calls of tools, one after the other, and then answers."""
+
+    def act(messages: list[BaseMessage]) -> AIMessage | str:
+        done = sum(message.type == "tool" for message in messages)
+        return calls[done] if done < len(calls) else answer
+
+    return Talker(answer=act)
+
+
+@tool
+def look(what: str) -> str:
+    """Look something up."""
+    return f"{what}: 42"
+
+
+def looking() -> Talker:
+    """Return a model that looks something up, and answers."""
+    return calling(called("look", "One moment.", what="it"), answer="It is 42.")
+
+
+# Memories
+
+
+class Silent(AgenticMemory):
+    """A memory whose store can be made to stop answering."""
+
+    _down = False
+
+    @property
+    def down(self) -> bool:
+        """Whether the store does not answer."""
+        return self._down
+
+    @down.setter
+    def down(self, down: bool) -> None:
+        def refuse(*_: Any, **__: Any) -> Any:
+            raise StoreUnavailableError("the server does not answer")
+
+        store: Any = self._runtime.store
+        for name in ("notes", "find_notes", "insert_notes", "swap_notes", "search", "scan"):
+            if down:
+                setattr(store, name, refuse)
+            elif self._down:
+                delattr(store, name)
+        self._down = down
+
+
+class Embedder(HashEmbedder):
+    """Keeps the texts of each of its calls; raises `error` when it is given a query."""
+
+    def __init__(self, dimensions: int = 64) -> None:
+        super().__init__(dimensions)
+        self.calls: list[list[str]] = []
+        self.error: Exception | None = None
+        self._inside = False
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        self.calls.append(list(texts))
+        self._inside = True
+        try:
+            return super().embed_documents(texts)
+        finally:
+            self._inside = False
+
+    def embed_query(self, text: str) -> Any:
+        if not self._inside:
+            self.calls.append([text])
+            if self.error is not None:
+                raise self.error
+        return super().embed_query(text)
+
+
+def kept(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
+    """Return what a namespace holds, oldest first."""
+    return [note.content for note in memory.get_all(namespace=namespace, limit=9999)]
+
+
+def to_the_insurance(request: ModelRequest) -> dict[str, Any]:
+    """Link each new note to the one about an insurance, if it is shown."""
+    shown = [c["alias"] for c in request.inputs["candidates"] if "insurance" in c["content"]]
+    link = {"relation": "paid for", "reason": "same dog", "strength": 0.9}
+    links = [{"to": alias, **link} for alias in shown]
+    return {"notes": [{"id": note["alias"], "links": links} for note in request.inputs["notes"]]}
+
+
+# Agents and graphs
+
+
+def agent_of(
+    memory: AgenticMemory,
+    model: Talker | None = None,
+    *,
+    before: Sequence[Any] = (),
+    tools: Sequence[Any] = (),
+    keeps: bool = True,
+    prompt: Any = None,
+    **options: Any,
+) -> Any:
+    """Return an agent with the middleware, of which the context says whose memory it is; if it `keeps`, with checkpoints."""
+    return create_agent(
+        model or Talker(),
+        list(tools),
+        system_prompt=prompt,
+        middleware=[*before, AMemMiddleware(memory, **{"namespace": user, **options})],
+        context_schema=User,
+        checkpointer=InMemorySaver() if keeps else None,
+    )
 
 
 def sequence(state: type[Any], **steps: Any) -> Any:
     """Return a graph of these steps, one after the other, with checkpoints."""
     builder = StateGraph(state, context_schema=User).add_sequence(list(steps.items()))
     return builder.add_edge(START, next(iter(steps))).compile(checkpointer=InMemorySaver())
+
+
+def within(thread: str = "1", **more: Any) -> Any:
+    """Return the configuration of a run in a thread."""
+    return {"configurable": {"thread_id": thread, **more}}
+
+
+def ask(*said: Any) -> dict[str, Any]:
+    """Return the input of a run: messages, or texts of people."""
+    return {"messages": [HumanMessage(one) if isinstance(one, str) else one for one in said]}
+
+
+def say(runnable: Any, said: Any, who: str = "ann", thread: str = "1") -> Any:
+    """Run one turn, and return the state after it; anything but a text or a message is given as it is."""
+    given = ask(said) if isinstance(said, str | BaseMessage) else said
+    return runnable.invoke(given, within(thread), context=User(who))
+
+
+async def asay(runnable: Any, said: Any, who: str = "ann", thread: str = "1") -> Any:
+    """Do what `say` does."""
+    given = ask(said) if isinstance(said, str | BaseMessage) else said
+    return await runnable.ainvoke(given, within(thread), context=User(who))
+
+
+def last(state: Any) -> str:
+    """Return the text of the last message."""
+    return str(state["messages"][-1].text)
+
+
+def system_text(messages: list[BaseMessage]) -> str:
+    """Return the text of the system messages."""
+    return "\n".join(message.text for message in messages if isinstance(message, SystemMessage))

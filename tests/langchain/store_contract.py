@@ -36,15 +36,11 @@ class StoreContract:
     """Rules every store has to keep."""
 
     faults: ClassVar[frozenset[str]] = frozenset()
-    expires: ClassVar[bool] = True
 
     @pytest.fixture(autouse=True)
     def _expect(self, request: pytest.FixtureRequest) -> None:
-        name, reason = request.function.__name__, "a known fault of this store"
-        if name in self.faults:
-            request.node.add_marker(pytest.mark.xfail(reason=reason))
-        if "ttl" in request.function.__name__ and not self.expires:
-            pytest.skip("knows no time to live")
+        if request.function.__name__ in self.faults:
+            request.node.add_marker(pytest.mark.xfail(reason="a known fault of this store"))
 
     # Items
 
@@ -308,26 +304,3 @@ class StoreContract:
         assert await store.alist_namespaces() == [NS]
         await store.adelete(NS, "k")
         assert await store.aget(NS, "k") is None
-
-    # Time to live
-
-    def test_after_its_ttl_an_item_is_not_shown(self, store: BaseStore) -> None:
-        store.put(NS, "short", {"v": 1}, ttl=0.5 / 60)
-        store.put(NS, "long", {"v": 2}, ttl=60)
-        store.put(NS, "ever", {"v": 3}, ttl=None)
-        assert store.get(NS, "short", refresh_ttl=False) is not None
-        time.sleep(0.6)
-        assert store.get(NS, "short") is None
-        assert {item.key for item in store.search(NS)} == {"long", "ever"}
-
-    def test_reading_refreshes_the_ttl(self, store: BaseStore) -> None:
-        store.put(NS, "k", {"v": 1}, ttl=0.6 / 60)
-        for _ in range(3):
-            time.sleep(0.25)
-            assert store.get(NS, "k", refresh_ttl=True) is not None
-
-    def test_a_put_after_the_ttl_starts_anew(self, store: BaseStore) -> None:
-        store.put(NS, "k", {"v": 1}, ttl=0.05 / 60)
-        time.sleep(0.1)
-        store.put(NS, "k", {"v": 2})
-        assert store.get(NS, "k").value == {"v": 2}

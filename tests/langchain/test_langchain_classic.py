@@ -1,28 +1,20 @@
-"""The memory of classic chains: five kinds of chain, text and messages, both forms."""
+"""The memory of classic chains: five kinds of chain, text and messages, both forms; and a chat history."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langchain_classic")
-
 from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
 from langchain_classic.chains import ConversationalRetrievalChain, ConversationChain, LLMChain
 from langchain_classic.memory import CombinedMemory, ReadOnlySharedMemory, SimpleMemory
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
-from langchain_core.tools import tool
-from langchain_kit import ANN, BOB, Contents, Silent, Talker, scripted
+from langchain_kit import ANN, BOB, Silent, Talker, kept, look
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    StoreUnavailableError,
-)
-from amem_integrations.testing import HashEmbedder
-from langchain_amem import AMemMemory, AMemRetriever
+from amem_integrations import AgenticMemory, ConfigurationError, StoreUnavailableError
+from langchain_amem import AMemChatMessageHistory, AMemMemory, AMemRetriever
 
 # These chains say that they are deprecated when they are made.
 pytestmark = pytest.mark.filterwarnings(
@@ -33,133 +25,78 @@ TEXT = PromptTemplate.from_template("{history}\nHuman: {input}")
 CHAT = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{input}")])
 
 
-def oslo(messages: list[BaseMessage]) -> str:
-    """Answer from what was recalled, and from nothing else."""
-    shown = "\n".join(message.text for message in messages)
-    block = shown.partition("<memories>")[2].partition("</memories>")[0]
-    return "In Oslo." if "Oslo" in block else "I do not know."
-
-
-@tool
-def look(what: str) -> str:
-    """Look something up."""
-    return f"{what}: 42"
-
-
-def conversation(memory: AMemMemory, prompt: Any) -> Any:
-    return ConversationChain(llm=Talker(answer=oslo), memory=memory, prompt=prompt)
+def conversation(memory: AMemMemory, prompt: Any = TEXT, model: Any = None) -> Any:
+    return ConversationChain(llm=model or Talker(), memory=memory, prompt=prompt)
 
 
 def llm(memory: AMemMemory, prompt: Any) -> Any:
-    return LLMChain(llm=Talker(answer=oslo), memory=memory, prompt=prompt)
+    return LLMChain(llm=Talker(), memory=memory, prompt=prompt)
 
 
 def combined(memory: AMemMemory, prompt: Any) -> Any:
     memory.input_key = "input"
     both = CombinedMemory(memories=[memory, SimpleMemory(memories={"mood": "sunny"})])
-    return LLMChain(llm=Talker(answer=oslo), memory=both, prompt=prompt)
+    return LLMChain(llm=Talker(), memory=both, prompt=prompt)
 
 
 def agent(memory: AMemMemory, prompt: Any) -> Any:
     """Return an executor whose outputs hold more than text."""
-    with_scratchpad = ChatPromptTemplate.from_messages(
-        [
-            *(
-                [MessagesPlaceholder("history")]
-                if memory.return_messages
-                else [("human", "{history}")]
-            ),
-            ("human", "{input}"),
-            MessagesPlaceholder("agent_scratchpad"),
-        ]
-    )
-    runnable = create_tool_calling_agent(Talker(answer=oslo), [look], with_scratchpad)
-    return AgentExecutor(
-        agent=runnable, tools=[look], memory=memory, return_intermediate_steps=True
-    )
+    history = MessagesPlaceholder("history") if prompt is CHAT else ("human", "{history}")
+    rest = [("human", "{input}"), MessagesPlaceholder("agent_scratchpad")]
+    template = ChatPromptTemplate.from_messages([history, *rest])
+    runnable = create_tool_calling_agent(Talker(), [look], template)
+    options: dict[str, Any] = {"memory": memory, "return_intermediate_steps": True}
+    return AgentExecutor(agent=runnable, tools=[look], **options)
 
 
-CHAINS = [conversation, llm, combined, agent]
+@pytest.mark.parametrize("chain", [conversation, llm, combined, agent])
+async def test_every_kind_of_chain_recalls_and_stores(memory: AgenticMemory, chain: Any) -> None:
+    turns = (("I moved to Oslo.", "I do not know."), ("Where did I move to?", "In Oslo."))
+    for number, (prompt, asynchronous) in enumerate(product((TEXT, CHAT), (False, True))):
+        space = (str(number),)
+        mine = AMemMemory(memory=memory, namespace=space, return_messages=prompt is CHAT)
+        built = chain(mine, prompt)
+        for asked, answered in turns:
+            given = {"input": asked}
+            result = await built.ainvoke(given) if asynchronous else built.invoke(given)
+            assert answered in [result.get(key) for key in ("response", "output", "text")]
+        assert kept(memory, space) == [text for turn in turns for text in turn]
+        assert memory.flush(timeout=10)
+        assert {note.state for note in memory.get_all(namespace=space)} == {"done"}
 
 
-async def call(chain: Any, text: str, asynchronous: bool) -> str:
-    result = await chain.ainvoke({"input": text}) if asynchronous else chain.invoke({"input": text})
-    key = next(key for key in ("response", "output", "text") if key in result)
-    return str(result[key])
-
-
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize("messages", [False, True], ids=["text", "messages"])
-@pytest.mark.parametrize("chain", CHAINS)
-async def test_every_kind_of_chain_recalls_and_stores(
-    memory: AgenticMemory, contents: Contents, chain: Any, messages: bool, asynchronous: bool
-) -> None:
-    mine = AMemMemory(memory=memory, namespace=ANN, return_messages=messages)
-    built = chain(mine, CHAT if messages else TEXT)
-    assert await call(built, "I moved to Oslo.", asynchronous) == "I do not know."
-    assert await call(built, "Where did I move to?", asynchronous) == "In Oslo."
-    assert contents(ANN) == [
-        "I moved to Oslo.",
-        "I do not know.",
-        "Where did I move to?",
-        "In Oslo.",
-    ]
-    assert memory.flush(timeout=10)
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_a_retrieval_chain_takes_the_notes_as_messages(
-    memory: AgenticMemory, contents: Contents, asynchronous: bool
-) -> None:
+async def test_a_retrieval_chain_takes_the_notes_as_messages(memory: AgenticMemory) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
-    seen: list[str] = []
-
-    def answer(messages: list[BaseMessage]) -> str:
-        seen.append(messages[-1].text)
-        return "In Oslo."
-
-    mine = AMemMemory(
-        memory=memory,
-        namespace=ANN,
-        memory_key="chat_history",
-        output_key="answer",
-        return_messages=True,
-    )
+    keys: dict[str, Any] = {"memory_key": "chat_history", "output_key": "answer"}
+    model = Talker(answer=lambda _: "In Oslo.")
     chain = ConversationalRetrievalChain.from_llm(
-        Talker(answer=answer),
+        model,
         retriever=AMemRetriever(memory=memory, namespace=ANN),
-        memory=mine,
+        memory=AMemMemory(memory=memory, namespace=ANN, return_messages=True, **keys),
         return_source_documents=True,
     )
     asked = {"question": "Where did I move to?"}
-    result = await chain.ainvoke(asked) if asynchronous else chain.invoke(asked)
-    assert result["answer"] == "In Oslo."
-    assert "Human: <memories>" in seen[0]
-    assert contents(ANN) == ["I moved to Oslo.", "Where did I move to?", "In Oslo."]
+    for result in (chain.invoke(asked), await chain.ainvoke(asked)):
+        assert result["answer"] == "In Oslo."
+    assert "Human: <memories>" in model.seen[0][-1].text
+    assert kept(memory) == ["I moved to Oslo.", *["Where did I move to?", "In Oslo."] * 2]
 
 
-def test_what_was_recalled_is_never_stored_again(memory: AgenticMemory, contents: Contents) -> None:
-    chain = conversation(AMemMemory(memory=memory, namespace=ANN), TEXT)
+def test_what_was_recalled_is_never_stored_again(memory: AgenticMemory) -> None:
+    chain = conversation(AMemMemory(memory=memory, namespace=ANN))
     for _ in range(4):
         chain.invoke({"input": "Where is Oslo?"})
-    assert not any("<memories>" in text for text in contents(ANN))
-    assert len(contents(ANN)) == 8
+    assert "<memories>" not in str(kept(memory))
+    assert len(kept(memory)) == 8
 
 
 def test_what_is_said_twice_is_two_notes_and_a_correction_stays(memory: AgenticMemory) -> None:
-    mine = AMemMemory(memory=memory, namespace=ANN, thread="t")
-    mine.save_context({"input": "Yes."}, {"output": "Good."})
-    first = memory.get_all(namespace=ANN)[0]
-    memory.update(first.id, namespace=ANN, content="Ann agrees.")
-    again = AMemMemory(memory=memory, namespace=ANN, thread="t")
-    again.save_context({"input": "Yes."}, {"output": "Good."})
-    assert [note.content for note in memory.get_all(namespace=ANN)] == [
-        "Ann agrees.",
-        "Good.",
-        "Yes.",
-        "Good.",
-    ]
+    for _ in range(2):
+        mine = AMemMemory(memory=memory, namespace=ANN, thread="t")
+        mine.save_context({"input": "Yes."}, {"output": "Good."})
+        first = memory.get_all(namespace=ANN)[0]
+        memory.update(first.id, namespace=ANN, content="Ann agrees.")
+    assert kept(memory) == ["Ann agrees.", "Good.", "Yes.", "Good."]
 
 
 def test_a_chain_with_several_inputs_needs_input_key(memory: AgenticMemory) -> None:
@@ -169,56 +106,72 @@ def test_a_chain_with_several_inputs_needs_input_key(memory: AgenticMemory) -> N
     with pytest.raises(ConfigurationError, match="output_key"):
         mine.save_context({"input": "Hi."}, {"answer": "Hello.", "source_documents": []})
     mine.save_context({"input": "Hi.", "history": "…", "stop": ["x"]}, {"output": "Hello."})
-    assert memory.stats(namespace=ANN)["notes"] == 2
+    assert kept(memory) == ["Hi.", "Hello."]
 
 
-def test_values_that_are_no_text_are_left_out(memory: AgenticMemory, contents: Contents) -> None:
+def test_values_that_are_no_text_are_left_out(memory: AgenticMemory) -> None:
     mine = AMemMemory(memory=memory, namespace=ANN)
-    mine.save_context({"input": HumanMessage("Hello.")}, {"output": [("tuple", 1)]})  # type: ignore[dict-item]
-    mine.save_context(
-        {"input": [HumanMessage("One."), HumanMessage("Two.")]}, {"output": AIMessage("3.")}
-    )  # type: ignore[dict-item]
-    mine.save_context({"input": ""}, {"output": ""})
-    assert contents(ANN) == ["Hello.", "Two.", "3."]
+    pairs: list[Any] = [
+        (HumanMessage("Hello."), [("tuple", 1)]),
+        ([HumanMessage("One."), HumanMessage("Two.")], AIMessage("3.")),
+        ("", ""),
+    ]
+    for asked, answered in pairs:
+        mine.save_context({"input": asked}, {"output": answered})
+    assert kept(memory) == ["Hello.", "Two.", "3."]
 
 
-def test_a_read_only_memory_stores_nothing(seeded: AgenticMemory, contents: Contents) -> None:
-    before = contents(ANN)
-    shared = ReadOnlySharedMemory(memory=AMemMemory(memory=seeded, namespace=ANN))
-    chain = conversation(shared, TEXT)  # type: ignore[arg-type]
-    assert chain.invoke({"input": "Where did I move to?"})["response"] == "In Oslo."
-    assert contents(ANN) == before
+def test_a_read_only_memory_and_a_chain_that_fails_store_nothing(seeded: AgenticMemory) -> None:
+    before = kept(seeded)
 
-
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-async def test_clear_touches_its_own_namespace_only(
-    seeded: AgenticMemory, contents: Contents, asynchronous: bool
-) -> None:
-    mine = AMemMemory(memory=seeded, namespace=ANN)
-    await mine.aclear() if asynchronous else mine.clear()
-    assert contents(ANN) == []
-    assert contents(BOB) == ["I moved to Rome."]
-
-
-async def test_without_a_store_the_chain_runs_and_the_failure_is_counted() -> None:
-    with Silent.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
-        memory.down = True
-        mine = AMemMemory(memory=memory, namespace=ANN)
-        chain = conversation(mine, TEXT)
-        assert chain.invoke({"input": "Where do I live?"})["response"] == "I do not know."
-        await chain.ainvoke({"input": "Where do I live?"})
-        assert mine.failures["recall"] == 2
-        strict = AMemMemory(memory=memory, namespace=ANN, on_error="raise")
-        with pytest.raises(StoreUnavailableError):
-            conversation(strict, TEXT).invoke({"input": "Where do I live?"})
-
-
-def test_a_chain_that_fails_stores_nothing(memory: AgenticMemory, contents: Contents) -> None:
     def broken(messages: list[BaseMessage]) -> str:
         raise ConnectionError("no answer")
 
-    mine = AMemMemory(memory=memory, namespace=ANN)
-    chain = ConversationChain(llm=Talker(answer=broken), memory=mine, prompt=TEXT)
+    failing = conversation(AMemMemory(memory=seeded, namespace=ANN), model=Talker(answer=broken))
     with pytest.raises(ConnectionError):
-        chain.invoke({"input": "Hello."})
-    assert contents(ANN) == []
+        failing.invoke({"input": "Hello."})
+    shared: Any = ReadOnlySharedMemory(memory=AMemMemory(memory=seeded, namespace=ANN))
+    reading: Any = AMemMemory(memory=seeded, namespace=ANN, remember=False)
+    for memory in (shared, reading):
+        asked = {"input": "Where did I move to?"}
+        assert conversation(memory).invoke(asked)["response"] == "In Oslo."
+    assert kept(seeded) == before
+
+
+async def test_clear_touches_its_own_namespace_only(seeded: AgenticMemory) -> None:
+    mine = AMemMemory(memory=seeded, namespace=ANN)
+    mine.clear()
+    assert (kept(seeded), kept(seeded, BOB)) == ([], ["I moved to Rome."])
+    await AMemMemory(memory=seeded, namespace=BOB).aclear()
+    assert kept(seeded, BOB) == []
+
+
+async def test_without_a_store_the_chain_runs_and_the_failure_is_counted(memory: Silent) -> None:
+    memory.down = True
+    asked = {"input": "Where do I live?"}
+    mine = AMemMemory(memory=memory, namespace=ANN)
+    assert conversation(mine).invoke(asked)["response"] == "I do not know."
+    await conversation(mine).ainvoke(asked)
+    assert mine.failures == {"recall": 2, "remember": 2}
+    strict = AMemMemory(memory=memory, namespace=ANN, on_error="raise")
+    with pytest.raises(StoreUnavailableError):
+        conversation(strict).invoke(asked)
+
+
+def test_a_chat_history_keeps_messages_in_order_and_clears_its_thread_only(
+    memory: AgenticMemory,
+) -> None:
+    monday = AMemChatMessageHistory(memory, ANN, "monday", evolve=False)
+    tuesday = AMemChatMessageHistory(memory, ANN, "tuesday")
+    said = [SystemMessage("Be kind."), *[HumanMessage("ok"), AIMessage("ok")] * 2]
+    said.append(HumanMessage("Hm.", name="Eva"))
+    monday.add_messages(said)
+    assert memory.stats(namespace=ANN)["states"] == {"pending": len(said)}
+    tuesday.add_messages([HumanMessage("Hello.")])
+    assert memory.flush(timeout=10)
+    assert memory.stats(namespace=ANN)["states"] == {"done": len(said) + 1}
+    found = monday.messages
+    assert [(m.type, m.text, m.name) for m in found] == [(m.type, m.text, m.name) for m in said]
+    monday.clear()
+    assert monday.messages == []
+    assert [one.text for one in tuesday.messages] == ["Hello."]

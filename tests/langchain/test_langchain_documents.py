@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from datetime import date
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.vectorstores import VectorStore
+from langchain_kit import kept
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 from support.qdrant_server import FakeQdrant, serving
 
@@ -19,16 +22,17 @@ from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemRetriever, AMemVectorStore, memory_tools
 
 TEAM = ("team",)
+LONG = "".join(f"The quince of row {n} is pruned in March. " for n in range(1200))
 
 
 @pytest.fixture
-def memory():
+def memory() -> Iterator[AgenticMemory]:
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
         yield memory
 
 
 @pytest.fixture
-def store(memory):
+def store(memory: AgenticMemory) -> AMemVectorStore:
     return AMemVectorStore(memory, TEAM)
 
 
@@ -36,296 +40,178 @@ class TestAMemVectorStore(VectorStoreIntegrationTests):
     """LangChain's own tests of vector stores."""
 
     @pytest.fixture
-    def vectorstore(self) -> VectorStore:
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
-            yield AMemVectorStore(memory, TEAM)
+    def vectorstore(self, store: AMemVectorStore) -> VectorStore:
+        return store
 
 
-def pages(*texts, source="a.txt", **more):
-    return [
-        Document(text, metadata={"source": source, "page": n, **more})
-        for n, text in enumerate(texts)
-    ]
+def pages(*texts: str, source: str = "a.txt", **more: Any) -> list[Document]:
+    metadata = {"source": source, **more}
+    return [Document(text, metadata={**metadata, "page": n}) for n, text in enumerate(texts)]
 
 
-def stored(memory, namespace=TEAM):
-    return memory.get_all(namespace=namespace, limit=9999)
+def found(documents: list[Document]) -> list[str]:
+    return sorted(document.page_content for document in documents)
 
 
-def texts(memory, namespace=TEAM):
-    return sorted(note.content for note in stored(memory, namespace))
+def texts(memory: AgenticMemory) -> list[str]:
+    return sorted(kept(memory, TEAM))
 
 
-def test_a_source_is_replaced_where_that_is_wanted(memory, store):
+# Adding, replacing, removing
+
+
+def test_a_source_is_replaced_where_that_is_wanted(
+    memory: AgenticMemory, store: AMemVectorStore
+) -> None:
     ids = store.add_documents(pages("One.", "Two.", "Three."))
-    before = {note.content: note for note in stored(memory)}
-    report = store.add(pages("One.", "2.", "Three."), replace=True)
+    before = {note.content: note for note in memory.get_all(namespace=TEAM)}
+    for added, removed in ((1, 1), (0, 0)):
+        report = store.add(pages("One.", "2.", "Three."), replace=True)
+        assert (report.added, report.changed, report.removed) == (added, 0, removed)
     assert texts(memory) == ["2.", "One.", "Three."]
-    assert (report.added, report.changed, report.removed) == (1, 0, 1)
     assert (report.ids[0], report.ids[2]) == (ids[0], ids[2])
-    after = {note.content: note for note in stored(memory)}
-    assert after["One."] == before["One."]
-    again = store.add(pages("One.", "2.", "Three."), replace=True)
-    assert (again.added, again.changed, again.removed) == (0, 0, 0)
+    assert before["One."] in memory.get_all(namespace=TEAM)
 
 
-def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(memory, store):
+def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(
+    memory: AgenticMemory, store: AMemVectorStore
+) -> None:
     store.add_documents([Document("One.", id="1"), Document("Two.", id="2")])
-    report = store.add([Document("Uno.", id="1", metadata={"source": "a.txt"})])
+    changed = Document("Uno.", id="1", metadata={"source": "a.txt"})
+    report = store.add([changed])
     assert (report.ids, report.added, report.changed, report.removed) == (["1"], 0, 1, 0)
+    assert store.add([changed]).changed == 0
     assert texts(memory) == ["Two.", "Uno."]
-    assert store.get_by_ids(["2", "1", "3"]) == [
-        Document("Two.", id="2"),
-        Document("Uno.", id="1", metadata={"source": "a.txt"}),
-    ]
+    assert store.get_by_ids(["2", "1", "3"]) == [Document("Two.", id="2"), changed]
+    store.add_documents([Document(LONG, id="1")])
+    assert store.get_by_ids(["1"])[0].page_content == LONG
+    store.delete(["1"])
+    assert texts(memory) == ["Two."]
 
 
-def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store):
+def test_other_sources_and_what_an_agent_remembers_are_left_alone(
+    memory: AgenticMemory, store: AMemVectorStore
+) -> None:
     memory.add("I like quinces.", namespace=TEAM, thread="a.txt")
     store.add_documents([*pages("One."), *pages("Other.", source="b.txt"), Document("No source.")])
     assert store.add(pages("Uno."), replace=True).removed == 1
     assert texts(memory) == ["I like quinces.", "No source.", "Other.", "Uno."]
+    assert store.delete(sources=["a.txt"])
+    assert texts(memory) == ["I like quinces.", "No source.", "Other."]
+    with pytest.raises(InvalidInputError, match="name the ids or the sources"):
+        store.delete()
 
 
-@pytest.mark.parametrize("size", [1, 3, 10])
-def test_splits_of_one_source_added_bit_by_bit_all_stay(memory, store, size):
+def test_splits_of_one_source_added_bit_by_bit_all_stay(store: AMemVectorStore) -> None:
     splits = pages(*[f"Split {n}." for n in range(9)], "Split 0.")
-    ids = []
-    for start in range(0, len(splits), size):
-        ids += store.add_documents(splits[start : start + size])
-    assert len(set(ids)) == len(stored(memory)) == 10
-    assert store.get_by_ids(ids) == [
-        Document(one.page_content, id=i, metadata=one.metadata)
-        for one, i in zip(splits, ids, strict=True)
-    ]
+    for size in (1, 3, 10):
+        ids: list[str] = []
+        for start in range(0, len(splits), size):
+            ids += store.add_documents(splits[start : start + size])
+        assert len(set(ids)) == len(store.memory.get_all(namespace=TEAM)) == 10
+        assert store.get_by_ids(ids) == [
+            Document(one.page_content, id=i, metadata=one.metadata)
+            for one, i in zip(splits, ids, strict=True)
+        ]
 
 
-@pytest.mark.parametrize("wrong", ["where", "namespace", "score_threshold", "search_kwargs"])
-def test_an_unknown_option_is_an_error(store, wrong):
-    with pytest.raises(TypeError, match=wrong):
-        store.similarity_search("One", **{wrong: {}})
-    with pytest.raises(TypeError, match=wrong):
-        store.add_documents(pages("One."), **{wrong: {}})
+def test_the_same_text_twice_in_a_source_is_two_documents(
+    memory: AgenticMemory, store: AMemVectorStore
+) -> None:
+    report = store.add([*pages("Same."), *pages("Same."), Document("  \n")])
+    assert (len(set(report.ids[:2])), report.ids[2]) == (2, "")
+    assert texts(memory) == ["Same.", "Same."]
+    assert store.add(pages("Same."), replace=True).removed == 1
 
 
-def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(store):
-    store.add_documents([*pages("One.", "Two."), *pages("Other.", source="b.txt", year=2020)])
-
-    def found(conditions):
-        return sorted(one.page_content for one in store.similarity_search("One", filter=conditions))
-
-    assert found({"$or": [{"source": "b.txt"}, {"page": 1}]}) == ["Other.", "Two."]
-    assert found({"$and": [{"source": "a.txt"}, {"page": {"$nin": [0]}}]}) == ["Two."]
-    assert found({"year": {"$exists": True}}) == ["Other."]
-    assert store.similarity_search(" ") == []
-
-
-def test_a_retriever_cites_the_documents_own_source_and_shows_the_passage(memory, store):
-    text = "".join(f"The quince of row {n} is pruned in March. " for n in range(300))
-    store.add_documents([Document(text, metadata={"source": "trees.txt", "author": "Ann"})])
-    (found,) = AMemRetriever(memory=memory, namespace=TEAM).invoke("quince of row 77")
-    assert found.page_content == text
-    assert (found.metadata["source"], found.metadata["author"]) == ("trees.txt", "Ann")
-    assert "row 77 " in found.metadata["passage"]
-    assert len(found.metadata["passage"]) <= 1600
+def test_a_long_document_is_one_note_and_found_by_its_passages(
+    memory: AgenticMemory, store: AMemVectorStore
+) -> None:
+    given = {"source": "trees.txt", "author": "Ann"}
+    (name,) = store.add_documents([Document(LONG, metadata=given)])
+    (note,) = memory.get_all(namespace=TEAM)
+    assert (note.content, note.origin) == (LONG, "document")
+    assert len(note.passages) > 50
+    (whole,) = store.get_by_ids([name])
+    assert (whole.page_content, whole.metadata) == (LONG, given)
+    assert store.similarity_search("quince of row 777", k=1) == [whole]
+    with pytest.raises(InvalidInputError, match="TextSplitter of LangChain"):
+        store.add_documents([Document(LONG * 3)])
+    (hit,) = AMemRetriever(memory=memory, namespace=TEAM).invoke("quince of row 77")
+    assert hit.page_content == LONG
+    assert given.items() <= hit.metadata.items()
+    assert "row 77 " in hit.metadata["passage"]
+    assert len(hit.metadata["passage"]) <= 1600
     (search,) = memory_tools(memory, namespace=TEAM, kinds=["search"])
     shown = search.invoke({"query": "quince of row 77"})
     assert "row 77 " in shown
     assert len(shown) < 3000
 
 
-def test_the_same_text_twice_in_a_source_is_two_documents(memory, store):
-    report = store.add(pages("Same.", "Same."))
-    assert len(set(report.ids)) == 2
-    assert texts(memory) == ["Same.", "Same."]
-    assert store.add(pages("Same."), replace=True).removed == 1
-
-
-def test_a_removed_source_removes_its_notes_and_nothing_else(memory, store):
-    store.add_documents([*pages("One.", "Two."), *pages("Other.", source="b.txt")])
-    assert store.delete(sources=["a.txt"])
-    assert texts(memory) == ["Other."]
-    with pytest.raises(InvalidInputError, match="name the ids or the sources"):
-        store.delete()
-
-
-def test_a_long_document_is_one_note_and_found_by_its_passages(memory, store):
-    sentence = "The quince of row {} is pruned in March. "
-    long = "".join(sentence.format(n) for n in range(1200))
-    (name,) = store.add_documents([Document(long, metadata={"source": "trees.txt"})])
-    (note,) = stored(memory)
-    assert (note.content, note.origin) == (long, "document")
-    assert len(note.passages) > 50
-    (found,) = store.get_by_ids([name])
-    assert found.page_content == long
-    assert found.metadata == {"source": "trees.txt"}
-    assert store.similarity_search("quince of row 777", k=1) == [found]
-    with pytest.raises(InvalidInputError, match="TextSplitter of LangChain"):
-        store.add_documents([Document(long * 3)])
-
-
-def test_documents_do_not_evolve_unless_that_is_wanted(memory, store):
-    store.add_documents(pages("Ann moved to Oslo.", "Ann moved to Bergen."))
+def test_documents_do_not_evolve_unless_that_is_wanted(
+    memory: AgenticMemory, store: AMemVectorStore
+) -> None:
+    moved = pages("Ann moved to Oslo.", "Ann moved to Bergen.")
+    store.add_documents(moved)
     assert memory.evolve().done == ()
     memory.add("Ann moved to Rome.", namespace=TEAM, thread="a.txt")
-    notes = {note.content: note for note in stored(memory)}
-    assert {note.origin for note in notes.values()} == {"document", "conversation"}
-    assert all(not note.links and not note.contexts for note in notes.values() if note.key)
-    evolving = AMemVectorStore(memory, TEAM, evolve=True)
-    evolving.add_documents(pages("Ann moved to Oslo.", "Ann moved to Bergen."))
-    notes = [note for note in stored(memory) if note.key]
+    notes = memory.get_all(namespace=TEAM)
+    assert {note.origin for note in notes} == {"document", "conversation"}
+    assert all(not note.links and not note.contexts for note in notes if note.key)
+    AMemVectorStore(memory, TEAM, evolve=True).add_documents(moved)
+    notes = [note for note in memory.get_all(namespace=TEAM) if note.key]
     assert {(note.origin, note.state) for note in notes} == {("conversation", "done")}
-    assert all(note.contexts for note in notes)
-    assert len(notes) == 2
+    assert [bool(note.contexts) for note in notes] == [True, True]
 
 
-def test_a_long_document_with_an_id_shrinks_and_grows(memory, store):
-    long = "The quince is pruned in March. " * 2500
-    store.add_documents([Document(long, id="x")])
-    store.add_documents([Document("Short.", id="x")])
-    assert texts(memory) == ["Short."]
-    store.add_documents([Document(long, id="x")])
-    assert store.get_by_ids(["x"])[0].page_content == long
-    store.delete(["x"])
-    assert stored(memory) == []
+def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating() -> None:
+    for evolve, done_at in ((True, 64), (False, 256)):
+        count, seen = done_at + 20, []
+        chunks = [
+            Document(f"Chunk {n} of {n % 7}.", metadata={"source": f"{n % 20}.txt"})
+            for n in range(count)
+        ]
+
+        def stop(done: int, total: int, seen: Any = seen, done_at: int = done_at) -> None:
+            seen.append((done, total))
+            if done >= done_at:
+                raise KeyboardInterrupt
+
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
+            store = AMemVectorStore(memory, TEAM, evolve=evolve)
+            with pytest.raises(KeyboardInterrupt):
+                store.add(chunks, progress=stop)
+            assert seen == [(done, count) for done in range(64, done_at + 1, 64)]
+            first = memory.get_all(namespace=TEAM, limit=9999)
+            report = store.add(chunks, progress=lambda *_: None)
+            assert len(first) == done_at
+            assert (report.added, report.changed, report.removed) == (20, 0, 0)
+            notes = memory.get_all(namespace=TEAM, limit=9999)
+            assert len(notes) == count
+            assert {note.state for note in notes} == {"done"}
+            assert [note.recorded_at for note in notes[:done_at]] == [n.recorded_at for n in first]
+            assert len(store.get_by_ids(report.ids)) == count
 
 
-def test_metadata_that_is_no_json_becomes_text_and_can_be_filtered(store):
-    meta = {
-        "source": PurePosixPath("a.txt"),
-        "day": date(2026, 5, 8),
-        "page": 3,
-        "size": float("nan"),
-    }
-    store.add_documents([Document("One.", metadata=meta), *pages("Two.", source="b.txt")])
-    (found,) = store.similarity_search("One", filter={"page": 3})
-    assert found.metadata == {"source": "a.txt", "day": "2026-05-08", "page": 3, "size": "NaN"}
-    assert [
-        one.page_content for one in store.similarity_search("Two", filter={"page": {"$lt": 3}})
-    ] == ["Two."]
+def test_a_loader_that_yields_is_not_read_ahead(
+    store: AMemVectorStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    read, seen = [], []
 
-
-def test_documents_without_text_are_left_out(memory, store):
-    assert store.add(pages("One.", "  \n")).ids[1] == ""
-    assert texts(memory) == ["One."]
-
-
-def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(memory, store):
-    memory.add("The quince blooms.", namespace=TEAM)
-    store.add_documents(pages("The quince blooms in May."))
-    ((found, score),) = store.similarity_search_with_score("quince blooms")
-    assert found.page_content == "The quince blooms in May."
-    assert 0 < score <= 1
-    assert store.as_retriever(search_kwargs={"k": 1}).invoke("quince") == [found]
-    assert store.similarity_search_with_relevance_scores("quince blooms")[0][1] == pytest.approx(
-        score
-    )
-
-
-@pytest.mark.parametrize(("evolve", "done_at"), [(True, 64), (False, 256)])
-def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating(tmp_path, evolve, done_at):
-    count = done_at + 20
-    chunks = [
-        Document(f"Chunk {n} of {n % 7}.", metadata={"source": f"{n % 20}.txt"})
-        for n in range(count)
-    ]
-    embedder = HashEmbedder(64)
-    seen = []
-
-    def stop(done, total):
-        seen.append((done, total))
-        if done >= done_at:
-            raise KeyboardInterrupt
-
-    with AgenticMemory.open(tmp_path / "memory", embedder=embedder) as memory:
-        store = AMemVectorStore(memory, TEAM, evolve=evolve)
-        with pytest.raises(KeyboardInterrupt):
-            store.add(chunks, progress=stop)
-        assert seen == [(done, count) for done in range(64, done_at + 1, 64)]
-        first = {note.id: note for note in stored(memory)}
-        report = store.add(chunks, progress=lambda *_: None)
-        assert len(first) == done_at
-        assert (report.added, report.changed, report.removed) == (20, 0, 0)
-        notes = {note.id: note for note in stored(memory)}
-        assert len(notes) == count
-        assert {note.state for note in notes.values()} == {"done"}
-        assert all(notes[i].recorded_at == note.recorded_at for i, note in first.items())
-
-
-def test_a_loader_that_yields_is_not_read_ahead(memory, store):
-    read = []
-
-    def loader():
+    def loader() -> Iterator[Document]:
         for n in range(150):
             read.append(n)
             yield Document(f"Chunk {n}.", metadata={"source": "a.txt"})
 
-    seen = []
     store.add(loader(), progress=lambda done, total: seen.append((done, len(read))))
     assert seen == [(64, 64), (128, 128), (150, 150)]
-
-
-@pytest.mark.parametrize("cleanup", ["incremental", "full", "scoped_full"])
-def test_langchain_indexing_keeps_the_memory_as_the_sources_are(memory, store, cleanup):
-    records = InMemoryRecordManager("team")
-    records.create_schema()
-
-    def run(documents):
-        return index(
-            documents, records, store, cleanup=cleanup, source_id_key="source", key_encoder="sha256"
-        )
-
-    first = [*pages("One.", "Two."), *pages("Other.", source="b.txt")]
-    assert run(first) == {"num_added": 3, "num_updated": 0, "num_skipped": 0, "num_deleted": 0}
-    assert run(first)["num_skipped"] == 3
-    changed = [*pages("One.", "2."), *pages("Other.", source="b.txt")]
-    assert run(changed) == {"num_added": 1, "num_updated": 0, "num_skipped": 2, "num_deleted": 1}
-    assert texts(memory) == ["2.", "One.", "Other."]
-    gone = run(pages("One.", "2."))
-    if cleanup == "full":
-        assert gone["num_deleted"] == 1
-        assert texts(memory) == ["2.", "One."]
-    else:
-        assert texts(memory) == ["2.", "One.", "Other."]
-
-
-async def test_langchain_indexing_works_on_an_event_loop(memory, store):
-    records = InMemoryRecordManager("team")
-    await records.acreate_schema()
-    documents = pages(*(f"Chunk {n}." for n in range(130)))
-    options = {"cleanup": "full", "source_id_key": "source", "key_encoder": "sha256"}
-    assert (await aindex(documents, records, store, **options))["num_added"] == 130
-    assert (await aindex(documents[:110], records, store, **options))["num_deleted"] == 20
-    assert len(stored(memory)) == 110
-
-
-def test_two_namespaces_share_nothing(memory):
-    ours, theirs = (AMemVectorStore(memory, (name,), evolve=False) for name in ("a", "b"))
-    ours.add_documents(pages("One."))
-    theirs.add_documents(pages("Uno."))
-    assert theirs.delete(sources=["a.txt"])
-    assert texts(memory, ("a",)) == ["One."]
-    with pytest.raises(NamespaceError):
-        AMemVectorStore(memory, "a")
-
-
-def test_what_cannot_be_meant_is_refused(memory, store):
-    with pytest.raises(InvalidInputError, match="2 ids for 1 documents"):
-        store.add_documents(pages("One."), ids=["1", "2"])
-    with pytest.raises(ConfigurationError, match="the memory has its embedder"):
-        AMemVectorStore.from_texts(["One."], DeterministicFakeEmbedding(size=3))
-    made = AMemVectorStore.from_texts(["One."], memory=memory, namespace=TEAM, evolve=False)
-    assert made.similarity_search("One")[0].page_content == "One."
-
-
-def test_progress_is_logged_if_that_is_wanted(store, caplog):
     with caplog.at_level(logging.INFO, logger="amem_integrations"):
         store.add(pages("One."), progress=True)
     assert "1 of 1 notes" in caplog.text
 
 
 @pytest.mark.enable_socket
-def test_documents_on_a_server_are_replaced_and_removed_by_source():
+def test_documents_on_a_server_are_replaced_and_removed_by_source() -> None:
     with (
         serving(FakeQdrant()) as server,
         AgenticMemory.open(server.url, embedder=HashEmbedder(16)) as memory,
@@ -333,15 +219,96 @@ def test_documents_on_a_server_are_replaced_and_removed_by_source():
         store = AMemVectorStore(memory, TEAM)
         store.add_documents(pages("One.", "Two."))
         assert store.add(pages("One."), replace=True).removed == 1
-        assert [one.page_content for one in store.similarity_search("One")] == ["One."]
+        assert found(store.similarity_search("One")) == ["One."]
         store.delete(sources=["a.txt"])
-        assert stored(memory) == []
+        assert texts(memory) == []
 
 
-def test_a_text_with_a_nul_or_half_a_character_costs_nothing() -> None:
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-        store = AMemVectorStore(memory, ("docs",))
-        ids = store.add_texts(["before", "an example\0 \ud83d of a page", "after"])
-        assert len(ids) == 3
-        found = store.similarity_search("example", k=1)
-        assert found[0].page_content == "an example \ufffd of a page"
+# LangChain's indexing
+
+
+async def test_langchain_indexing_keeps_the_memory_as_the_sources_are() -> None:
+    options: Any = {"source_id_key": "source", "key_encoder": "sha256"}
+    other = pages("Other.", source="b.txt")
+    for cleanup in ("incremental", "full", "scoped_full"):
+        records = InMemoryRecordManager("team")
+        records.create_schema()
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
+            store = AMemVectorStore(memory, TEAM)
+            for documents, expected in (
+                ([*pages("One.", "Two."), *other], (3, 0, 0, 0)),
+                ([*pages("One.", "Two."), *other], (0, 0, 3, 0)),
+                ([*pages("One.", "2."), *other], (1, 0, 2, 1)),
+                (pages("One.", "2."), (0, 0, 2, int(cleanup == "full"))),
+            ):
+                done = index(documents, records, store, cleanup=cleanup, **options)
+                assert tuple(done.values()) == expected
+            assert texts(memory) == ["2.", "One.", *(["Other."] if cleanup != "full" else [])]
+            chunks = pages(*(f"Chunk {n}." for n in range(130)))
+            awaited = await aindex(chunks[:110], records, store, cleanup="full", **options)
+            assert awaited["num_added"] == len(texts(memory)) == 110
+
+
+# Searching
+
+
+def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(
+    memory: AgenticMemory, store: AMemVectorStore
+) -> None:
+    memory.add("The quince blooms.", namespace=TEAM)
+    store.add_documents(pages("The quince blooms in May."))
+    for conditions in (None, {"page": 0}):
+        ((one, score),) = store.similarity_search_with_score("quince blooms", filter=conditions)
+        assert one.page_content == "The quince blooms in May."
+        assert 0 < score <= 1
+    assert store.as_retriever(search_kwargs={"k": 1}).invoke("quince") == [one]
+    ((_, relevance),) = store.similarity_search_with_relevance_scores("quince blooms")
+    assert relevance == pytest.approx(score)
+
+
+def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(
+    memory: AgenticMemory, store: AMemVectorStore
+) -> None:
+    memory.add("One of Ann's.", namespace=TEAM, metadata={"page": 1})
+    store.add_documents([*pages("One.", "Two."), *pages("Other.", source="b.txt", year=2020)])
+    for conditions, expected in (
+        ({"$or": [{"source": "b.txt"}, {"page": 1}]}, ["Other.", "Two."]),
+        ({"$and": [{"source": "a.txt"}, {"page": {"$nin": [0]}}]}, ["Two."]),
+        ({"year": {"$exists": True}}, ["Other."]),
+        ({"page": {"$lt": 1}}, ["One.", "Other."]),
+    ):
+        assert found(store.similarity_search("One", filter=conditions)) == expected
+    assert store.similarity_search(" ") == []
+
+
+def test_metadata_that_is_no_json_becomes_text_and_no_character_costs_a_document(
+    store: AMemVectorStore,
+) -> None:
+    meta = {"source": PurePosixPath("a.txt"), "day": date(2026, 5, 8), "size": float("nan")}
+    store.add_documents(
+        [Document("an example\0 \ud83d of a page", metadata=meta), Document("Two.")]
+    )
+    (one,) = store.similarity_search("example", filter={"day": "2026-05-08"})
+    assert one.page_content == "an example \ufffd of a page"
+    assert one.metadata == {"source": "a.txt", "day": "2026-05-08", "size": "NaN"}
+
+
+# Mistakes
+
+
+def test_what_cannot_be_meant_is_refused(memory: AgenticMemory, store: AMemVectorStore) -> None:
+    for wrong in ("where", "namespace", "score_threshold", "search_kwargs"):
+        with pytest.raises(TypeError, match=wrong):
+            store.similarity_search("One", **{wrong: {}})
+        with pytest.raises(TypeError, match=wrong):
+            store.add_documents(pages("One."), **{wrong: {}})
+    with pytest.raises(InvalidInputError, match="2 ids for 1 documents"):
+        store.add_documents(pages("One."), ids=["1", "2"])
+    with pytest.raises(ConfigurationError, match="the memory has its embedder"):
+        AMemVectorStore.from_texts(["One."], DeterministicFakeEmbedding(size=3))
+    with pytest.raises(NamespaceError):
+        AMemVectorStore(memory, "a")
+    made = AMemVectorStore.from_texts(["One."], memory=memory, namespace=TEAM, evolve=False)
+    other = AMemVectorStore.from_texts(["Uno."], memory=memory, namespace=("b",))
+    assert found(made.similarity_search("One")) == ["One."]
+    assert found(other.similarity_search("One")) == ["Uno."]

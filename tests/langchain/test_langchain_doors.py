@@ -1,4 +1,4 @@
-"""By any of the doors two users never see each other's notes, and nothing works on the event loop."""
+"""By any of the doors two users never see each other's notes, one message is one note, and nothing works on the event loop."""
 
 from __future__ import annotations
 
@@ -8,33 +8,43 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langchain_classic")
-
 from blockbuster import BlockingError, blockbuster_ctx
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import ConfigurableField
-from langchain_kit import ANN, Talker, User, scripted, sequence, system_text, user
+from langchain_kit import (
+    ANN,
+    State,
+    Talker,
+    User,
+    agent_of,
+    asay,
+    called,
+    kept,
+    scripted,
+    sequence,
+    system_text,
+    user,
+    within,
+)
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import MessagesState
 from langgraph.types import Command
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import (
     AMemMemory,
-    AMemMiddleware,
     AMemRetriever,
     AMemStore,
-    MemoryState,
     build_evolution_graph,
     evolve_node,
     memory_tools,
@@ -50,38 +60,13 @@ SECRETS = {"ann": "heron", "bob": "badger"}
 QUESTION = "What is the code word?"
 
 
-class State(MessagesState, MemoryState):
-    """A conversation, and what the memory adds to it."""
-
-
-def ask(text: str) -> Any:
-    return {"messages": [HumanMessage(text)]}
-
-
-def within(thread: str, **more: Any) -> Any:
-    return {"configurable": {"thread_id": thread, **more}}
-
-
 def by_retriever(memory: AgenticMemory) -> Say:
     retriever = AMemRetriever(memory=memory)
 
     async def say(who: str, text: str, thread: str) -> str:
         found = await retriever.ainvoke(text, namespace=(who,))
         await memory.aadd(text, namespace=(who,), thread=thread)
-        return shown(found)
-
-    return say
-
-
-def by_configured_retriever(memory: AgenticMemory) -> Say:
-    retriever = AMemRetriever(memory=memory).configurable_fields(
-        namespace=ConfigurableField(id="whose")
-    )
-
-    async def say(who: str, text: str, thread: str) -> str:
-        found = await retriever.ainvoke(text, within(thread, whose=(who,)))
-        await memory.aadd(text, namespace=(who,), thread=thread)
-        return shown(found)
+        return json.dumps([document.model_dump() for document in found])
 
     return say
 
@@ -97,37 +82,30 @@ def by_classic_memory(memory: AgenticMemory) -> Say:
 
 
 def by_middleware(memory: AgenticMemory) -> Say:
-    model = Talker(answer=lambda _: "I see.", seen=[])
-    middleware = AMemMiddleware(memory, namespace=user)
-    options: dict[str, Any] = {"context_schema": User, "checkpointer": InMemorySaver()}
-    agent = create_agent(model, [], middleware=[middleware], **options)
+    model = Talker(answer=lambda _: "I see.")
+    agent = agent_of(memory, model)
 
     async def say(who: str, text: str, thread: str) -> str:
-        await agent.ainvoke(ask(text), within(thread), context=User(who))
+        await asay(agent, text, who, thread)
         assert await memory.aflush(10)
-        mine = [seen for seen in model.seen if seen[-1].text == text]
-        return system_text(mine[-1])
+        return system_text([seen for seen in model.seen if seen[-1].text == text][-1])
 
     return say
 
 
 def by_tools(memory: AgenticMemory) -> Say:
-    def act(messages: list[BaseMessage]) -> AIMessage:
+    def act(messages: list[BaseMessage]) -> AIMessage | str:
         """Search for what is asked, then remember it."""
-        text = next(m.text for m in reversed(messages) if m.type == "human")
-        done = messages[::-1].index(next(m for m in reversed(messages) if m.type == "human"))
-        calls = [("search_memory", {"query": text}), ("remember", {"content": text})]
-        if done // 2 == len(calls):
-            return AIMessage("I see.")
-        name, arguments = calls[done // 2]
-        call = {"name": name, "args": arguments, "id": str(done), "type": "tool_call"}
-        return AIMessage("", tool_calls=[call])
+        asked = max(n for n, message in enumerate(messages) if message.type == "human")
+        text, done = messages[asked].text, len(messages) - asked - 1
+        calls = [called("search_memory", query=text), called("remember", content=text)]
+        return calls[done // 2] if done // 2 < len(calls) else "I see."
 
     options: dict[str, Any] = {"context_schema": User, "checkpointer": InMemorySaver()}
     agent = create_agent(Talker(answer=act), memory_tools(memory, namespace=user), **options)
 
     async def say(who: str, text: str, thread: str) -> str:
-        state = await agent.ainvoke(ask(text), within(thread), context=User(who))
+        state = await asay(agent, text, who, thread)
         searched, _ = [m for m in state["messages"] if m.type == "tool"][-2:]
         return str(searched.text) + json.dumps(searched.artifact)
 
@@ -135,17 +113,16 @@ def by_tools(memory: AgenticMemory) -> Say:
 
 
 def by_nodes(memory: AgenticMemory) -> Say:
-    steps = {
-        "recall": recall_node(memory, namespace=user),
-        "answer": lambda _: {"messages": [AIMessage("I see.")]},
-        "remember": remember_node(memory, namespace=user),
-        "evolve": evolve_node(memory, namespace=user),
-    }
-    graph = sequence(State, **steps)
+    graph = sequence(
+        State,
+        recall=recall_node(memory, namespace=user),
+        answer=lambda _: {"messages": [AIMessage("I see.")]},
+        remember=remember_node(memory, namespace=user),
+        evolve=evolve_node(memory, namespace=user),
+    )
 
     async def say(who: str, text: str, thread: str) -> str:
-        state = await graph.ainvoke(ask(text), within(thread), context=User(who))
-        return str(state["memories"])
+        return str((await asay(graph, text, who, thread))["memories"])
 
     return say
 
@@ -156,11 +133,10 @@ def by_evolution_graph(memory: AgenticMemory) -> Say:
 
     async def say(who: str, text: str, thread: str) -> str:
         await memory.aadd(text, namespace=(who,), evolve=False)
-        context: Any = User(who)
-        result = await graph.ainvoke({}, within(thread), context=context)
+        result = await asay(graph, {}, who, thread)
         entries = [pending.value["entries"] for pending in result.get("__interrupt__", ())]
         if entries:
-            await graph.ainvoke(Command(resume=True), within(thread), context=context)
+            await asay(graph, Command(resume=True), who, thread)
         return json.dumps(entries)
 
     return say
@@ -170,8 +146,7 @@ def by_store(memory: AgenticMemory) -> Say:
     store = AMemStore(memory, evolve=True)
 
     async def say(who: str, text: str, thread: str) -> str:
-        found = await store.asearch((who,), query=text)
-        found += await store.asearch((who,))
+        found = [*await store.asearch((who,), query=text), *await store.asearch((who,))]
         known = await store.aget((who,), "last")
         await store.aput((who,), "last", {"text": text})
         await store.aput((who,), text, {"text": text})
@@ -180,13 +155,8 @@ def by_store(memory: AgenticMemory) -> Say:
     return say
 
 
-def shown(found: list[Document]) -> str:
-    return json.dumps([document.model_dump() for document in found])
-
-
 DOORS = [
     by_retriever,
-    by_configured_retriever,
     by_classic_memory,
     by_middleware,
     by_tools,
@@ -196,57 +166,47 @@ DOORS = [
 ]
 
 
-@pytest.fixture
-def both() -> Iterator[AgenticMemory]:
-    with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
-        yield memory
-
-
-def check(memory: AgenticMemory, told: dict[str, list[str]]) -> None:
-    """Check that each was shown and keeps what is theirs, and nothing else."""
-    for who, secret in SECRETS.items():
-        (other,) = set(SECRETS) - {who}
-        assert any(secret in text for text in told[who])
-        assert not any(SECRETS[other] in text for text in told[who])
-        notes = memory.get_all(namespace=(who,))
-        kept = json.dumps([[n.content, [entry.text for entry in n.contexts]] for n in notes])
-        assert secret in kept
-        assert SECRETS[other] not in kept
-        assert {target for note in notes for target in note.links} <= {note.id for note in notes}
-    assert set(memory.namespaces()) == {(who,) for who in SECRETS}
-
-
 @pytest.mark.parametrize("door", DOORS)
-async def test_one_after_the_other_in_one_conversation(both: AgenticMemory, door: Any) -> None:
-    say: Say = door(both)
-    told: dict[str, list[str]] = {who: [] for who in SECRETS}
-    for who, secret in SECRETS.items():
-        told[who].append(await say(who, f"The code word is {secret}.", "shared"))
-    for number, who in enumerate((*SECRETS, *SECRETS)):
-        # What the conversation shows is not recalled in it, but in another one.
-        told[who].append(
-            await say(who, f"{QUESTION} {number}", "shared" if number < 2 else "later")
-        )
-    check(both, told)
-
-
-@pytest.mark.parametrize("door", DOORS)
-async def test_at_the_same_time_on_one_event_loop(both: AgenticMemory, door: Any) -> None:
-    say: Say = door(both)
-
-    # LangGraph does one thing at a time in a conversation, so here each user has one of their own.
-    async def talk(who: str) -> list[str]:
+async def test_two_users_never_see_each_others_notes(door: Any) -> None:
+    async def talk(say: Say, who: str) -> list[str]:
         texts = [f"The code word is {SECRETS[who]}.", *[f"{QUESTION} {i} {who}" for i in range(4)]]
         return [await say(who, text, f"{who} {i // 3}") for i, text in enumerate(texts)]
 
-    told = await asyncio.gather(*map(talk, SECRETS))
-    check(both, dict(zip(SECRETS, told, strict=True)))
+    for at_once in (False, True):
+        model = scripted()
+        with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+            say: Say = door(memory)
+            if at_once:
+                # LangGraph does one thing at a time in a conversation, so here each user has one of their own.
+                told = dict(
+                    zip(
+                        SECRETS, await asyncio.gather(*(talk(say, w) for w in SECRETS)), strict=True
+                    )
+                )
+            else:
+                told = {
+                    w: [await say(w, f"The code word is {SECRETS[w]}.", "shared")] for w in SECRETS
+                }
+                for number, who in enumerate((*SECRETS, *SECRETS)):
+                    # What the conversation shows is not recalled in it, but in another one.
+                    place = "shared" if number < 2 else "later"
+                    told[who].append(await say(who, f"{QUESTION} {number}", place))
+            assert set(memory.namespaces()) == {(who,) for who in SECRETS}
+            for who, other in (("ann", "bob"), ("bob", "ann")):
+                assert SECRETS[who] in str(told[who])
+                assert SECRETS[other] not in str(told[who])
+                notes = memory.get_all(namespace=(who,))
+                stored = str([[n.content, [entry.text for entry in n.contexts]] for n in notes])
+                assert SECRETS[who] in stored
+                assert SECRETS[other] not in stored
+                ids = {note.id for note in notes}
+                assert {target for note in notes for target in note.links} <= ids
 
 
 # On the event loop
 
 
-class Embedder(HashEmbedder):
+class Watched(HashEmbedder):
     """Notes in which threads it works."""
 
     workers: set[int]
@@ -254,30 +214,6 @@ class Embedder(HashEmbedder):
     def embed_query(self, text: str) -> Any:
         self.workers.add(threading.get_ident())
         return super().embed_query(text)
-
-
-class Thinker(ScriptedModel):
-    """Notes in which threads it works."""
-
-    workers: set[int]
-
-    def generate(self, request: Any) -> Any:
-        self.workers.add(threading.get_ident())
-        return super().generate(request)
-
-
-@pytest.fixture
-def workers() -> set[int]:
-    return set()
-
-
-@pytest.fixture
-def disk(tmp_path: Path, workers: set[int]) -> Iterator[AgenticMemory]:
-    model, embedder = Thinker(scripted().generate), Embedder()
-    model.workers = embedder.workers = workers
-    with AgenticMemory.open(str(tmp_path / "memory"), model=model, embedder=embedder) as memory:
-        memory.add("I moved to Oslo.", namespace=ANN)
-        yield memory
 
 
 class Slow(Embeddings):
@@ -306,12 +242,10 @@ def by_all_tools(memory: AgenticMemory) -> Say:
 
 def by_langchains_models(memory: AgenticMemory) -> Say:
     """Work with a chat model and embeddings of LangChain, which have no asynchronous form of their own."""
+    reply = '{"notes": [{"id": "n1", "context": "A taste.", "keywords": [], "tags": []}]}'
 
     async def say(_who: str, text: str, _thread: str) -> str:
-        reply = AIMessage(
-            '{"notes": [{"id": "n1", "context": "A taste.", "keywords": [], "tags": []}]}'
-        )
-        chat = GenericFakeChatModel(messages=iter([reply] * 9))
+        chat = GenericFakeChatModel(messages=iter([AIMessage(reply)] * 9))
         options: Any = {"model": chat, "embedder": Slow()}
         async with await asyncio.to_thread(open_memory, ":memory:", **options) as other:
             await other.aadd(text, namespace=ANN)
@@ -322,11 +256,27 @@ def by_langchains_models(memory: AgenticMemory) -> Say:
     return say
 
 
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[tuple[AgenticMemory, set[int]]]:
+    workers, quick, embedder = set[int](), scripted(), Watched()
+    embedder.workers = workers
+
+    def think(request: Any) -> Any:
+        workers.add(threading.get_ident())
+        return quick.generate(request)
+
+    model = ScriptedModel(think)
+    with AgenticMemory.open(str(tmp_path / "memory"), model=model, embedder=embedder) as memory:
+        memory.add("I moved to Oslo.", namespace=ANN)
+        yield memory, workers
+
+
 @pytest.mark.parametrize("door", [*DOORS, by_all_tools, by_langchains_models])
 async def test_a_door_blocks_nothing(
-    disk: AgenticMemory, workers: set[int], caplog: pytest.LogCaptureFixture, door: Any
+    disk: tuple[AgenticMemory, set[int]], caplog: pytest.LogCaptureFixture, door: Any
 ) -> None:
-    say: Say = door(disk)
+    memory, workers = disk
+    say: Say = door(memory)
     await say("ann", "I like Oslo.", "1")  # once before, for what is imported on first use
     workers.clear()
     with blockbuster_ctx():
@@ -337,23 +287,127 @@ async def test_a_door_blocks_nothing(
     assert threading.get_ident() not in workers
 
 
-def write(path: Path) -> None:
-    (path / "file").write_text("x", encoding="utf-8")
+async def test_the_watch_sees_what_it_is_there_for(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    for block in (
+        lambda: file.write_text("x", encoding="utf-8"),
+        lambda: sqlite3.connect(":memory:").execute("SELECT 1"),
+        lambda: time.sleep(0),
+        file.exists,
+    ):
+        with blockbuster_ctx(), pytest.raises(BlockingError):
+            block()
 
 
-def ask_a_database(path: Path) -> None:
-    sqlite3.connect(":memory:").execute("SELECT 1")
+# One message is one note, whichever door it comes through, and two messages are two
+
+TURNS = [("user", "I moved to Oslo."), ("assistant", "ok"), ("user", "ok"), ("assistant", "ok")]
 
 
-def sleep(_: Path) -> None:
-    time.sleep(0)
+def messages(with_ids: bool) -> list[BaseMessage]:
+    kinds: dict[str, Any] = {"user": HumanMessage, "assistant": AIMessage}
+    return [
+        kinds[role](text, id=str(number) if with_ids else None)
+        for number, (role, text) in enumerate(TURNS)
+    ]
 
 
-def look_for_a_file(path: Path) -> None:
-    (path / "file").exists()
+def core_stores(memory: AgenticMemory, with_ids: bool) -> None:
+    dicts = [
+        {"role": role, "content": text, **({"id": str(number)} if with_ids else {})}
+        for number, (role, text) in enumerate(TURNS)
+    ]
+    memory.add_messages(dicts, namespace=ANN, thread="1")
 
 
-@pytest.mark.parametrize("block", [write, ask_a_database, sleep, look_for_a_file])
-async def test_the_watch_sees_what_it_is_there_for(tmp_path: Path, block: Any) -> None:
-    with blockbuster_ctx(), pytest.raises(BlockingError):
-        block(tmp_path)
+def node_stores(memory: AgenticMemory, with_ids: bool) -> None:
+    node, said = remember_node(memory, namespace=ANN), messages(with_ids)
+    for end in (2, 4):
+        node.invoke({"messages": said[:end]}, within())
+
+
+def chain_stores(memory: AgenticMemory, with_ids: bool) -> None:
+    said = messages(with_ids)
+    for asked, answered in (said[:2], said[2:]):
+        mine = AMemMemory(memory=memory, namespace=ANN, thread="1", evolve=False)
+        given: Any = (asked, answered) if with_ids else (asked.text, answered.text)
+        mine.save_context({"input": given[0]}, {"output": given[1]})
+
+
+def agent_stores(memory: AgenticMemory, with_ids: bool) -> None:
+    said = messages(with_ids)
+    replies: Any = iter(said[1::2])
+    model = Talker(answer=lambda _: next(replies))
+    agent = agent_of(memory, model, namespace=ANN, evolve=False, keeps=False)
+    history: list[Any] = []
+    for asked in said[::2]:
+        history = agent.invoke({"messages": [*history, asked]}, within())["messages"]
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_the_same_messages_by_two_doors_are_the_same_notes(with_ids: bool) -> None:
+    # Without ids an agent gives each message one, and a chain that says the same again goes on with its thread.
+    first = [core_stores, node_stores, chain_stores, *([agent_stores] if with_ids else [])]
+    second = [core_stores, node_stores, *([chain_stores, agent_stores] if with_ids else [])]
+    for one, other in product(first, second):
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+            one(memory, with_ids)
+            notes = memory.get_all(namespace=ANN)
+            assert [note.content for note in notes] == [text for _, text in TURNS]
+            other(memory, with_ids)
+            assert [note.id for note in memory.get_all(namespace=ANN)] == [n.id for n in notes]
+
+
+def test_two_threads_of_one_user_may_use_the_same_message_ids(memory: AgenticMemory) -> None:
+    node = remember_node(memory, namespace=ANN)
+    for thread, text in (("monday", "I moved to Oslo."), ("tuesday", "I like jazz.")):
+        said = [HumanMessage(text, id="1"), AIMessage("ok", id="1")]
+        node.invoke({"messages": said}, within(thread))
+    assert kept(memory) == ["I moved to Oslo.", "ok", "I like jazz.", "ok"]
+
+
+TEXTS = st.lists(st.sampled_from(["ok", "yes", "I moved to Oslo."]), min_size=1, max_size=5)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(threads=st.lists(TEXTS, min_size=1, max_size=3))
+def test_each_turn_that_a_chain_saves_is_one_more_of_its_thread(threads: list[list[str]]) -> None:
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        named = list(zip([None, "a", "b"], threads, strict=False))
+        for thread, texts in named:
+            for text in texts:
+                mine = AMemMemory(memory=memory, namespace=ANN, thread=thread, evolve=False)
+                mine.save_context({"input": text}, {"output": text})
+        for thread, texts in named:
+            stored = memory.get_all(namespace=ANN, where={"thread": thread})
+            assert [note.content for note in stored] == [t for text in texts for t in (text, text)]
+
+
+TIME = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+CARRIED: list[dict[str, Any]] = [
+    {"additional_kwargs": {"created_at": TIME.isoformat()}},
+    {"additional_kwargs": {"timestamp": TIME}},
+    {"response_metadata": {"created_at": "2023-05-08T13:56:00.000000000Z"}},
+    {"response_metadata": {"timestamp": TIME.timestamp()}},
+    {"response_metadata": {"timestamp": int(TIME.timestamp() * 1000)}},
+]
+UNUSABLE = [None, "soon", "2023-05-08T13:56:00", "0001-01-01T00:00:00+14:00", True, 1e300]
+
+
+def test_a_note_has_the_time_that_its_message_carries(memory: AgenticMemory) -> None:
+    node = remember_node(memory, namespace=ANN)
+
+    def stored(message: HumanMessage) -> datetime | None:
+        node.invoke({"messages": [message]}, within())
+        return memory.get_all(namespace=ANN)[-1].at
+
+    for number, carried in enumerate(CARRIED):
+        assert stored(HumanMessage("We met yesterday.", id=f"with {number}", **carried)) == TIME
+    for number, time_ in enumerate(UNUSABLE):  # it was said now
+        before = datetime.now(UTC)
+        extra = {"created_at": time_}
+        message = HumanMessage("We met.", id=f"without {number}", additional_kwargs=extra)
+        at = stored(message)
+        assert at is not None
+        assert before <= at <= datetime.now(UTC)
+        assert stored(message) == at

@@ -3,451 +3,443 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
+    AgentMiddleware,
     HumanInTheLoopMiddleware,
     ModelCallLimitMiddleware,
+    PIIMiddleware,
     SummarizationMiddleware,
     dynamic_prompt,
 )
+from langchain.agents.middleware.types import hook_config
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langchain_kit import (
     ANN,
     BOB,
-    Contents,
+    Embedder,
     Silent,
     Talker,
     User,
-    oslo,
+    agent_of,
+    asay,
+    ask,
+    called,
+    calling,
+    kept,
+    last,
+    look,
+    looking,
+    say,
     scripted,
     system_text,
     user,
+    within,
 )
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import BaseModel
 
 from amem_integrations import (
     AgenticMemory,
     ModelUnavailableError,
     NamespaceError,
+    StoreClosedError,
     StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemMiddleware
 
+APPROVE: Any = Command(resume={"decisions": [{"type": "approve"}]})
+CARD = "4242 4242 4242 4242"
+PAYING = f"Please pay with {CARD}."
+PICTURE = {"type": "image", "base64": "aGVsbG8=", "mime_type": "image/png"}
 
-def build(
-    memory: AgenticMemory, model: Talker | None = None, *, before: Any = (), **options: Any
-) -> Any:
-    """Return an agent with memory, and a checkpointer."""
-    tools = options.pop("tools", [])
-    extra = options.pop("agent", {})
-    return create_agent(
-        model or Talker(answer=oslo),
-        tools,
-        middleware=[*before, AMemMiddleware(memory, **{"namespace": user, **options})],
-        context_schema=User,
-        **{"checkpointer": InMemorySaver(), **extra},
-    )
-
-
-def thread(name: str = "1") -> Any:
-    return {"configurable": {"thread_id": name}}
-
-
-def ask(text: str, **fields: Any) -> Any:
-    return {"messages": [HumanMessage(text, **fields)]}
-
-
-def ann(agent: Any, text: str, name: str = "1") -> Any:
-    return agent.invoke(ask(text), thread(name), context=User("ann"))
+# What the model is shown
 
 
 @pytest.mark.on_a_server
 def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMemory) -> None:
-    agent = build(memory)
-    ann(agent, "I moved to Oslo.", "monday")
-    state = ann(agent, "Where did I move to?", "tuesday")
-    assert state["messages"][-1].text == "In Oslo."
+    agent = agent_of(memory)
+    say(agent, "I moved to Oslo.", thread="monday")
+    assert last(say(agent, "Where did I move to?", thread="tuesday")) == "In Oslo."
 
 
 @pytest.mark.on_a_server
-@pytest.mark.parametrize("inject", ["system", "message"])
-def test_the_history_of_the_conversation_stays_clean(memory: AgenticMemory, inject: Any) -> None:
+def test_the_history_of_the_conversation_stays_clean(memory: AgenticMemory) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
-    agent = build(memory, inject=inject)
-    ann(agent, "Where did I move to?")
-    state = ann(agent, "And where is that?")
-    assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
-    assert all("<memories>" not in message.text for message in state["messages"])
-    assert "amem" not in state
+    for inject in ("system", "message"):
+        agent = agent_of(memory, inject=inject)
+        say(agent, "Where did I move to?")
+        state = say(agent, "And where is that?")
+        assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
+        assert all("<memories>" not in message.text for message in state["messages"])
+        assert "amem" not in state
 
 
 @pytest.mark.on_a_server
 def test_notes_stand_at_the_end_of_the_system_message(memory: AgenticMemory) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
-    model = Talker(answer=oslo, seen=[])
-    ann(build(memory, model, agent={"system_prompt": "Be brief."}), "Where did I move to?")
-    assert system_text(model.seen[0]).startswith("Be brief.\n\n<memories>")
-
-
-def test_notes_are_one_more_block_of_a_system_message_made_of_blocks(
-    memory: AgenticMemory,
-) -> None:
-    memory.add("I moved to Oslo.", namespace=ANN)
-    model = Talker(answer=oslo, seen=[])
-    prompt = SystemMessage([{"type": "text", "text": "Be brief."}])
-    ann(build(memory, model, agent={"system_prompt": prompt}), "Where did I move to?")
-    first, second = model.seen[0][0].content
-    assert first == {"type": "text", "text": "Be brief."}
-    assert second["text"].startswith("<memories>")
+    blocks = SystemMessage([{"type": "text", "text": "Be brief."}])
+    for prompt in ("Be brief.", blocks):
+        model = Talker()
+        say(agent_of(memory, model, prompt=prompt), "Where did I move to?")
+        content = model.seen[0][0].content
+        if isinstance(content, str):
+            assert content.startswith("Be brief.\n\n<memories>")
+        else:
+            assert content[0] == blocks.content[0]
+            assert content[1]["text"].startswith("<memories>")
 
 
 def test_as_a_message_notes_stand_before_the_question(memory: AgenticMemory) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
-    model = Talker(answer=oslo, seen=[])
-    agent = build(memory, model, inject="message", agent={"system_prompt": "Be brief."})
-    ann(agent, "Where did I move to?")
-    system, notes, question = model.seen[0]
-    assert system.text == "Be brief."
-    assert notes.text.startswith("<memories>")
-    assert question.text == "Where did I move to?"
+    model = Talker()
+    say(agent_of(memory, model, inject="message", prompt="Be brief."), "Where did I move to?")
+    system, notes, question = (message.text for message in model.seen[0])
+    assert (system, question) == ("Be brief.", "Where did I move to?")
+    assert notes.startswith("<memories>")
 
 
-@tool
-def look(what: str) -> str:
-    """Look something up."""
-    return f"{what}: 42"
+def test_notes_are_recalled_once_a_run_and_shown_at_each_call(memory: AgenticMemory) -> None:
+    note = memory.add("The meeting is in Oslo.", namespace=ANN)
+    model = looking()
+
+    @dynamic_prompt
+    def meanwhile(_: Any) -> str:
+        if model.seen:
+            memory.update(note.id, namespace=ANN, content="The meeting is in Rome.")
+        return "Be brief."
+
+    say(agent_of(memory, model, tools=[look], before=[meanwhile]), "Where is the meeting?")
+    assert ["Oslo" in system_text(seen) for seen in model.seen] == [True, True]
 
 
-def looking(messages: list[Any]) -> AIMessage:
-    """Call the tool once, then answer."""
-    if messages[-1].type == "tool":
-        return AIMessage("It is 42.")
-    call = {"name": "look", "args": {"what": "it"}, "id": "c", "type": "tool_call"}
-    return AIMessage("One moment.", tool_calls=[call])
-
-
-class Counting(HashEmbedder):
-    """Counts queries, and remembers which threads it worked in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.queries = 0
-        self.threads: set[int] = set()
-
-    def embed_documents(self, texts: Any) -> Any:
-        self.threads.add(threading.get_ident())
-        return super().embed_documents(texts)
-
-    def embed_query(self, text: str) -> Any:
-        self.queries += 1
-        self.threads.add(threading.get_ident())
-        return super().embed_query(text)
-
-
-def test_notes_are_recalled_once_a_run_and_shown_at_each_call() -> None:
-    embedder = Counting()
-    with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
-        memory.add("The meeting is in Oslo.", namespace=ANN)
-        memory.info()  # finds the thresholds of the embedder, once
-        model = Talker(answer=looking, seen=[])
-        agent = build(memory, model, tools=[look], remember=False)
-        before = embedder.queries
-        ann(agent, "Where is the meeting?")
-        assert embedder.queries - before == 1
-        assert ["Oslo" in system_text(seen) for seen in model.seen] == [True, True]
-
-
-def test_tool_calls_and_their_results_are_not_stored(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    ann(build(memory, Talker(answer=looking), tools=[look]), "What is it?")
-    assert contents(ANN) == ["What is it?", "One moment.", "It is 42."]
-
-
-def test_each_turn_is_stored_once(memory: AgenticMemory, contents: Contents) -> None:
-    agent = build(memory)
-    for text in ("I moved to Oslo.", "Yes.", "Yes."):
-        ann(agent, text)
-    assert [text for text in contents(ANN) if not text.startswith(("In", "I do"))] == [
-        "I moved to Oslo.",
-        "Yes.",
-        "Yes.",
-    ]
-    assert memory.stats(namespace=ANN)["notes"] == 6
-
-
-def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    agent = build(memory, agent={"checkpointer": None})
-    history: list[Any] = []
-    for text in ("I moved to Oslo.", "I like it."):
-        history.append(("user", text))
-        state = agent.invoke({"messages": history}, context=User("ann"))
-        history.append(("assistant", state["messages"][-1].text))
-    # What a visible message says is not recalled as well, and the model looks nowhere else.
-    unknown = "I do not know."
-    assert contents(ANN) == ["I moved to Oslo.", unknown, "I like it.", unknown]
-
-
-class Flaky(Talker):
-    """Fails as long as `down` is set."""
-
-    down: bool = True
-
-    def _reply(self, messages: list[Any]) -> AIMessage:
-        if self.down:
-            raise ConnectionError("no answer")
-        return super()._reply(messages)
-
-
-def test_a_turn_whose_model_failed_is_stored_with_the_next_one(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    model = Flaky(answer=oslo)
-    agent = build(memory, model)
-    with pytest.raises(ConnectionError):
-        ann(agent, "I moved to Oslo.")
-    assert contents(ANN) == ["I moved to Oslo."]
-    model.down = False
-    ann(agent, "Did you hear me?")
-    assert contents(ANN)[:2] == ["I moved to Oslo.", "Did you hear me?"]
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_failed_turn_of_one_user_is_never_stored_for_another(
-    memory: AgenticMemory, contents: Contents, asynchronous: bool
-) -> None:
-    model = Flaky(answer=oslo)
-    agent = build(memory, model)
-    with pytest.raises(ConnectionError):
-        ann(agent, "I moved to Oslo.")
-    model.down = False
-    if asynchronous:
-        await agent.ainvoke(ask("Hello."), thread(), context=User("bob"))
-    else:
-        agent.invoke(ask("Hello."), thread(), context=User("bob"))
-    assert contents(ANN) == ["I moved to Oslo."]
-    assert contents(BOB) == ["Hello.", "I do not know."]
-
-
-def test_two_users_of_one_agent_and_one_thread_never_share_notes(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    model = Talker(answer=oslo, seen=[])
-    agent = build(memory, model)
-    ann(agent, "I moved to Oslo.")
-    agent.invoke(ask("Where did Ann move to?"), thread(), context=User("bob"))
-    assert "<memories>" not in system_text(model.seen[-1])
-    assert contents(BOB) == ["Where did Ann move to?", "I do not know."]
-    assert contents(ANN) == ["I moved to Oslo.", "I do not know."]
-
-
-@pytest.mark.parametrize("context", [None, User("")])
-async def test_a_missing_user_is_an_error_before_the_model_is_called(
-    memory: AgenticMemory, context: User | None
-) -> None:
-    model = Talker(answer=oslo, seen=[])
-    agent = build(memory, model)
-    with pytest.raises(NamespaceError):
-        agent.invoke(ask("Hello."), thread(), context=context)
-    with pytest.raises(NamespaceError):
-        await agent.ainvoke(ask("Hello."), thread(), context=context)
-    assert model.seen == []
-
-
-def test_two_middlewares_in_one_agent_keep_two_memories(memory: AgenticMemory) -> None:
-    team = AMemMiddleware(memory, namespace=("team",), name="team")
-    ann(build(memory, before=[team]), "I moved to Oslo.")
-    assert memory.namespaces() == [ANN, ("team",)]
-    assert memory.stats(namespace=ANN)["notes"] == memory.stats(namespace=("team",))["notes"] == 2
+def test_a_resumed_run_recalls_again(memory: AgenticMemory) -> None:
+    note = memory.add("The code of Oslo is 1234.", namespace=ANN, evolve=False)
+    human, model = HumanInTheLoopMiddleware(interrupt_on={"look": True}), looking()
+    agent = agent_of(memory, model, tools=[look], before=[human])
+    say(agent, "What is the code of Oslo?")
+    memory.delete(note.id, namespace=ANN)
+    say(agent, APPROVE)
+    assert ["1234" in system_text(seen) for seen in model.seen] == [True, False]
 
 
 def test_put_last_it_survives_a_middleware_that_replaces_the_system_message(
     memory: AgenticMemory,
 ) -> None:
-    @dynamic_prompt
-    def replaced(request: Any) -> str:
-        return "Something else."
-
+    replaced = dynamic_prompt(lambda _: "Something else.")
     memory.add("I moved to Oslo.", namespace=ANN)
-    state = ann(build(memory, before=[replaced]), "Where did I move to?")
-    assert state["messages"][-1].text == "In Oslo."
+    assert last(say(agent_of(memory, before=[replaced]), "Where did I move to?")) == "In Oslo."
 
 
-def test_what_it_keeps_in_the_state_can_be_neither_seen_nor_given_from_outside(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    memory.add("I moved to Rome.", namespace=BOB)
-    model = Talker(answer=oslo, seen=[])
-    agent = build(memory, model)
-    forged = {"namespace": ["bob"], "recalled": "<memories>Oslo</memories>", "asked": []}
-    state = agent.invoke(
-        {**ask("Where do I live?"), "amem": {"AMemMiddleware": forged}},
-        thread(),
-        context=User("ann"),
+def test_no_note_and_no_message_of_the_memory_is_streamed(memory: AgenticMemory) -> None:
+    memory.add("The secret of Oslo is in the memory.", namespace=ANN, evolve=False)
+    for mode in ("values", "updates", "debug"):
+        stream = agent_of(memory).stream
+        streamed = list(
+            stream(ask("What of Oslo?"), context=User("ann"), stream_mode=mode, config=within())
+        )
+        assert streamed
+        assert "secret" not in str(streamed)
+
+
+def test_metadata_and_conditions_may_be_functions_of_the_run(memory: AgenticMemory) -> None:
+    model = Talker()
+    agent = agent_of(
+        memory,
+        model,
+        metadata=lambda run: {"room": run.config["configurable"]["room"]},
+        where=lambda run: {"metadata.room": run.config["configurable"]["room"]},
     )
-    assert list(state) == ["messages"]
-    assert state["messages"][-1].text == "I do not know."
-    assert contents(BOB) == ["I moved to Rome."]
-    for schema in (agent.get_input_jsonschema(), agent.get_output_jsonschema()):
-        assert "amem" not in schema["properties"]
-    assert "amem" in agent.get_state(thread()).values  # it is checkpointed all the same
+    for room, text in (("a", "I moved to Oslo."), ("b", "Where is Oslo?"), ("a", "Oslo?")):
+        agent.invoke(ask(text), within(text, room=room), context=User("ann"))
+    assert ["Oslo." in system_text(seen) for seen in model.seen] == [False, False, True]
+
+
+def test_a_middleware_brings_its_tools(memory: AgenticMemory) -> None:
+    middleware = AMemMiddleware(memory, namespace=user, tools=("search", "remember"))
+    assert [one.name for one in middleware.tools] == ["search_memory", "remember"]
+
+
+# What is stored
+
+
+def test_each_turn_is_stored_once(memory: AgenticMemory) -> None:
+    agent = agent_of(memory, Talker(answer=lambda messages: f"re: {messages[-1].text}"))
+    for text in ("I moved to Oslo.", "Yes.", "Yes."):
+        say(agent, text)
+    assert kept(memory) == ["I moved to Oslo.", "re: I moved to Oslo.", *["Yes.", "re: Yes."] * 2]
+
+
+def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(
+    memory: AgenticMemory,
+) -> None:
+    agent = agent_of(memory, keeps=False)
+    history: list[Any] = []
+    for text in ("I moved to Oslo.", "I like it."):
+        history.append(("user", text))
+        state = agent.invoke({"messages": history}, context=User("ann"))
+        history.append(("assistant", last(state)))
+    # What a visible message says is not recalled as well, and the model looks nowhere else.
+    unknown = "I do not know."
+    assert kept(memory) == ["I moved to Oslo.", unknown, "I like it.", unknown]
+
+
+def test_tool_calls_and_their_results_are_not_stored(memory: AgenticMemory) -> None:
+    say(agent_of(memory, looking(), tools=[look]), "What is it?")
+    assert kept(memory) == ["What is it?", "One moment.", "It is 42."]
+
+
+def test_an_answer_that_a_tool_gives_is_remembered(memory: AgenticMemory) -> None:
+    @tool(return_direct=True)
+    def look_up(what: str) -> str:
+        """Look something up."""
+        return f"{what} is 42."
+
+    class City(BaseModel):
+        """A structured answer."""
+
+        name: str
+
+    say(agent_of(memory, calling(called("look_up", what="It")), tools=[look_up]), "What is it?")
+    structured = create_agent(
+        calling(called("City", name="Oslo")),
+        response_format=City,
+        middleware=[AMemMiddleware(memory, namespace=ANN)],
+    )
+    structured.invoke(ask("Which city?"))
+    assert kept(memory) == ["What is it?", "It is 42.", "Which city?", '{"name": "Oslo"}']
 
 
 def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(
-    memory: AgenticMemory, contents: Contents
+    memory: AgenticMemory,
 ) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
-    picture = {"type": "image", "base64": "aGVsbG8=", "mime_type": "image/png"}
-    words = {"type": "text", "text": "Where did I move to?"}
-    agent = build(memory)
-    state = agent.invoke(
-        {"messages": [HumanMessage(content_blocks=[words, picture])]},
-        thread(),
-        context=User("ann"),
-    )
-    assert state["messages"][-1].text == "In Oslo."
-    only_a_picture = {"messages": [HumanMessage(content_blocks=[picture])]}
-    agent.invoke(only_a_picture, thread(), context=User("ann"))
+    words: Any = {"type": "text", "text": "Where did I move to?"}
+    agent = agent_of(memory)
+    assert last(say(agent, HumanMessage(content_blocks=[words, PICTURE]))) == "In Oslo."
+    say(agent, HumanMessage(content_blocks=[PICTURE]))
     said = [note.content for note in memory.get_all(namespace=ANN) if note.source == "user"]
     assert said == ["I moved to Oslo.", "Where did I move to?"]
 
 
-def test_a_summary_of_the_conversation_is_no_note(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    summing = SummarizationMiddleware(
-        Talker(answer=lambda _: "THE SUMMARY"), trigger=("messages", 3), keep=("messages", 1)
-    )
-    agent = build(memory, before=[summing])
-    for number in range(4):
-        ann(agent, f"Fact {number} is this.")
-    state = agent.get_state(thread()).values["messages"]
-    assert any("THE SUMMARY" in message.text for message in state)
-    assert [text for text in contents(ANN) if text.startswith("Fact")] == [
-        f"Fact {number} is this." for number in range(4)
-    ]
-    assert not any("SUMMARY" in text for text in contents(ANN))
+def test_a_summary_of_the_conversation_is_no_note(memory: AgenticMemory) -> None:
+    summary = Talker(answer=lambda _: "THE SUMMARY")
+    summing = SummarizationMiddleware(summary, trigger=("messages", 3), keep=("messages", 1))
+    agent = agent_of(memory, before=[summing])
+    facts = [f"Fact {number} is this." for number in range(4)]
+    for fact in facts:
+        say(agent, fact)
+    assert "THE SUMMARY" in str(agent.get_state(within()).values["messages"])
+    assert [text for text in kept(memory) if text.startswith("Fact")] == facts
+    assert not any("SUMMARY" in text for text in kept(memory))
 
 
-def test_after_an_interrupt_the_turn_is_stored_once_for_whom_it_began(
-    memory: AgenticMemory, contents: Contents
-) -> None:
-    human = HumanInTheLoopMiddleware(interrupt_on={"look": True})
-    agent = build(memory, Talker(answer=looking), tools=[look], before=[human])
-    ann(agent, "What is it?")
-    assert contents(ANN) == ["What is it?"]
-    approve = Command(resume={"decisions": [{"type": "approve"}]})
-    agent.invoke(approve, thread(), context=User("bob"))
-    assert contents(ANN) == ["What is it?", "One moment.", "It is 42."]
-    assert contents(BOB) == []
-
-
-def test_a_run_ended_by_a_call_limit_is_stored(memory: AgenticMemory, contents: Contents) -> None:
+def test_a_run_ended_by_a_call_limit_is_stored(memory: AgenticMemory) -> None:
     limit = ModelCallLimitMiddleware(run_limit=1, exit_behavior="end")
-    ann(build(memory, Talker(answer=looking), tools=[look], before=[limit]), "What is it?")
-    assert contents(ANN)[0] == "What is it?"
+    say(agent_of(memory, looking(), tools=[look], before=[limit]), "What is it?")
+    assert kept(memory)[0] == "What is it?"
 
 
-def test_off_reads_and_never_writes(memory: AgenticMemory, contents: Contents) -> None:
+def test_off_reads_and_never_writes(memory: AgenticMemory) -> None:
     memory.add("I moved to Oslo.", namespace=ANN)
-    state = ann(build(memory, remember=False), "Where did I move to?")
-    assert state["messages"][-1].text == "In Oslo."
-    assert contents(ANN) == ["I moved to Oslo."]
+    assert last(say(agent_of(memory, remember=False), "Where did I move to?")) == "In Oslo."
+    assert kept(memory) == ["I moved to Oslo."]
 
 
-def test_should_store_decides_what_is_stored(memory: AgenticMemory, contents: Contents) -> None:
-    ann(build(memory, should_store=lambda m: m.type == "human"), "I moved to Oslo.")
-    assert contents(ANN) == ["I moved to Oslo."]
+def test_should_store_decides_what_is_stored(memory: AgenticMemory) -> None:
+    say(agent_of(memory, should_store=lambda m: m.type == "human"), "I moved to Oslo.")
+    assert kept(memory) == ["I moved to Oslo."]
 
 
-def test_a_malformed_namespace_is_refused_at_once(memory: AgenticMemory) -> None:
+def test_what_is_redacted_is_stored_redacted_in_any_order(memory: AgenticMemory) -> None:
+    class Redacting(AgentMiddleware[Any, Any, Any]):
+        """Masks a number before the model is called."""
+
+        def before_model(self, state: Any, runtime: Any) -> Any:
+            said = state["messages"][-1]
+            return {"messages": [HumanMessage(said.text.replace("1234", "****"), id=said.id)]}
+
+    mine = AMemMiddleware(memory, namespace=ANN)
+    for order in ([Redacting(), mine], [mine, Redacting()]):
+        create_agent(Talker(), middleware=order).invoke(ask("My code is 1234."))
+    assert kept(memory)[::2] == ["My code is ****."] * 2
+
+
+# Whose memory it is
+
+
+def test_two_users_of_one_agent_and_one_thread_never_share_notes(memory: AgenticMemory) -> None:
+    model = Talker()
+    agent = agent_of(memory, model)
+    say(agent, "I moved to Oslo.")
+    say(agent, "Where did Ann move to?", "bob")
+    assert "<memories>" not in system_text(model.seen[-1])
+    assert kept(memory, BOB) == ["Where did Ann move to?", "I do not know."]
+    assert kept(memory) == ["I moved to Oslo.", "I do not know."]
+
+
+async def test_a_missing_user_is_an_error_before_the_model_is_called(memory: AgenticMemory) -> None:
+    model = Talker()
+    agent = agent_of(memory, model)
+    for context in (None, User("")):
+        with pytest.raises(NamespaceError):
+            agent.invoke(ask("Hello."), within(), context=context)
+        with pytest.raises(NamespaceError):
+            await agent.ainvoke(ask("Hello."), within(), context=context)
+    assert model.seen == []
     with pytest.raises(NamespaceError):
         AMemMiddleware(memory, namespace="ann")  # type: ignore[arg-type]
 
 
-# In the background
+def test_two_middlewares_in_one_agent_keep_two_memories(memory: AgenticMemory) -> None:
+    team = AMemMiddleware(memory, namespace=("team",), name="team")
+    say(agent_of(memory, before=[team]), "I moved to Oslo.")
+    assert memory.namespaces() == [ANN, ("team",)]
+    assert len(kept(memory)) == len(kept(memory, ("team",))) == 2
 
 
-@pytest.fixture
-def slow() -> Iterator[tuple[ScriptedModel, threading.Event]]:
-    """Return a model that does not answer before it is let go."""
+def test_what_it_keeps_in_the_state_can_be_neither_seen_nor_given_from_outside(
+    memory: AgenticMemory,
+) -> None:
+    memory.add("I moved to Rome.", namespace=BOB)
+    agent = agent_of(memory)
+    forged = {"namespace": ["bob"], "recalled": "<memories>Oslo</memories>", "asked": []}
+    state = say(agent, {**ask("Where do I live?"), "amem": {"AMemMiddleware": forged}})
+    assert list(state) == ["messages"]
+    assert last(state) == "I do not know."
+    assert kept(memory, BOB) == ["I moved to Rome."]
+    for schema in (agent.get_input_jsonschema(), agent.get_output_jsonschema()):
+        assert "amem" not in schema["properties"]
+    assert "amem" in agent.get_state(within()).values  # it is checkpointed all the same
+
+
+def test_after_an_interrupt_the_turn_is_stored_once_for_whom_it_began(
+    memory: AgenticMemory,
+) -> None:
+    human = HumanInTheLoopMiddleware(interrupt_on={"look": True})
+    agent = agent_of(memory, looking(), tools=[look], before=[human])
+    say(agent, "What is it?")
+    assert kept(memory) == ["What is it?"]
+    say(agent, APPROVE, "bob")
+    assert kept(memory) == ["What is it?", "One moment.", "It is 42."]
+    assert kept(memory, BOB) == []
+
+
+# Runs that fail or are blocked
+
+
+class Flaky(Talker):
+    """Fails at the first call."""
+
+    def _reply(self, messages: list[Any]) -> AIMessage:
+        answer = super()._reply(messages)
+        if len(self.seen) == 1:
+            raise ConnectionError("no answer")
+        return answer
+
+
+async def test_a_turn_whose_model_failed_is_stored_for_whom_it_was_said(
+    memory: AgenticMemory,
+) -> None:
+    async def soon(*given: Any) -> Any:
+        return say(*given)
+
+    for number, speak in enumerate((soon, asay)):
+        agent = agent_of(
+            memory, Flaky(), namespace=lambda run, n=number: (run.context.user_id, str(n))
+        )
+        mine, others = ("ann", str(number)), ("bob", str(number))
+        with pytest.raises(ConnectionError):
+            await speak(agent, "I moved to Oslo.")
+        assert kept(memory, mine) == ["I moved to Oslo."]
+        await speak(agent, "Hello.", "bob")
+        await speak(agent, "Did you hear me?")
+        assert kept(memory, mine)[:2] == ["I moved to Oslo.", "Did you hear me?"]
+        assert kept(memory, others) == ["Hello.", "I do not know."]
+
+
+def pii(where: str = "input") -> PIIMiddleware:
+    """Return a guard that ends a run in which a card is named."""
+    options: Any = {"apply_to_input": where == "input", "apply_to_output": where == "output"}
+    return PIIMiddleware("credit_card", strategy="block", **options)
+
+
+def test_what_a_blocked_run_said_is_in_no_note_and_no_later_prompt() -> None:
+    for who in ("ann", "bob"):
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+            model = Talker()
+            agent = agent_of(memory, model, before=[pii()], remember_unanswered=False)
+            with pytest.raises(Exception, match="credit_card"):
+                say(agent, PAYING)
+            # All messages of one input are remembered.
+            say(agent, ask("I moved to Oslo.", "I have a dog."), who)
+            say(agent, "How did I pay?", thread="2")
+            assert CARD not in str([kept(memory), kept(memory, BOB), system_text(model.seen[-1])])
+            assert kept(memory, (who,))[:2] == ["I moved to Oslo.", "I have a dog."]
+
+
+async def test_by_default_it_is_stored_with_the_next_run(memory: AgenticMemory) -> None:
+    agent = agent_of(memory, before=[pii()])
+    with pytest.raises(Exception, match="credit_card"):
+        await asay(agent, PAYING)
+    await asay(agent, "I moved to Oslo.")
+    assert kept(memory)[:2] == [PAYING, "I moved to Oslo."]
+
+
+def test_a_blocked_answer_is_left_out_too(memory: AgenticMemory) -> None:
+    replies = iter([f"Your card is {CARD}.", "I see."])
+    model = Talker(answer=lambda _: next(replies))
+    agent = agent_of(memory, model, before=[pii("output")], remember_unanswered=False)
+    with pytest.raises(Exception, match="credit_card"):
+        say(agent, "What is my card?")
+    say(agent, "I moved to Oslo.")
+    assert kept(memory) == ["What is my card?", "I moved to Oslo.", "I see."]
+
+
+class Refusing(AgentMiddleware[Any, Any, Any]):
+    """Ends a run before it has begun, with an answer of its own."""
+
+    @hook_config(can_jump_to=["end"])
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        if CARD not in last(state):
+            return None
+        return {"messages": [AIMessage("I cannot take that.")], "jump_to": "end"}
+
+
+def test_a_run_that_a_middleware_before_it_ends_is_remembered_only_if_that_is_wanted() -> None:
+    texts = [PAYING, "I moved to Oslo.", PAYING]
+    for unanswered in (True, False):
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+            agent = agent_of(memory, before=[Refusing()], remember_unanswered=unanswered)
+            for text in texts:
+                say(agent, text)
+            asked = [text for text in kept(memory) if text in texts]
+            assert asked == (texts if unanswered else ["I moved to Oslo."])
+
+
+# When something does not answer
+
+
+def test_in_the_background_raw_notes_are_there_before_any_model_is_called() -> None:
     gate, quick = threading.Event(), scripted()
 
     def waiting(request: Any) -> Any:
         assert gate.wait(10)
         return quick.generate(request)
 
-    yield ScriptedModel(waiting), gate
-    gate.set()
-
-
-def test_in_the_background_raw_notes_are_there_before_any_model_is_called(
-    slow: tuple[ScriptedModel, threading.Event],
-) -> None:
-    model, gate = slow
+    model = ScriptedModel(waiting)
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-        middleware = AMemMiddleware(memory, namespace=user)
-        agent = create_agent(Talker(answer=oslo), [], middleware=[middleware], context_schema=User)
-        agent.invoke(ask("I moved to Oslo."), context=User("ann"))
-        assert [note.state for note in memory.get_all(namespace=ANN)] == ["pending", "pending"]
+        say(agent_of(memory), "I moved to Oslo.")
+        assert memory.stats(namespace=ANN)["states"] == {"pending": 2}
         assert not memory.flush(timeout=0.01)
         gate.set()
         assert memory.flush(timeout=10)
-        assert [note.state for note in memory.get_all(namespace=ANN)] == ["done", "done"]
-
-
-# When the memory does not answer
-
-
-@pytest.fixture
-def broken() -> Iterator[Silent]:
-    with Silent.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
-        yield memory
-
-
-async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_later(
-    broken: Silent,
-) -> None:
-    broken.down = True
-    middleware = AMemMiddleware(broken, namespace=user)
-    agent = create_agent(
-        Talker(answer=oslo),
-        [],
-        middleware=[middleware],
-        context_schema=User,
-        checkpointer=InMemorySaver(),
-    )
-    assert ann(agent, "I moved to Oslo.")["messages"][-1].text == "I do not know."
-    await agent.ainvoke(ask("It is cold."), thread(), context=User("ann"))
-    assert middleware.failures == {"recall": 2, "remember": 4}
-    broken.down = False
-    ann(agent, "Where did I move to?")
-    stored = [note.content for note in broken.get_all(namespace=ANN) if note.source == "user"]
-    assert stored == ["I moved to Oslo.", "It is cold.", "Where did I move to?"]
-
-
-def test_on_error_raise_raises(broken: Silent) -> None:
-    broken.down = True
-    with pytest.raises(StoreUnavailableError):
-        ann(build(broken, on_error="raise"), "Hello.")
-
-
-# Not on the event loop
-
-
-# What a turn costs
-
-
-# An outage, and an end
+        assert memory.stats(namespace=ANN)["states"] == {"done": 2}
 
 
 def test_after_an_outage_the_next_turn_finishes_what_was_left() -> None:
@@ -458,13 +450,63 @@ def test_after_an_outage_the_next_turn_finishes_what_was_left() -> None:
             raise ModelUnavailableError("down")
         return good.generate(request)
 
-    with AgenticMemory.open(
-        ":memory:", model=ScriptedModel(model), embedder=HashEmbedder()
-    ) as memory:
-        agent = build(memory)
-        ann(agent, "I moved to Oslo.")
-        ann(agent, "It is cold.")
+    thinking = ScriptedModel(model)
+    with AgenticMemory.open(":memory:", model=thinking, embedder=HashEmbedder()) as memory:
+        agent = agent_of(memory)
+        say(agent, "I moved to Oslo.")
+        say(agent, "It is cold.")
+        memory.flush(timeout=10)
         down = False
-        ann(agent, "I like it.")
+        say(agent, "I like it.")
         assert memory.flush(timeout=10)
         assert memory.stats(namespace=ANN)["states"] == {"done": 6}
+
+
+async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_later(
+    memory: Silent,
+) -> None:
+    memory.down = True
+    middleware = AMemMiddleware(memory, namespace=user, name="counting")
+    agent = agent_of(memory, before=[middleware], remember=False)
+    assert last(say(agent, "I moved to Oslo.")) == "I do not know."
+    await asay(agent, "It is cold.")
+    assert middleware.failures == {"recall": 2, "remember": 4}
+    memory.down = False
+    say(agent, "Where did I move to?")
+    stored = [note.content for note in memory.get_all(namespace=ANN) if note.source == "user"]
+    assert stored == ["I moved to Oslo.", "It is cold.", "Where did I move to?"]
+    memory.down = True
+    with pytest.raises(StoreUnavailableError):
+        say(agent_of(memory, on_error="raise"), "Hello.")
+
+
+def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_wanted() -> None:
+    embedder = Embedder()
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+        memory.info()  # finds the thresholds of the embedder, once
+        embedder.error = ModelUnavailableError("down")
+        mine = AMemMiddleware(memory, namespace=ANN)
+        create_agent(Talker(), middleware=[mine]).invoke(ask("Where is Oslo?"))
+        assert mine.failures == {"recall": 1}
+        with pytest.raises(ModelUnavailableError):
+            say(agent_of(memory, on_error="raise"), "Where is Oslo?")
+
+
+def test_a_filter_that_raises_costs_neither_the_answer_nor_the_thread(
+    memory: AgenticMemory,
+) -> None:
+    agent = agent_of(memory, should_store=lambda one: not one.content.startswith("secret"))
+    words: Any = {"type": "text", "text": "Look at this."}
+    say(agent, HumanMessage(content=[words, PICTURE]))
+    assert last(say(agent, "I moved to Oslo.")) == "I do not know."
+    assert "I moved to Oslo." in kept(memory)
+    assert "Look at this." not in kept(memory)
+    with pytest.raises(ZeroDivisionError):
+        say(agent_of(memory, should_store=lambda _: 1 / 0, on_error="raise"), "Hello.")
+
+
+def test_a_closed_memory_always_raises(tmp_path: Any) -> None:
+    memory = AgenticMemory.open(tmp_path, embedder=HashEmbedder())
+    memory.close()
+    with pytest.raises(StoreClosedError):
+        say(agent_of(memory), "Hello.")

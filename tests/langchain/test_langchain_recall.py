@@ -1,18 +1,263 @@
-"""What is recalled for a turn: facts, whatever was asked and chatted before; nothing where nothing fits."""
+"""What is recalled is said by the same words at every door: filters, floors, times, further namespaces; and whether it is found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_kit import ANN, Talker, system_text
+from langchain_core.messages import AIMessage
+from langchain_kit import (
+    ANN,
+    BOB,
+    Embedder,
+    State,
+    Talker,
+    User,
+    ask,
+    called,
+    construct,
+    kept,
+    sequence,
+    system_text,
+    to_the_insurance,
+    user,
+    within,
+)
 from support import chatter
+from support.models import open_repeating, say_thrice
 
-from amem_integrations import AgenticMemory
+from amem_integrations import AgenticMemory, MemoryConfig, NamespaceError
 from amem_integrations.providers.minilm import MiniLmEmbedder
-from langchain_amem import AMemMiddleware, AMemRetriever
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from langchain_amem import (
+    AMemMemory,
+    AMemMiddleware,
+    AMemRetriever,
+    AMemVectorStore,
+    build_evolution_graph,
+    evolve_node,
+    memory_tools,
+    recall_node,
+    remember_node,
+)
+
+TEAM = ("acme", "team")
+Door = Callable[..., str]
+
+
+def by_middleware(memory: AgenticMemory, question: str, **options: Any) -> str:
+    chat = Talker()
+    middleware = AMemMiddleware(memory, namespace=ANN, remember=False, **options)
+    create_agent(chat, middleware=[middleware]).invoke(ask(question))  # type: ignore[arg-type]
+    return system_text(chat.seen[0])
+
+
+def by_node(memory: AgenticMemory, question: str, **options: Any) -> str:
+    return str(recall_node(memory, namespace=ANN, **options).invoke(ask(question))["memories"])
+
+
+def by_tool(memory: AgenticMemory, question: str, **options: Any) -> str:
+    (search,) = memory_tools(memory, namespace=ANN, kinds=["search"], **options)
+    return str(search.invoke({"query": question}))
+
+
+def by_chain(memory: AgenticMemory, question: str, **options: Any) -> str:
+    classic = AMemMemory(memory=memory, namespace=ANN, **options)
+    return str(classic.load_memory_variables({"input": question})["history"])
+
+
+def by_retriever(memory: AgenticMemory, question: str, **options: Any) -> str:
+    retriever = AMemRetriever(memory=memory, namespace=ANN, **options)
+    return "\n".join(document.page_content for document in retriever.invoke(question))
+
+
+DOORS: list[Door] = [by_middleware, by_node, by_tool, by_chain, by_retriever]
+
+
+def test_what_is_recalled_can_be_narrowed(memory: AgenticMemory) -> None:
+    for year, town in ((2020, "Oslo"), (2024, "Bergen")):
+        at = datetime(year, 1, 1, tzinfo=UTC)
+        memory.add(f"Ann moved to {town}.", namespace=ANN, at=at, metadata={"year": year})
+    for door in DOORS:
+        for options, towns in (
+            ({}, ["Oslo", "Bergen"]),
+            ({"where": {"metadata.year": {"$gte": 2024}}}, ["Bergen"]),
+            ({"as_of": datetime(2021, 1, 1, tzinfo=UTC)}, ["Oslo"]),
+            ({"min_similarity": 0.99}, []),
+        ):
+            found = door(memory, "Ann moved", **options)
+            assert [town for town in ("Oslo", "Bergen") if f"moved to {town}" in found] == towns
+
+
+def test_links_need_not_be_followed() -> None:
+    model = ScriptedModel({"construct": construct, "evolve": to_the_insurance})
+    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(256)) as memory:
+        memory.add("The insurance has number 4711.", namespace=ANN, thread="t")
+        for n in range(3):
+            memory.add(f"My dog {n} is called Rex.", namespace=ANN, thread="t")
+        memory.add_many([f"A dog called {n}." for n in range(60)], namespace=ANN, evolve=False)
+        for door in DOORS:
+            assert "insurance" in door(memory, "my dog is called", k=4)
+            assert "insurance" not in door(memory, "my dog is called", k=4, links=False)
+
+
+def test_what_was_said_several_times_is_shown_once() -> None:
+    with open_repeating(construct) as memory:
+        say_thrice(memory, ANN)
+        for door in DOORS:
+            found = door(memory, "Where is my key, and the tram?")
+            assert (found.count("pot"), found.count("late")) == (1, 1)
+            assert "under the third flower pot by the door" in found
+            assert door is by_retriever or "(said 3 times, last on 12 May 2024)" in found
+        retriever = AMemRetriever(memory=memory, namespace=ANN, k=2)
+        first, second = (document.metadata for document in retriever.invoke("Where is my key?"))
+        assert (first["times_said"], first["last_said"]) == (3, "2024-05-12T00:00:00+00:00")
+        assert second["times_said"] == 1
+
+
+def test_what_a_prompt_is_given_begins_with_the_profile() -> None:
+    profile = {"value": {"work": ["is a zoologist"]}, "of": ["n1"]}
+    model = ScriptedModel({"construct": construct, "evolve": {"notes": []}, "profile": profile})
+    config = MemoryConfig(profile=True)
+    for door in (by_middleware, by_node, by_chain):
+        opened = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
+        with opened as memory:
+            assert "zoologist" not in door(memory, "Where did I move?")
+            memory.add("I move to Oslo for my work.", namespace=ANN)
+            found = door(memory, "Where did I move?")
+            assert found.index("zoologist") < found.index("move to Oslo")
+            assert "zoologist" in door(memory, "Hello!")
+            assert "zoologist" not in door(memory, "Where did I move?", as_of=datetime.now(UTC))
+
+
+# Several namespaces
+
+
+@pytest.fixture
+def shared(seeded: AgenticMemory) -> AgenticMemory:
+    seeded.add("The team moved its office to Oslo.", namespace=TEAM, speaker="Eva")
+    return seeded
+
+
+def test_further_namespaces_are_read_and_their_notes_marked(shared: AgenticMemory) -> None:
+    also: Any = {"team": TEAM}
+    for door in DOORS:
+        assert "office" not in door(shared, "moved to Oslo")
+        found = door(shared, "moved to Oslo", also=also)
+        assert "Rome" not in found
+        (ours,) = [line for line in found.splitlines() if "office" in line]
+        (mine,) = [line for line in found.splitlines() if "I moved to Oslo." in line]
+        if door is not by_retriever:
+            begins = "] " if door is by_tool else "- "
+            assert f"{begins}from team: Eva: " in ours
+            assert f"{begins}Ann: " in mine
+    retriever = AMemRetriever(memory=shared, namespace=ANN, also=also)
+    (search,) = memory_tools(shared, namespace=ANN, kinds=["search"], also=also)
+    artifact = search.invoke(called(search.name, query="moved").tool_calls[0]).artifact
+    whose = [document.metadata["namespace"] for document in retriever.invoke("moved")]
+    assert whose == [hit["namespace"] for hit in artifact]
+    assert [*TEAM] in whose
+    assert [*ANN] in whose
+
+
+def test_a_run_says_which_further_namespaces_are_read(shared: AgenticMemory) -> None:
+    def team(run: Any) -> tuple[str, ...]:
+        return ("acme", run.config["configurable"]["team"]) if run.state else ()
+
+    graph = sequence(
+        State,
+        recall=recall_node(shared, namespace=user, also={"team": team, "nobody": lambda _: ()}),
+        remember=remember_node(shared, namespace=user),
+    )
+    asked = ask("Who moved to Oslo?")
+    done = graph.invoke(asked, within(team="team"), context=User("bob"))
+    assert "from team: Eva" in done["memories"]
+    assert "I moved to Oslo" not in done["memories"]
+    assert kept(shared, TEAM) == ["The team moved its office to Oslo."]
+    assert kept(shared, BOB)[-1] == "Who moved to Oslo?"
+    with pytest.raises(NamespaceError):
+        graph.invoke(asked, within(), context=User("bob"))
+
+
+def test_without_an_embedder_the_first_of_each_namespace_stand_first() -> None:
+    embedder = Embedder()
+    embedder.error = TimeoutError()
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+        for space in (ANN, TEAM):
+            memory.add_many([f"{space[0]} moved {n}" for n in range(3)], namespace=space)
+        retriever = AMemRetriever(memory=memory, namespace=ANN, also={"team": TEAM}, k=2)
+        found = [document.metadata["namespace"] for document in retriever.invoke("moved")]
+        assert found == [[*ANN], [*TEAM]]
+
+
+# Mistakes
+
+
+def make_chain(memory: AgenticMemory, **options: Any) -> Any:
+    return AMemMemory(memory=memory, **options)
+
+
+def make_retriever(memory: AgenticMemory, **options: Any) -> Any:
+    return AMemRetriever(memory=memory, **options)
+
+
+MISTAKES: list[dict[str, Any]] = [
+    {"where": {"colour": "red"}},
+    {"where": {"speaker": {"$like": "A"}}},
+    {"where": "Ann"},
+    *({"min_similarity": wrong} for wrong in (2, "high", "0.5", True)),
+    {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
+    {"as_of": "2024-01-01T00:00:00Z"},
+    *({"links": wrong} for wrong in ("perhaps", "yes")),
+    *({"k": wrong} for wrong in (0, "3", True)),
+    *({"also": wrong} for wrong in ({"": ("acme",)}, ("acme",), {"team": "acme"}, {"team": ()})),
+]
+
+
+def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory) -> None:
+    doors: list[Any] = [AMemMiddleware, recall_node, memory_tools, make_chain, make_retriever]
+    for make in doors:
+        for option in MISTAKES:
+            (named,) = option
+            with pytest.raises(ValueError, match="also|namespace" if named == "also" else named):
+                make(memory, namespace=ANN, **option)
+        with pytest.raises((ValueError, TypeError), match="top_k"):
+            make(memory, namespace=ANN, top_k=3)
+
+
+async def later(_message: object) -> bool:
+    return False
+
+
+def test_an_option_of_another_type_is_refused(memory: AgenticMemory) -> None:
+    wrong: list[tuple[Any, dict[str, Any]]] = [
+        (
+            AMemMiddleware,
+            {
+                "remember_unanswered": "no", "inject": "tool", "evolve": "later", "remember": "facts",
+                "max_tokens": 0, "should_store": "human",
+            },
+        ),
+        (remember_node, {"should_store": later, "remember_unanswered": 0}),
+        (remember_node, {"should_store": None}),
+        (evolve_node, {"limit": "3"}),
+        (evolve_node, {"limit": -1}),
+        (build_evolution_graph, {"limit": True, "review": "no"}),
+        (memory_tools, {"evolve": 1, "max_tokens": 0}),
+        *((memory_tools, {"prefix": prefix}) for prefix in ("team ", "team.", "x" * 41, None)),
+        (AMemVectorStore, {"evolve": "yes"}),
+        (make_chain, {"max_tokens": "9", "return_messages": "yes", "evolve": "yes"}),
+    ]  # fmt: skip
+    for make, options in wrong:
+        for name, value in options.items():
+            with pytest.raises(ValueError, match=name):
+                make(memory, namespace=ANN, **{name: value})
+
+
+# By the default embedder: facts are found, whatever was asked and chatted before
 
 
 @pytest.fixture(scope="module")
@@ -21,67 +266,47 @@ def embedder() -> MiniLmEmbedder:
 
 
 @pytest.fixture
-def memory(embedder: MiniLmEmbedder) -> Iterator[AgenticMemory]:
+def chatting(embedder: MiniLmEmbedder) -> Iterator[AgenticMemory]:
     with AgenticMemory.open(":memory:", embedder=embedder) as opened:
         opened.add(chatter.FACT, namespace=ANN, thread="0", speaker="user")
         yield opened
 
 
-def chat(memory: AgenticMemory, asked: str, answer: str = chatter.UNKNOWN, **options: int) -> str:
-    """Run one turn in a new thread, and return what the model was shown of the memory."""
-    model = Talker(answer=lambda _: answer)
-    agent = create_agent(model, [], middleware=[AMemMiddleware(memory, namespace=ANN, **options)])
-    chat.threads += 1
-    config = {"configurable": {"thread_id": str(chat.threads)}}
-    agent.invoke({"messages": [HumanMessage(asked)]}, config)
-    return system_text(model.seen[0])
+def shown(memory: AgenticMemory, *turns: tuple[str, str], **options: int) -> str:
+    """Run turns, each in a thread of its own, and return what the model was shown of the memory at last."""
+    answers = iter(answer for _, answer in turns)
+    model = Talker(answer=lambda _: next(answers))
+    agent: Any = create_agent(model, middleware=[AMemMiddleware(memory, namespace=ANN, **options)])
+    for asked, _ in turns:
+        agent.invoke(ask(asked), within(asked))
+    return system_text(model.seen[-1])
 
 
-chat.threads = 0
+@pytest.mark.parametrize(
+    "turns",
+    [[(asked, chatter.UNKNOWN) for asked in chatter.PARAPHRASES], chatter.SMALL_TALK],
+    ids=["paraphrases", "small talk"],
+)
+def test_neither_paraphrases_of_a_question_nor_small_talk_bury_the_fact(
+    chatting: AgenticMemory, turns: list[tuple[str, str]]
+) -> None:
+    shown(chatting, *turns)
+    retriever = AMemRetriever(memory=chatting, namespace=ANN, k=3)
+    found = [document.page_content for document in retriever.invoke(chatter.QUESTION)]
+    assert chatter.FACT in found
+    assert "Rex" in shown(chatting, (chatter.QUESTION, chatter.UNKNOWN), k=3)
 
 
-def first_three(memory: AgenticMemory) -> list[str]:
-    retriever = AMemRetriever(memory=memory, namespace=ANN, k=3)
-    return [document.page_content for document in retriever.invoke(chatter.QUESTION)]
+def test_what_a_visible_message_says_is_not_recalled_as_well(chatting: AgenticMemory) -> None:
+    assert chatter.FACT not in shown(chatting, (chatter.FACT, "A fine name."))
 
 
-def test_twenty_paraphrases_of_a_question_do_not_bury_the_fact(memory):
-    for asked in chatter.PARAPHRASES:
-        chat(memory, asked)
-    assert chatter.FACT in first_three(memory)
-    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
-
-
-def test_small_talk_on_the_subject_does_not_bury_the_fact(memory):
-    for said, answered in chatter.SMALL_TALK:
-        chat(memory, said, answered)
-    assert chatter.FACT in first_three(memory)
-    assert "Rex" in chat(memory, chatter.QUESTION, k=3)
-
-
-def test_what_a_visible_message_says_is_not_recalled_as_well(memory):
-    assert chatter.FACT not in chat(memory, chatter.FACT)
-
-
-def test_a_follow_up_is_searched_with_the_messages_before_the_question(memory):
-    memory.add("nina's wedding is on 12 july at the mill", namespace=ANN, thread="x")
-    memory.add_many(
-        [f"{what} is on {day} {month}" for what in EVENTS for day, month in DAYS], namespace=ANN
-    )
-    said = [
-        HumanMessage("Nina sent us the invitation to her wedding."),
-        AIMessage("How exciting!"),
-        HumanMessage("And when is it?"),
-    ]
-    shown = []
+def test_a_follow_up_is_searched_with_the_messages_before_the_question(
+    chatting: AgenticMemory,
+) -> None:
+    chatter.tell_of_dates(chatting, ANN)
+    asked, answer, again = chatter.FOLLOW_UP
+    said = ask(asked, AIMessage(answer), again)
     for window in (0, 3):
-        model = Talker(answer=lambda _: "I see.")
-        middleware = AMemMiddleware(memory, namespace=ANN, k=5, window=window)
-        agent = create_agent(model, [], middleware=[middleware])
-        agent.invoke({"messages": said}, {"configurable": {"thread_id": f"w{window}"}})
-        shown.append("12 july" in system_text(model.seen[0]))
-    assert shown == [False, True]
-
-
-EVENTS = ("the concert", "the exam", "our flight", "the match", "the market", "the fair")
-DAYS = ((3, "may"), (5, "june"), (8, "august"), (19, "march"), (21, "april"), (30, "october"))
+        found = recall_node(chatting, namespace=ANN, k=5, window=window).invoke(said)["memories"]
+        assert ("12 july" in found) == (window > 0)

@@ -1,4 +1,4 @@
-"""The retriever: LangChain's own suite, and what is ours beyond it."""
+"""The retriever: LangChain's own suite, and what is ours beyond it; and the runs that a trace shows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ import json
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.load import dumpd
 from langchain_core.runnables import ConfigurableField
-from langchain_kit import ANN, BOB, Silent
+from langchain_core.tools import ToolException
+from langchain_kit import ANN, BOB, Embedder, Silent, Talker, ask, called, calling
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     InvalidInputError,
     ModelUnavailableError,
     NamespaceError,
     StoreUnavailableError,
 )
-from amem_integrations.testing import HashEmbedder
-from langchain_amem import AMemRetriever, LangChainEmbedder
+from langchain_amem import (
+    AMemMiddleware,
+    AMemRetriever,
+    LangChainEmbedder,
+    memory_tools,
+    recall_node,
+)
 
 
 @pytest.fixture
@@ -47,6 +55,10 @@ class TestStandardSuite(RetrieversIntegrationTests):
         return "Where does Ann live?"
 
 
+def texts(found: list[Any]) -> list[str]:
+    return [document.page_content for document in found]
+
+
 def test_a_document_is_a_note_word_for_word(retriever: AMemRetriever) -> None:
     found = retriever.invoke("moved to Oslo")[0]
     assert found.page_content == "I moved to Oslo."
@@ -66,70 +78,33 @@ def test_metadata_shows_the_links_that_led_to_a_note(retriever: AMemRetriever) -
     assert all(step["note_id"] in ids for path in paths if path != "match" for step in path)
 
 
-def test_k_and_namespace_and_filters_are_taken_per_call(retriever: AMemRetriever) -> None:
-    assert len(retriever.invoke("cat", k=1)) == 1
-    assert [d.page_content for d in retriever.invoke("moved", namespace=BOB)] == [
-        "I moved to Rome."
-    ]
+async def test_k_and_namespace_and_filters_are_taken_per_call(retriever: AMemRetriever) -> None:
+    assert len(retriever.invoke("cat", k=1)) == len(await retriever.ainvoke("cat", k=1)) == 1
+    for found in (
+        retriever.invoke("moved", namespace=BOB),
+        await retriever.ainvoke("moved", namespace=BOB),
+    ):
+        assert texts(found) == ["I moved to Rome."]
     assert retriever.invoke("moved", where={"speaker": "Nobody"}) == []
     assert retriever.invoke("moved", min_similarity=0.999) == []
-
-
-async def test_call_options_reach_the_asynchronous_form(retriever: AMemRetriever) -> None:
-    assert len(await retriever.ainvoke("cat", k=1)) == 1
-    found = await retriever.ainvoke("moved", namespace=BOB)
-    assert [document.page_content for document in found] == ["I moved to Rome."]
+    assert retriever.invoke(" ") == []
 
 
 def test_the_namespace_can_be_a_configurable_field(retriever: AMemRetriever) -> None:
     configurable = retriever.configurable_fields(namespace=ConfigurableField(id="whose"))
     found = configurable.invoke("moved", config={"configurable": {"whose": BOB}})
-    assert [document.page_content for document in found] == ["I moved to Rome."]
-    assert "I moved to Oslo." in [d.page_content for d in configurable.invoke("moved")]
+    assert texts(found) == ["I moved to Rome."]
+    assert "I moved to Oslo." in texts(configurable.invoke("moved"))
 
 
-@pytest.mark.parametrize("namespace", [None, (), ("",)])
-def test_without_a_namespace_nothing_is_searched(seeded: AgenticMemory, namespace: Any) -> None:
-    with pytest.raises(NamespaceError):
-        AMemRetriever(memory=seeded, namespace=namespace).invoke("moved")
-
-
-class Recorder(BaseCallbackHandler):
-    """Keeps the metadata of the retriever runs it sees."""
-
-    def __init__(self) -> None:
-        self.metadata: dict[str, Any] = {}
-
-    def on_retriever_start(self, *args: Any, **kwargs: Any) -> None:
-        self.metadata = kwargs["metadata"]
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_trace_says_what_was_searched_and_with_which_embedder(
-    retriever: AMemRetriever, asynchronous: bool
-) -> None:
-    recorder = Recorder()
-    config: Any = {"callbacks": [recorder]}
-    if asynchronous:
-        await retriever.ainvoke("cat", config=config)
-    else:
-        retriever.invoke("cat", config=config)
-    told = {name: value for name, value in recorder.metadata.items() if name.startswith("ls_")}
-    assert told == {
-        "ls_retriever_name": "amem",
-        "ls_vector_store_provider": "Qdrant",
-        "ls_embedding_provider": "HashEmbedder",
-        "ls_embedding_model": retriever.memory.embedder.name,
-    }
-
-
-def test_a_trace_names_the_langchain_embeddings_and_not_our_wrapper() -> None:
-    embeddings = DeterministicFakeEmbedding(size=8)
-    embedder = LangChainEmbedder(embeddings, name="fake-8")
-    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
-        params = AMemRetriever(memory=memory, namespace=ANN)._get_ls_params()
-    assert params["ls_embedding_provider"] == "DeterministicFakeEmbedding"
-    assert params["ls_embedding_model"] == "fake-8"
+def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) -> None:
+    for namespace in (None, (), ("",)):
+        with pytest.raises(NamespaceError):
+            AMemRetriever(memory=retriever.memory, namespace=namespace).invoke("moved")
+    with pytest.raises(InvalidInputError, match="unknown field"):
+        retriever.invoke("cat", where={"colour": "red"})
+    with pytest.raises(TypeError):
+        retriever.invoke("cat", kk=3)
 
 
 def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) -> None:
@@ -138,35 +113,111 @@ def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) ->
     assert "AgenticMemory" not in json.dumps(dumpd(retriever)["id"])
 
 
-async def test_when_the_store_is_down_nothing_is_found_and_that_is_counted() -> None:
-    with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
-        memory.add("I moved to Oslo.", namespace=ANN)
-        memory.down = True
-        retriever = AMemRetriever(memory=memory, namespace=ANN)
-        assert retriever.invoke("Oslo") == []
-        assert await retriever.ainvoke("Oslo") == []
-        assert retriever.failures == {"recall": 2}
-        strict = AMemRetriever(memory=memory, namespace=ANN, on_error="raise")
-        with pytest.raises(StoreUnavailableError):
-            strict.invoke("Oslo")
-
-
-class DeafEmbedder(HashEmbedder):
-    """An embedder that does not answer to queries."""
-
-    def embed_query(self, text: str) -> Any:
-        raise ModelUnavailableError("the embedder is down")
+async def test_when_the_store_is_down_nothing_is_found_and_that_is_counted(memory: Silent) -> None:
+    memory.add("I moved to Oslo.", namespace=ANN)
+    memory.down = True
+    retriever = AMemRetriever(memory=memory, namespace=ANN)
+    assert retriever.invoke("Oslo") == await retriever.ainvoke("Oslo") == []
+    assert retriever.failures == {"recall": 2}
+    strict = AMemRetriever(memory=memory, namespace=ANN, on_error="raise")
+    with pytest.raises(StoreUnavailableError):
+        strict.invoke("Oslo")
 
 
 def test_when_the_embedder_is_down_notes_are_found_by_their_words() -> None:
-    with AgenticMemory.open(":memory:", embedder=DeafEmbedder()) as memory:
-        memory.add("I moved to Oslo.", namespace=ANN)
-        retriever = AMemRetriever(memory=memory, namespace=ANN)
-        assert [found.page_content for found in retriever.invoke("Oslo")] == ["I moved to Oslo."]
+    for error in (ModelUnavailableError("down"), ConfigurationError("refused")):
+        embedder = Embedder()
+        with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+            memory.info()  # finds the thresholds of the embedder, once
+            memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+            embedder.error = error
+            retriever = AMemRetriever(memory=memory, namespace=ANN)
+            known = ["I moved to Oslo."] if isinstance(error, ModelUnavailableError) else []
+            assert texts(retriever.invoke("Oslo")) == known
+            assert retriever.failures == {"recall": 1}
+            strict = AMemRetriever(memory=memory, namespace=ANN, on_error="raise")
+            with pytest.raises(type(error)):
+                strict.invoke("Oslo")
 
 
-def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) -> None:
-    with pytest.raises(InvalidInputError, match="unknown field"):
-        retriever.invoke("cat", where={"colour": "red"})
-    with pytest.raises(TypeError):
-        retriever.invoke("cat", kk=3)
+# Tracing
+
+
+class Watching(BaseCallbackHandler):
+    """Keeps what callback handlers are told about retriever runs."""
+
+    def __init__(self) -> None:
+        self.started: list[dict[str, Any]] = []
+        self.found: list[list[str]] = []
+        self.failed: list[BaseException] = []
+
+    def on_retriever_start(self, serialized: Any, query: str, **options: Any) -> None:
+        self.started.append({"query": query, **options})
+
+    def on_retriever_end(self, documents: Any, **_: Any) -> None:
+        self.found.append(texts(documents))
+
+    def on_retriever_error(self, error: BaseException, **_: Any) -> None:
+        self.failed.append(error)
+
+
+async def test_a_trace_says_what_was_searched_and_with_which_embedder(
+    retriever: AMemRetriever,
+) -> None:
+    watching = Watching()
+    config: Any = {"callbacks": [watching]}
+    retriever.invoke("cat", config=config)
+    await retriever.ainvoke("cat", config=config)
+    expected = {
+        "ls_retriever_name": "amem",
+        "ls_vector_store_provider": "Qdrant",
+        "ls_embedding_provider": "HashEmbedder",
+        "ls_embedding_model": retriever.memory.embedder.name,
+    }
+    for one in watching.started:
+        assert {n: v for n, v in one["metadata"].items() if n.startswith("ls_")} == expected
+    embedder = LangChainEmbedder(DeterministicFakeEmbedding(size=8), name="fake-8")
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+        params = AMemRetriever(memory=memory, namespace=ANN)._get_ls_params()
+    assert params["ls_embedding_provider"] == "DeterministicFakeEmbedding"
+    assert params["ls_embedding_model"] == "fake-8"
+
+
+def recalling(memory: AgenticMemory) -> dict[str, Any]:
+    """Return what recalls in a run of its own, below that of an agent or node."""
+    middleware = AMemMiddleware(memory, namespace=ANN, remember=False)
+    tools = memory_tools(memory, namespace=ANN, kinds=["search"])
+    return {
+        "middleware": create_agent(Talker(), middleware=[middleware]),
+        "node": recall_node(memory, namespace=ANN),
+        "tool": create_agent(calling(called("search_memory", query="moved?")), tools),
+    }
+
+
+async def test_recall_is_a_retriever_run_below_that_of_the_agent(seeded: AgenticMemory) -> None:
+    for runnable in recalling(seeded).values():
+        watching = Watching()
+        config: Any = {"callbacks": [watching]}
+        runnable.invoke(ask("moved?"), config)
+        await runnable.ainvoke(ask("moved?"), config)
+        for started, found in zip(watching.started, watching.found, strict=True):
+            assert (started["query"], started["name"]) == ("moved?", "AMemRecall")
+            assert started["parent_run_id"] is not None
+            assert "I moved to Oslo." in found
+            assert started["metadata"]["ls_retriever_name"] == "amem"
+            assert started["metadata"]["ls_vector_store_provider"] == "Qdrant"
+        assert len(watching.found) == 2
+
+
+async def test_a_recall_that_fails_is_a_run_that_fails(memory: Silent) -> None:
+    memory.down = True
+    watching = Watching()
+    config: Any = {"callbacks": [watching]}
+    agent = recalling(memory)["middleware"]
+    agent.invoke(ask("moved?"), config)
+    await agent.ainvoke(ask("moved?"), config)
+    (search,) = memory_tools(memory, namespace=ANN, kinds=["search"])
+    search.handle_tool_error = False
+    with pytest.raises(ToolException):
+        search.invoke({"query": "moved?"}, config)
+    assert (len(watching.failed), watching.found) == (3, [])

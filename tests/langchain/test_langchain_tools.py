@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
-from langchain_kit import ANN, BOB, Contents, Silent, Talker, User, scripted, user
+from langchain_kit import (
+    ANN,
+    BOB,
+    Embedder,
+    Silent,
+    User,
+    ask,
+    called,
+    calling,
+    kept,
+    scripted,
+    user,
+)
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 from pydantic import BaseModel
@@ -18,15 +31,29 @@ from typing_extensions import TypedDict
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
+    ModelUnavailableError,
     NamespaceError,
     StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import memory_tools
+from langchain_amem import described_call, memory_tools
+
+TEAM = ("acme", "team")
 
 
 def tools(memory: AgenticMemory, **options: Any) -> dict[str, BaseTool]:
     return {tool.name: tool for tool in memory_tools(memory, **{"namespace": ANN, **options})}
+
+
+def one(memory: AgenticMemory, kind: Any, **options: Any) -> BaseTool:
+    """Return one tool over Ann's memory."""
+    (found,) = tools(memory, kinds=[kind], **options).values()
+    return found
+
+
+def call(tool: BaseTool, **arguments: Any) -> ToolMessage:
+    message: ToolMessage = tool.invoke(called(tool.name, **arguments).tool_calls[0])
+    return message
 
 
 class Kit:
@@ -51,55 +78,46 @@ class Kit:
         return type(self).arguments(self.notes)
 
 
-class Search(Kit):
-    name = "search_memory"
-    arguments = staticmethod(lambda _: {"query": "Oslo"})
-
-
-class Remember(Kit):
-    name = "remember"
-    arguments = staticmethod(lambda _: {"content": "Ann moved to Oslo."})
-
-
-class Correct(Kit):
-    name = "correct_memory"
-    arguments = staticmethod(lambda ids: {"note_id": ids[0], "content": "Ann moved to Rome."})
-
-
-class Forget(Kit):
-    name = "forget_memory"
-    arguments = staticmethod(lambda ids: {"note_id": ids[0]})
-
-
-for _kit in (Search, Remember, Correct, Forget):
+ARGUMENTS: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+    "search_memory": lambda _: {"query": "Oslo"},
+    "remember": lambda _: {"content": "Ann moved to Oslo."},
+    "correct_memory": lambda ids: {"note_id": ids[0], "content": "Ann moved to Rome."},
+    "forget_memory": lambda ids: {"note_id": ids[0]},
+}
+for _name, _arguments in ARGUMENTS.items():
     for _suite in (ToolsUnitTests, ToolsIntegrationTests):
-        _name = f"Test{_kit.__name__}{_suite.__name__}"
-        globals()[_name] = type(_name, (_kit, _suite), {"__doc__": "LangChain's own tests."})
-
-
-def call(tool: BaseTool, **arguments: Any) -> ToolMessage:
-    message: ToolMessage = tool.invoke(
-        {"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"}
-    )
-    return message
+        _title = f"Test_{_name}_{_suite.__name__}"
+        _fields = {"name": _name, "arguments": staticmethod(_arguments)}
+        globals()[_title] = type(
+            _title, (Kit, _suite), {**_fields, "__doc__": "LangChain's own tests."}
+        )
 
 
 def test_a_search_shows_notes_as_data_with_their_ids(seeded: AgenticMemory) -> None:
-    message = call(tools(seeded)["search_memory"], query="moved to Oslo")
+    message = call(one(seeded, "search"), query="moved to Oslo")
     assert message.text.startswith("<memories>")
     assert message.text.endswith("</memories>")
-    found = {item["note_id"]: item for item in message.artifact}
-    assert all(f"- [{note_id}] " in message.text for note_id in found)
-    assert found[message.artifact[0]["note_id"]]["score"] > 0
+    assert all(f"- [{item['note_id']}] " in message.text for item in message.artifact)
+    assert message.artifact[0]["score"] > 0
+    nothing = call(one(seeded, "search", namespace=("eve",)), query="Oslo")
+    assert nothing.text == "Nothing is known about that."
+    short = call(one(seeded, "search", max_tokens=10, k=1), query="moved to Oslo")
+    assert "Nothing is known" not in short.text
+    assert message.artifact[0]["note_id"] in short.text
 
 
-def test_nothing_found_is_said_in_words(memory: AgenticMemory) -> None:
-    assert call(tools(memory)["search_memory"], query="Oslo").text == "Nothing is known about that."
+def test_a_search_tool_takes_a_limit_and_filters(memory: AgenticMemory) -> None:
+    for city in ("Oslo", "Rome", "Bonn"):
+        memory.add(f"I saw {city}.", namespace=ANN, metadata={"trip": city}, evolve=False)
+    search = one(memory, "search", filters={"trip": "name of a trip"}, k=2)
+    assert {"query", "limit", "trip"} == set(search.args)
+    assert [search.invoke({"query": "I saw", "limit": n}).count("I saw") for n in (1, 9)] == [1, 2]
+    found = search.invoke({"query": "I saw", "trip": "Rome"})
+    assert "Rome" in found
+    assert "Oslo" not in found
 
 
-def test_what_is_remembered_can_be_corrected_and_forgotten(
-    memory: AgenticMemory, contents: Contents
-) -> None:
+def test_what_is_remembered_can_be_corrected_and_forgotten(memory: AgenticMemory) -> None:
     kit = tools(memory)
     call(kit["remember"], content="Ann moved to Oslo.")
     assert memory.flush(timeout=10)
@@ -110,48 +128,68 @@ def test_what_is_remembered_can_be_corrected_and_forgotten(
     (note,) = memory.get_all(namespace=ANN)
     assert (note.content, note.state) == ("Ann moved to Rome.", "done")
     call(kit["forget_memory"], note_id=note.id)
-    assert contents(ANN) == []
+    assert kept(memory) == []
+    call(one(memory, "remember", evolve=False), content="Ann moved to Oslo.")
+    assert memory.get_all(namespace=ANN)[0].state == "pending"
 
 
 def test_a_note_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(
     memory: AgenticMemory,
 ) -> None:
-    kit = tools(memory)
     first, second = memory.add_many(["Ann moved to Oslo.", "It rains."], namespace=ANN)
-    call(kit["forget_memory"], note_id=first.id, thorough=True)
+    call(one(memory, "forget"), note_id=first.id, thorough=True)
     (note,) = memory.get_all(namespace=ANN)
     assert (note.id, note.state, note.contexts) == (second.id, "pending", ())
 
 
-def test_evolution_can_be_left_to_others(memory: AgenticMemory) -> None:
-    call(tools(memory, evolve=False)["remember"], content="Ann moved to Oslo.")
-    assert memory.get_all(namespace=ANN)[0].state == "pending"
+def test_a_tool_says_what_came_of_a_supersession(memory: AgenticMemory) -> None:
+    said = memory.add("I live in Oslo.", namespace=ANN, speaker="Ann", evolve=False)
+    careful = one(memory, "remember", evolve=False)
+    text = careful.invoke({"content": "Ann lives in Rome.", "supersedes": [said.id]})
+    assert "only proposed" in text
+    assert memory.get(said.id, namespace=ANN).superseded_by is None
+    bold = one(memory, "remember", evolve=False, assistant_supersedes=True)
+    text = bold.invoke({"content": "Ann lives in Bonn.", "supersedes": [said.id]})
+    assert "takes the place" in text
+    assert memory.get(said.id, namespace=ANN).superseded_by is not None
+    bold.invoke({"content": "Ann sings.", "supersedes": None})
 
 
-@pytest.mark.parametrize("name", ["correct_memory", "forget_memory"])
-def test_an_unknown_id_is_told_to_the_model(memory: AgenticMemory, name: str) -> None:
-    arguments = {"note_id": "00000000-0000-4000-8000-000000000000"}
-    if name == "correct_memory":
-        arguments["content"] = "Ann moved."
-    message = call(tools(memory)[name], **arguments)
-    assert message.status == "error"
-    assert "no note" in message.text
+def test_a_description_for_a_reviewer_shows_the_note(memory: AgenticMemory) -> None:
+    note = memory.add("I live in Oslo.", namespace=ANN, evolve=False)
+    forgetting = {"name": "forget_memory", "args": {"note_id": note.id}}
+    assert "I live in Oslo." in described_call(memory, namespace=ANN)(forgetting, {}, None)
 
 
-def test_empty_words_are_told_to_the_model(memory: AgenticMemory) -> None:
-    assert call(tools(memory)["search_memory"], query=" ").status == "error"
-    assert call(tools(memory)["remember"], content=" ").status == "error"
-
-
-def test_another_users_note_can_be_neither_seen_nor_changed(
-    seeded: AgenticMemory, contents: Contents
-) -> None:
+def test_what_is_wrong_is_told_to_the_model(seeded: AgenticMemory) -> None:
+    anns = seeded.get_all(namespace=ANN)[0]
     kit = tools(seeded, namespace=BOB)
-    ann_note = seeded.get_all(namespace=ANN)[0]
-    assert ann_note.id not in call(kit["search_memory"], query="moved to Oslo").text
-    assert call(kit["correct_memory"], note_id=ann_note.id, content="Hm.").status == "error"
-    assert call(kit["forget_memory"], note_id=ann_note.id).status == "error"
-    assert ann_note.content in contents(ANN)
+    assert anns.id not in call(kit["search_memory"], query="moved to Oslo").text
+    for note_id in ("00000000-0000-4000-8000-000000000000", anns.id):
+        for name, arguments in (("correct_memory", {"content": "Hm."}), ("forget_memory", {})):
+            message = call(kit[name], note_id=note_id, **arguments)
+            assert (message.status, "no note" in message.text) == ("error", True)
+    assert call(kit["search_memory"], query=" ").status == "error"
+    assert call(kit["remember"], content=" ").status == "error"
+    assert anns.content in kept(seeded)
+
+
+def test_when_the_memory_does_not_answer_the_model_is_told(memory: Silent) -> None:
+    memory.down = True
+    message = call(one(memory, "search"), query="Oslo")
+    assert (message.status, "does not answer" in message.text) == ("error", True)
+    with pytest.raises(StoreUnavailableError):
+        call(one(memory, "search", on_error="raise"), query="Oslo")
+
+
+def test_without_the_embedder_the_model_is_told_that_only_words_counted() -> None:
+    embedder = Embedder()
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+        embedder.error = ModelUnavailableError("down")
+        told = call(one(memory, "search"), query="Oslo").text
+        assert told == "Nothing is known about that. The memory could look for words only."
+        with pytest.raises(ModelUnavailableError):
+            call(one(memory, "search", on_error="raise"), query="Oslo")
 
 
 def test_only_the_kinds_asked_for_are_made(memory: AgenticMemory) -> None:
@@ -160,14 +198,7 @@ def test_only_the_kinds_asked_for_are_made(memory: AgenticMemory) -> None:
         tools(memory, kinds=["erase"])
 
 
-def calling(name: str, **arguments: Any) -> Talker:
-    def answer(messages: list[Any]) -> AIMessage:
-        if messages[-1].type == "tool":
-            return AIMessage("Done.")
-        call = {"name": name, "args": arguments, "id": "1", "type": "tool_call"}
-        return AIMessage("", tool_calls=[call])
-
-    return Talker(answer=answer)
+# Whose memory it is
 
 
 class Dictionary(TypedDict):
@@ -178,41 +209,40 @@ class Model(BaseModel):
     user_id: str
 
 
-@pytest.mark.parametrize("context", [User("ann"), {"user_id": "ann"}, Model(user_id="ann")])
-async def test_in_an_agent_the_user_comes_from_the_context(
-    memory: AgenticMemory, contents: Contents, context: Any
-) -> None:
+async def test_in_an_agent_the_user_comes_from_the_context(memory: AgenticMemory) -> None:
     def whose(run: Any) -> tuple[str, ...]:
         found = run.context
         return (found["user_id"] if isinstance(found, dict) else found.user_id,)
 
-    schema: Any = Dictionary if isinstance(context, dict) else type(context)
-    kit = memory_tools(memory, namespace=whose)
-    agent = create_agent(calling("remember", content="One."), kit, context_schema=schema)
-    agent.invoke({"messages": [HumanMessage("Go.")]}, context=context)
-    agent = create_agent(calling("remember", content="Two."), kit, context_schema=schema)
-    await agent.ainvoke({"messages": [HumanMessage("Go.")]}, context=context)
-    assert contents(ANN) == ["One.", "Two."]
+    contexts: list[Any] = [User("dataclass"), {"user_id": "dict"}, Model(user_id="model")]
+    for context in contexts:
+        schema: Any = Dictionary if isinstance(context, dict) else type(context)
+        for text in ("One.", "Two."):
+            model = calling(called("remember", content=text))
+            agent = create_agent(
+                model, memory_tools(memory, namespace=whose), context_schema=schema
+            )
+            if text == "One.":
+                agent.invoke(ask("Go."), context=context)  # type: ignore[arg-type]
+            else:
+                await agent.ainvoke(ask("Go."), context=context)  # type: ignore[arg-type]
+    assert memory.namespaces() == [("dataclass",), ("dict",), ("model",)]
+    assert all(kept(memory, space) == ["One.", "Two."] for space in memory.namespaces())
 
 
-@pytest.mark.parametrize("argument", ["runtime", "namespace", "user_id"])
-def test_the_model_cannot_say_whose_memory_it_is(
-    memory: AgenticMemory, contents: Contents, argument: str
-) -> None:
-    spoofed = {"content": "I am Bob.", argument: {"context": {"user_id": "bob"}}}
-    kit = memory_tools(memory, namespace=user)
-    agent = create_agent(calling("remember", **spoofed), kit, context_schema=User)
-    agent.invoke({"messages": [HumanMessage("Go.")]}, context=User("ann"))
-    assert contents(BOB) == []
-    assert contents(ANN) == ["I am Bob."]
-
-
-def test_the_model_sees_no_runtime_among_the_arguments(memory: AgenticMemory) -> None:
+def test_the_model_cannot_say_whose_memory_it_is(memory: AgenticMemory) -> None:
+    spoofed = {
+        name: {"context": {"user_id": "bob"}} for name in ("runtime", "namespace", "user_id")
+    }
+    calls = [called("remember", content=f"I am {n}.", **{n: s}) for n, s in spoofed.items()]
+    agent = create_agent(calling(*calls), memory_tools(memory, namespace=user), context_schema=User)
+    agent.invoke(ask("Go."), context=User("ann"))  # type: ignore[arg-type]
+    assert kept(memory, BOB) == []
+    assert kept(memory) == ["I am runtime.", "I am namespace.", "I am user_id."]
     for made in (memory_tools(memory, namespace=user), memory_tools(memory, namespace=ANN)):
-        shown = {
+        assert {
             tool.name: set(tool.tool_call_schema.model_json_schema()["properties"]) for tool in made
-        }
-        assert shown == {
+        } == {
             "search_memory": {"query", "limit"},
             "remember": {"content", "supersedes"},
             "correct_memory": {"note_id", "content"},
@@ -222,32 +252,48 @@ def test_the_model_sees_no_runtime_among_the_arguments(memory: AgenticMemory) ->
 
 def test_a_run_without_a_user_is_an_error(memory: AgenticMemory) -> None:
     kit = memory_tools(memory, namespace=user)
-    agent = create_agent(calling("remember", content="One."), kit, context_schema=User)
+    agent = create_agent(calling(called("remember", content="One.")), kit, context_schema=User)
     with pytest.raises(NamespaceError):
-        agent.invoke({"messages": [HumanMessage("Go.")]})
-    assert memory.namespaces() == []
-
-
-def test_a_tool_that_asks_its_run_cannot_be_used_outside_one(memory: AgenticMemory) -> None:
-    remember = memory_tools(memory, namespace=user, kinds=["remember"])[0]
+        agent.invoke(ask("Go."))  # type: ignore[arg-type]
     with pytest.raises(NamespaceError, match="whose memory"):
-        remember.invoke({"content": "One."})
+        kit[1].invoke({"content": "One."})
     assert memory.namespaces() == []
 
 
-def test_when_the_memory_does_not_answer_the_model_is_told() -> None:
-    with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
-        memory.down = True
-        message = call(tools(memory)["search_memory"], query="Oslo")
-        assert (message.status, "does not answer" in message.text) == ("error", True)
-        with pytest.raises(StoreUnavailableError):
-            call(tools(memory, on_error="raise")["search_memory"], query="Oslo")
+def test_a_tool_of_a_fixed_user_can_ask_the_run_for_the_team(memory: AgenticMemory) -> None:
+    note = memory.add("The team moved its office to Oslo.", namespace=TEAM)
+    also: Any = {"team": lambda run: ("acme", run.context.user_id)}
+    kit = tools(memory, kinds=["search", "forget"], also=also)
+    search, forget = kit.values()
+    assert "runtime" not in search.tool_call_schema.model_json_schema()["properties"]
+    with pytest.raises(NamespaceError, match="whose memory"):
+        search.invoke({"query": "office"})
+    model = calling(called("search_memory", query="office"))
+    state = create_agent(model, [search], context_schema=User).invoke(
+        ask("Go."),  # type: ignore[arg-type]
+        context=User("team"),
+    )
+    assert "] from team: " in state["messages"][-2].text
+    assert "no note" in str(forget.invoke({"note_id": note.id}))
+    assert memory.get(note.id, namespace=TEAM) == note
 
 
-def test_what_is_found_and_too_long_to_be_shown_is_not_said_to_be_unknown(
-    memory: AgenticMemory,
-) -> None:
-    note = memory.add("Ann moved to Oslo. " * 6, namespace=ANN)
-    message = call(tools(memory, max_tokens=10)["search_memory"], query="Oslo")
-    assert "Nothing is known" not in message.text
-    assert note.id in message.text
+def test_two_sets_of_tools_work_in_one_agent(memory: AgenticMemory) -> None:
+    mine = memory_tools(memory, namespace=user)
+    ours = memory_tools(memory, namespace=TEAM, prefix="team_", owner="the team")
+    model = calling(
+        called("remember", content="Fact 0."), called("team_remember", content="Fact 1.")
+    )
+    create_agent(model, [*mine, *ours], context_schema=User).invoke(
+        ask("Go."),  # type: ignore[arg-type]
+        context=User("ann"),
+    )
+    assert (kept(memory), kept(memory, TEAM)) == (["Fact 0."], ["Fact 1."])
+    names = [tool.name for tool in ours]
+    assert names == [f"team_{tool.name}" for tool in mine]
+    for tool in ours:
+        text = f"{tool.description} {tool.tool_call_schema.model_json_schema()}"
+        assert "of the team" in text
+        assert "this user" not in text
+        named = set(re.findall(r"\w*(?:search_memory|remember|_memory)\b", text)) - {"memory"}
+        assert named <= {*names}

@@ -1,30 +1,24 @@
-"""A fact, the same question asked again and again, and small talk about the subject: what buries a fact."""
+"""A fact, the same question asked again and again, and small talk about the subject: what buries a fact; and a follow-up."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amem_integrations import AgenticMemory
 
 FACT = "We adopted a beagle, Rex, last Sunday."
 QUESTION = "What is my dog called?"
 PARAPHRASES = (
     "What's my dog's name?",
-    "What is the name of my dog?",
     "Do you remember what my dog is called?",
-    "Can you tell me my dog's name?",
     "How is my dog called?",
-    "Which name does my dog have?",
     "What did we name our dog?",
-    "Remind me, what's the dog called?",
     "I forgot, what is our dog's name?",
-    "Do you know my dog's name?",
     "What name did we give the dog?",
-    "Could you remind me what our dog is called?",
     "what's the name of our dog",
-    "Tell me, what is my dog's name?",
     "Hey, what's my dog called again?",
-    "My dog, what's he called?",
     "What do we call our dog?",
-    "Is there a name for my dog that you know?",
     "Who is my dog?",
-    "So what was my dog's name?",
 )
 UNKNOWN = "I am sorry, I do not know what your dog is called."
 SMALL_TALK = (
@@ -39,3 +33,14 @@ SMALL_TALK = (
     ("Thanks, you know a lot about dogs!", "You're welcome! Ask me about your dog any time."),
     ("Good night!", "Good night! Give your dog a pat from me."),
 )
+
+FOLLOW_UP = ("Nina sent us the invitation to her wedding.", "How exciting!", "And when is it?")
+EVENTS = ("the concert", "the exam", "our flight", "the match", "the market", "the fair")
+DAYS = ("3 may", "5 june", "8 august", "19 march", "21 april", "30 october")
+
+
+def tell_of_dates(memory: AgenticMemory, namespace: Sequence[str]) -> None:
+    """Store the date of the wedding, and those of much else."""
+    memory.add("nina's wedding is on 12 july at the mill", namespace=namespace, thread="x")
+    others = [f"{event} is on {day}" for event in EVENTS for day in DAYS]
+    memory.add_many(others, namespace=namespace)

@@ -1,0 +1,178 @@
+"""The code of guides, examples and the README runs offline, and prints what they promise; other people's code runs too."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_kit import Talker, called, calling, scripted
+
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder
+from langchain_amem import AMemStore
+
+with warnings.catch_warnings():
+    # langmem depends on a package that uses imports LangGraph has moved.
+    warnings.simplefilter("ignore")
+    import langmem
+
+ROOT = Path(__file__).parents[2]
+PLATFORM = ROOT / "examples/langgraph_platform"
+ANSWERS = {"What is my dog called?": "Rex.", "My dog is called Rex.": "Nice to meet Rex!"}
+PROMISED = {
+    "langgraph_evolution": [
+        "before: Melanie and pottery.",
+        "1 evolved",
+        "something she does with her daughter",
+    ],
+    "langchain_agent": [
+        "You live in Oslo.",
+        "I do not know yet.",
+        "[correct_memory]",
+        "user: Ann lives in Bergen.",
+    ],
+    "langchain_agent_review": [
+        "A person is asked: forget_memory",
+        "My key is under the flower pot.",
+        "started again --\nI have forgotten where the key is.\n['Thank you, I will",
+    ],
+    "langchain_classic_chain": ["<memories>", "I made a bowl", "You made a bowl."],
+}
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore::langchain_core._api.deprecation.LangChainDeprecationWarning"
+    ),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+def page(name: str, language: str = "python") -> list[str]:
+    """Return the blocks of a language on a page."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_an_example_runs_offline(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / f"examples/{name}.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert [text for text in PROMISED[name] if text not in printed] == []
+
+
+def test_the_readme_shows_each_door_with_a_real_model() -> None:
+    shown = "\n".join(page("README.md"))
+    for name in ("AMemMiddleware", "memory_tools", "recall_node", "remember_node", "evolve_node"):
+        assert f"{name}(" in shown
+    assert shown.count('"openai:') >= 2
+
+
+def talk(messages: list[Any]) -> str:
+    return next(
+        (answer for asked, answer in ANSWERS.items() if asked in messages[-1].text), "I see."
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["langchain", "langchain-documents", "langgraph", "langgraph-store"]
+)
+def test_the_guide_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, opening = "\n".join(page(f"docs/{name}.md")), 'open_memory("./memory")'
+    assert opening in code
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda _: Talker(answer=talk))
+    module = type(sys)("guide")
+    monkeypatch.setitem(sys.modules, "guide", module)  # where type hints are looked up
+    module.__dict__.update(__name__="guide", embedder=HashEmbedder(), model=scripted())
+    here = 'open_memory(":memory:", embedder=embedder, model=model)'
+    exec(code.replace(opening, here), module.__dict__)
+    module.__dict__["memory"].close()
+    printed = capsys.readouterr().out
+    for shown in page(f"docs/{name}.md", "text"):
+        assert re.search(re.escape(shown).replace("…", ".*"), printed), printed
+
+
+# LangGraph Platform
+
+
+def named(reference: str) -> Any:
+    """Return what a reference such as `./store.py:open_store` names, as the server loads it."""
+    path, name = reference.split(":")
+    return runpy.run_path(str(PLATFORM / path))[name]
+
+
+async def test_the_graph_of_the_platforms_file_works_with_its_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = json.loads((PLATFORM / "langgraph.json").read_text(encoding="utf-8"))
+    (shown,) = page("docs/langgraph-store.md", "json")
+    assert json.loads(shown) == config
+    monkeypatch.setenv("AMEM_LOCATION", str(tmp_path))
+    monkeypatch.setattr("amem_integrations.providers.minilm.MiniLmEmbedder", HashEmbedder)
+    graph, open_store = named(config["graphs"]["agent"]), named(config["store"]["path"])
+    noted = "I will keep that in mind."
+    for user, said, answer in (
+        ("ann", "My dog is called Rex.", noted),
+        ("ann", "What is my dog called?", "You said: My dog is called Rex."),
+        ("bob", "What is my dog called?", noted),
+    ):
+        async with open_store() as store:  # and again, as after a restart of the server
+            graph.store = store
+            asked = {"messages": [HumanMessage(said)]}
+            done = await graph.ainvoke(asked, context={"user_id": user})
+            assert done["messages"][-1].text == answer
+
+
+# langmem
+
+PLACE = ("memories", "{langgraph_user_id}")
+
+
+def of(user: str) -> Any:
+    return {"configurable": {"langgraph_user_id": user, "thread_id": "1"}}
+
+
+def run(store: AMemStore, user: str, tool: str, **arguments: Any) -> Any:
+    tools = [
+        langmem.create_manage_memory_tool(namespace=PLACE),
+        langmem.create_search_memory_tool(namespace=PLACE, response_format="content_and_artifact"),
+    ]
+    agent: Any = create_agent(calling(called(tool, **arguments)), tools, store=store)
+    return agent.invoke({"messages": [HumanMessage("Go.")]}, of(user))["messages"][2].artifact
+
+
+def test_langmems_tools_write_search_update_and_delete_for_one_user(memory: AgenticMemory) -> None:
+    store, mine = AMemStore(memory), ("memories", "ann")
+    run(store, "ann", "manage_memory", content="Ann moved to Oslo.", action="create")
+    (item,) = store.search(mine)
+    assert item.value == {"content": "Ann moved to Oslo."}
+    found = run(store, "ann", "search_memory", query="Where does Ann live?")
+    assert [one.key for one in found] == [item.key]
+    assert run(store, "bob", "search_memory", query="Where does Ann live?") == []
+    rome = {"content": "Ann moved to Rome."}
+    run(store, "ann", "manage_memory", action="update", id=item.key, **rome)
+    assert [one.value for one in store.search(mine)] == [rome]
+    run(store, "ann", "manage_memory", action="delete", id=item.key)
+    assert store.search(mine) == []
+
+
+def test_langmems_store_manager_keeps_what_a_model_extracts(memory: AgenticMemory) -> None:
+    store = AMemStore(memory, evolve=True)
+    model = calling(called("Memory", content="Ann moved to Oslo."))
+    manager = langmem.create_memory_store_manager(model, namespace=PLACE, store=store)
+    manager.invoke({"messages": [HumanMessage("I moved to Oslo.")]}, config=of("ann"))
+    (item,) = store.search(("memories", "ann"))
+    assert item.value == {"kind": "Memory", "content": {"content": "Ann moved to Oslo."}}
+    memory.flush()
+    note = store.note(("memories", "ann"), item.key)
+    assert note is not None
+    assert note.state == "done"
+    assert [hit.key for hit in manager.search(query="Oslo", config=of("ann"))] == [item.key]

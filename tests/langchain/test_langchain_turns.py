@@ -1,0 +1,236 @@
+"""A turn by middleware and nodes: what it costs, and what of an outage is stored later, for whom it was said to."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_kit import (
+    BOB,
+    Embedder,
+    Silent,
+    State,
+    Talker,
+    agent_of,
+    asay,
+    kept,
+    say,
+    scripted,
+    sequence,
+    user,
+    within,
+)
+from langgraph.types import Command, interrupt
+
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder
+from langchain_amem import AMemMemory, MemoryState, evolve_node, recall_node, remember_node
+
+
+class WithoutIds(MemoryState):
+    """A conversation whose messages have no ids."""
+
+    messages: Annotated[list[Any], operator.add]
+
+
+@pytest.fixture
+def flaky() -> Iterator[Silent]:
+    with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
+        yield memory
+
+
+def answered(state: Any) -> dict[str, Any]:
+    return {"messages": [AIMessage(f"re: {state['messages'][-1].text}")]}
+
+
+def by_remember_node(memory: AgenticMemory, **options: Any) -> Any:
+    remember = remember_node(memory, namespace=user, **options)
+    return sequence(State, answer=answered, remember=remember)
+
+
+def by_both_nodes(memory: AgenticMemory, answer: Any = answered, **options: Any) -> Any:
+    remember = remember_node(memory, namespace=user, **options)
+    recall = recall_node(memory, namespace=user)
+    return sequence(State, recall=recall, answer=answer, remember=remember)
+
+
+def by_node_without_ids(memory: AgenticMemory) -> Any:
+    remember = remember_node(memory, namespace=user)
+    return sequence(WithoutIds, answer=answered, remember=remember)
+
+
+def by_middleware(memory: AgenticMemory, **options: Any) -> Any:
+    return agent_of(memory, Talker(answer=lambda said: f"re: {said[-1].text}"), **options)
+
+
+DOORS = [by_remember_node, by_both_nodes, by_node_without_ids, by_middleware]
+all_doors = pytest.mark.parametrize("door", DOORS)
+
+
+def tell(graph: Any, memory: Silent, text: str, who: str = "ann", *, down: bool = False) -> None:
+    memory.down = down
+    say(graph, text, who)
+    memory.down = False
+
+
+def turns(*said: str) -> list[str]:
+    return [text for one in said for text in (one, f"re: {one}")]
+
+
+@all_doors
+async def test_turns_of_an_outage_are_stored_after_it(flaky: Silent, door: Any) -> None:
+    for number, outage in enumerate(({"1.", "2."}, {"2.", "3."})):
+        graph, who = door(flaky), str(number)
+        for text in ("1.", "2.", "3.", "4."):
+            tell(graph, flaky, text, who, down=text in outage)
+        assert kept(flaky, (who,)) == turns("1.", "2.", "3.", "4.")
+        # What is stored later has the time at which it was said.
+        times = [note.at for note in flaky.get_all(namespace=(who,))]
+        assert all(one < other for one, other in zip(times[1::2], times[2::2], strict=False))
+    awaited = door(flaky)
+    for text in ("1.", "2."):
+        flaky.down = text == "1."
+        await asay(awaited, text)
+    assert kept(flaky) == turns("1.", "2.")
+
+
+def test_what_an_outage_left_is_not_evolved_all_at_once(flaky: Silent) -> None:
+    for number, door in enumerate((by_remember_node, by_both_nodes)):
+        graph, who = door(flaky), str(number)
+        for text in ("1.", "2.", "3.", "4."):
+            tell(graph, flaky, text, who, down=text != "4.")
+        ids = graph.get_state(within()).values["remembered"]
+        contents = [flaky.get(note_id, namespace=(who,)).content for note_id in ids]
+        assert contents == turns("4.")  # the others are left-overs, of which each turn takes some
+
+
+@all_doors
+def test_after_an_outage_each_user_has_their_own_turns(flaky: Silent, door: Any) -> None:
+    graph = door(flaky)
+    for text, who in (("1.", "ann"), ("2.", "bob"), ("3.", "ann")):
+        tell(graph, flaky, text, who, down=True)
+    tell(graph, flaky, "4.", "bob")
+    assert kept(flaky) == []
+    assert kept(flaky, BOB) == turns("2.", "4.")
+    tell(graph, flaky, "5.", "ann")
+    assert kept(flaky) == turns("1.", "3.", "5.")
+    assert kept(flaky, BOB) == turns("2.", "4.")
+
+
+def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky: Silent) -> None:
+    graph = by_remember_node(flaky)
+    tell(graph, flaky, "1.")
+    tell(graph, flaky, "2.", down=True)
+    removed = [RemoveMessage(id=m.id) for m in graph.get_state(within()).values["messages"][:2]]
+    graph.update_state(within(), {"messages": removed})
+    tell(graph, flaky, "3.")
+    assert kept(flaky) == turns("1.", "2.", "3.")
+
+
+def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky: Silent) -> None:
+    graph = by_both_nodes(flaky)
+    tell(graph, flaky, "1.", "bob")
+    tell(graph, flaky, "2.", "ann", down=True)
+    question = graph.get_state(within()).values["messages"][2]
+    graph.update_state(within(), {"messages": [RemoveMessage(id=question.id)]})
+    tell(graph, flaky, "3.", "ann")
+    assert kept(flaky, BOB) == turns("1.")
+    assert kept(flaky)[-2:] == turns("3.")
+    assert not set(turns("1.")) & set(kept(flaky))
+
+
+def test_what_was_asked_before_an_interrupt_stays_with_whom_it_began_in_an_outage(
+    flaky: Silent,
+) -> None:
+    def approved(state: Any) -> dict[str, Any]:
+        interrupt("May I?")
+        return answered(state)
+
+    graph, go = by_both_nodes(flaky, approved), Command(resume=True)
+    tell(graph, flaky, "1.", "ann")
+    flaky.down = True
+    say(graph, go, "bob")
+    tell(graph, flaky, "2.", "bob")
+    say(graph, go, "bob")
+    tell(graph, flaky, "3.", "ann")
+    say(graph, go, "ann")
+    assert kept(flaky) == turns("1.", "3.")
+    assert kept(flaky, BOB) == turns("2.")
+
+
+def test_two_nodes_of_two_memories_keep_to_their_own_in_an_outage(flaky: Silent) -> None:
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as other:
+        mine = remember_node(flaky, namespace=lambda run: (run.context.user_id,))
+        team = remember_node(other, namespace=lambda run: ("team", run.context.user_id))
+        graph = sequence(State, answer=answered, mine=mine, team=team)
+        tell(graph, flaky, "1.", down=True)
+        tell(graph, flaky, "2.")
+        assert kept(flaky) == kept(other, ("team", "ann")) == turns("1.", "2.")
+        assert [*flaky.namespaces(), *other.namespaces()] == [("ann",), ("team", "ann")]
+
+
+def test_a_message_that_was_edited_after_its_turn_changes_its_note(flaky: Silent) -> None:
+    for number, door in enumerate((by_remember_node, by_both_nodes, by_middleware)):
+        graph, who = door(flaky), str(number)
+        for text in ("I live in Rome.", "I live in Oslo."):
+            say(graph, HumanMessage(text, id="1"), who)
+        assert kept(flaky, (who,))[0] == "I live in Oslo."
+        assert "I live in Rome." not in kept(flaky, (who,))
+
+
+def test_without_a_state_that_is_kept_nothing_of_an_outage_is_lost(flaky: Silent) -> None:
+    agent = by_middleware(flaky, keeps=False)
+    tell(agent, flaky, "1.", "ann", down=True)
+    tell(agent, flaky, "2.", "bob", down=True)
+    for text, who in (("3.", "bob"), ("4.", "ann")):
+        tell(agent, flaky, text, who)
+    assert kept(flaky) == turns("1.", "4.")
+    assert kept(flaky, BOB) == turns("2.", "3.")
+    graph = sequence(State, agent=agent)  # which keeps the messages, and nothing of the agent's own
+    for text in ("1.", "2.", "3."):
+        tell(graph, flaky, text, "eve", down=text == "2.")
+    assert kept(flaky, ("eve",)) == turns("1.", "2.", "3.")
+
+
+def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(
+    flaky: Silent,
+) -> None:
+    for thread in (None, "monday"):
+        space = (thread or "none",)
+        memory = AMemMemory(memory=flaky, namespace=space, thread=thread)
+        for text in ("1.", "2.", "3.", "3."):
+            flaky.down = text in ("1.", "2.")
+            memory.save_context({"input": text}, {"output": f"re: {text}"})
+        assert kept(flaky, space) == turns("1.", "2.", "3.", "3.")
+        assert flaky.flush(timeout=10)
+        assert {note.state for note in flaky.get_all(namespace=space)} == {"done"}
+
+
+async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls() -> None:
+    """A turn that evolves may take four calls; no text is given to the embedder twice in a turn."""
+    for evolves in (False, True):
+        embedder = Embedder(256)
+        with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
+            memory.info()  # finds the thresholds of the embedder, once
+            evolve = {"evolve": evolve_node(memory, namespace=user)} if evolves else {}
+            nodes = sequence(
+                State,
+                recall=recall_node(memory, namespace=user),
+                answer=answered,
+                remember=remember_node(memory, namespace=user),
+                **evolve,
+            )
+            for who, graph in (("ann", by_middleware(memory, evolve=evolves)), ("bob", nodes)):
+                for turn in range(4):
+                    embedder.calls.clear()
+                    asked = f"Where is tree {turn} of {who}?"
+                    _ = await asay(graph, asked, who) if turn % 2 else say(graph, asked, who)
+                    memory.flush()
+                    assert len(embedder.calls) <= (4 if evolves else 2)
+                    texts = [text for call in embedder.calls for text in call]
+                    documents = [text for text in texts if not text.startswith("Where")]
+                    assert len(documents) == len(set(documents))
+                    assert evolves or len(texts) == 3
