@@ -173,7 +173,7 @@ def run_and_die(folder: str, build: Any, step: str, when: str, durability: Any) 
     """Run a graph, approve what it shows, and be killed on the way."""
     with opened(Path(folder)) as (memory, saver):
         seed(memory)
-        memory.step, memory.when, memory.crash = step, when, killing  # type: ignore[method-assign]
+        memory.step, memory.when, memory.crash = step, when, killing
         graph = build(memory, saver)
         graph.invoke(BEGIN, CONFIG, durability=durability)
         memory.reach("waiting")

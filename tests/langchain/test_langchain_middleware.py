@@ -293,7 +293,7 @@ async def test_a_missing_user_is_an_error_before_the_model_is_called(memory: Age
             await agent.ainvoke(ask("Hello."), within(), context=context)
     assert model.seen == []
     with pytest.raises(NamespaceError):
-        AMemMiddleware(memory, namespace="ann")  # type: ignore[arg-type]
+        AMemMiddleware(memory, namespace="ann")
 
 
 def test_two_middlewares_in_one_agent_keep_two_memories(memory: AgenticMemory) -> None:

@@ -241,7 +241,7 @@ def test_what_is_no_model_is_refused_at_once() -> None:
             with pytest.raises(ConfigurationError):
                 wrapper(wrong)
     with pytest.raises(ConfigurationError):
-        LangChainChatModel(Talker(), structured="yaml")  # type: ignore[arg-type]
+        LangChainChatModel(Talker(), structured="yaml")
 
 
 def test_a_memory_with_langchains_models_takes_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

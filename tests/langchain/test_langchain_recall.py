@@ -51,7 +51,7 @@ Door = Callable[..., str]
 def by_middleware(memory: AgenticMemory, question: str, **options: Any) -> str:
     chat = Talker()
     middleware = AMemMiddleware(memory, namespace=ANN, remember=False, **options)
-    create_agent(chat, middleware=[middleware]).invoke(ask(question))  # type: ignore[arg-type]
+    create_agent(chat, middleware=[middleware]).invoke(ask(question))
     return system_text(chat.seen[0])
 
 

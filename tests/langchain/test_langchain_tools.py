@@ -223,9 +223,9 @@ async def test_in_an_agent_the_user_comes_from_the_context(memory: AgenticMemory
                 model, memory_tools(memory, namespace=whose), context_schema=schema
             )
             if text == "One.":
-                agent.invoke(ask("Go."), context=context)  # type: ignore[arg-type]
+                agent.invoke(ask("Go."), context=context)
             else:
-                await agent.ainvoke(ask("Go."), context=context)  # type: ignore[arg-type]
+                await agent.ainvoke(ask("Go."), context=context)
     assert memory.namespaces() == [("dataclass",), ("dict",), ("model",)]
     assert all(kept(memory, space) == ["One.", "Two."] for space in memory.namespaces())
 
@@ -236,7 +236,7 @@ def test_the_model_cannot_say_whose_memory_it_is(memory: AgenticMemory) -> None:
     }
     calls = [called("remember", content=f"I am {n}.", **{n: s}) for n, s in spoofed.items()]
     agent = create_agent(calling(*calls), memory_tools(memory, namespace=user), context_schema=User)
-    agent.invoke(ask("Go."), context=User("ann"))  # type: ignore[arg-type]
+    agent.invoke(ask("Go."), context=User("ann"))
     assert kept(memory, BOB) == []
     assert kept(memory) == ["I am runtime.", "I am namespace.", "I am user_id."]
     for made in (memory_tools(memory, namespace=user), memory_tools(memory, namespace=ANN)):
@@ -254,7 +254,7 @@ def test_a_run_without_a_user_is_an_error(memory: AgenticMemory) -> None:
     kit = memory_tools(memory, namespace=user)
     agent = create_agent(calling(called("remember", content="One.")), kit, context_schema=User)
     with pytest.raises(NamespaceError):
-        agent.invoke(ask("Go."))  # type: ignore[arg-type]
+        agent.invoke(ask("Go."))
     with pytest.raises(NamespaceError, match="whose memory"):
         kit[1].invoke({"content": "One."})
     assert memory.namespaces() == []
@@ -270,7 +270,7 @@ def test_a_tool_of_a_fixed_user_can_ask_the_run_for_the_team(memory: AgenticMemo
         search.invoke({"query": "office"})
     model = calling(called("search_memory", query="office"))
     state = create_agent(model, [search], context_schema=User).invoke(
-        ask("Go."),  # type: ignore[arg-type]
+        ask("Go."),
         context=User("team"),
     )
     assert "] from team: " in state["messages"][-2].text
@@ -285,7 +285,7 @@ def test_two_sets_of_tools_work_in_one_agent(memory: AgenticMemory) -> None:
         called("remember", content="Fact 0."), called("team_remember", content="Fact 1.")
     )
     create_agent(model, [*mine, *ours], context_schema=User).invoke(
-        ask("Go."),  # type: ignore[arg-type]
+        ask("Go."),
         context=User("ann"),
     )
     assert (kept(memory), kept(memory, TEAM)) == (["Fact 0."], ["Fact 1."])

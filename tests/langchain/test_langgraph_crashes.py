@@ -84,7 +84,7 @@ def test_a_retry_policy_tries_a_step_again(fragile: Crashing) -> None:
     def down() -> None:
         raise ModelUnavailableError("not now")
 
-    fragile.step, fragile.crash = "propose", down  # type: ignore[method-assign]
+    fragile.step, fragile.crash = "propose", down
     policy = RetryPolicy(initial_interval=0.001, retry_on=ModelUnavailableError)
     graph = build_evolution_graph(fragile, on_error="raise", retry_policy=policy)
     assert graph.invoke(START_WITH)["evolution"]["interrupted"] is None

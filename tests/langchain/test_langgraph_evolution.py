@@ -90,7 +90,7 @@ def test_a_node_in_a_graph_without_our_keys_works_on_what_is_pending(said: Agent
     graph = StateGraph(MessagesState)
     graph.add_node("evolution", build_evolution_graph(said, namespace=ANN))
     graph.add_edge(START, "evolution")
-    graph.compile().invoke(ask("Hello."))  # type: ignore[arg-type]
+    graph.compile().invoke(ask("Hello."))
     assert picture(said) == undisturbed()
 
 

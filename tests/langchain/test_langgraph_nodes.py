@@ -308,7 +308,7 @@ def test_with_the_model_down_the_answer_is_given_and_the_notes_wait() -> None:
     before = failures().get("evolve", 0)
     model = ScriptedModel({"construct": ModelUnavailableError("the model is down")})
     for on_model_error in ("log", "raise"):
-        config = MemoryConfig(on_model_error=on_model_error)  # type: ignore[arg-type]
+        config = MemoryConfig(on_model_error=on_model_error)
         opened = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
         with opened as memory:
             state = say(build(memory), "I am Ann.")

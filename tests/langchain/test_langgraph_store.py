@@ -373,7 +373,7 @@ def test_a_read_that_prolongs_embeds_nothing_and_a_batch_is_encoded_by_one_call(
 
 
 def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory: AgenticMemory) -> None:
-    store = AMemStore(memory, ttl={"sweep_interval_minutes": 0.01 / 60})  # type: ignore[typeddict-item]
+    store = AMemStore(memory, ttl={"sweep_interval_minutes": 0.01 / 60})
     swept, sweep = threading.Event(), memory.sweep
 
     def sweeping(**options: Any) -> Any:
@@ -382,7 +382,7 @@ def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory: AgenticM
         finally:
             swept.set()
 
-    memory.sweep = sweeping  # type: ignore[method-assign]
+    memory.sweep = sweeping
     store.put(NS, "k", {"v": 1}, ttl=0.0)
     first, future = store.start_ttl_sweeper(), store.start_ttl_sweeper()  # which takes its place
     assert first.result(timeout=10) is None
@@ -413,8 +413,8 @@ def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled() -> N
 BAD: list[Any] = [
     *(PutOp(NS, "bad", value) for value in ({"x": object()}, "text", ["text"], 5)),
     *(PutOp(space, "bad", {"v": 1}) for space in ((), ("",), ("a.b",))),
-    *(PutOp(NS, "bad", {"v": 1}, index=index) for index in ("text", True, [1], [["text"]])),  # type: ignore[arg-type]
-    *(PutOp(NS, "bad", {"v": 1}, ttl=ttl) for ttl in ("60", True, float("nan"), 1e300)),  # type: ignore[arg-type]
+    *(PutOp(NS, "bad", {"v": 1}, index=index) for index in ("text", True, [1], [["text"]])),
+    *(PutOp(NS, "bad", {"v": 1}, ttl=ttl) for ttl in ("60", True, float("nan"), 1e300)),
     PutOp(NS, "a\0b", {"text": "a NUL in the key"}),
     SearchOp(NS, filter={"v": {"$near": 1}}),
     SearchOp(("a.b",)),
