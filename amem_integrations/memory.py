@@ -11,38 +11,17 @@ from dataclasses import replace
 from os import PathLike
 from typing import Protocol, Self, cast, runtime_checkable
 
-from . import flows
+from . import flows, opening, runtime
 from .budget import Budget
 from .config import MemoryConfig
 from .embedding import WITHOUT_EMBEDDER
 from .errors import ConfigurationError
 from .notes import Namespace, check_namespace
-from .opening import (
-    Location,
-    UnloadedEmbedder,
-    blocking,
-    open_as_made,
-    open_embedder,
-    open_model,
-    open_store,
-)
+from .opening import Location
 from .ports import ChatModel, Embedder, Store
 from .reindex import rebuild
 from .retrieval.search import search as retrieve
-from .runtime import (
-    RULES,
-    Awaiting,
-    Progress,
-    Runtime,
-    Usage,
-    both_methods,
-    map_in_tasks,
-    map_in_threads,
-    reporter,
-    resolve,
-    run,
-    sync_method,
-)
+from .runtime import Awaiting, Progress, Runtime, both_methods, resolve, run, sync_method
 
 
 @runtime_checkable
@@ -147,8 +126,8 @@ class AgenticMemory:
             ConfigurationError: `location`, `model` or `embedder` is none, or an option is unknown.
         """
         place = Location.of(location, collection, client_options)
-        model, embedder = open_model(model), open_embedder(embedder)
-        store = open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
+        model, embedder = opening.open_model(model), opening.open_embedder(embedder)
+        store = opening.open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
         memory = cls._over(store, embedder, model, config)
         memory._location = place
         for space in memory._resumed:
@@ -188,7 +167,12 @@ class AgenticMemory:
         memory = cls.__new__(cls)
         memory._location, memory._on_close = None, []
         memory._worker = flows.work.Background(memory._evolve_pending)
-        memory._connect(store, open_embedder(embedder), open_model(model), config or MemoryConfig())
+        memory._connect(
+            store,
+            opening.open_embedder(embedder),
+            opening.open_model(model),
+            config or MemoryConfig(),
+        )
         return memory
 
     @classmethod
@@ -196,8 +180,8 @@ class AgenticMemory:
         """Return the memory at a place as it was made, without its embedder; raise `StoreError` if there is none."""
         if place.is_folder:
             place.description()
-        store, name, dimensions = open_as_made(place)
-        return cls._over(store, UnloadedEmbedder(name, dimensions))
+        store, name, dimensions = opening.open_as_made(place)
+        return cls._over(store, opening.UnloadedEmbedder(name, dimensions))
 
     @property
     def embedder(self) -> Embedder:
@@ -231,7 +215,7 @@ class AgenticMemory:
         current = self._embedder
         wanted = embedder or current
         if (wanted.name, wanted.dimensions) == (current.name, current.dimensions):
-            return run(flows.writing.embed_anew(self._runtime, reporter(progress)))
+            return run(flows.writing.embed_anew(self._runtime, runtime.reporter(progress)))
         if self._location is None or not self._location.is_folder:
             raise ConfigurationError(
                 "only a memory that was opened in a folder takes another embedder in place; export() this one, and "
@@ -239,10 +223,12 @@ class AgenticMemory:
             )
         self._close_store()
         try:
-            done = rebuild(self._location, wanted, reporter(progress))
+            done = rebuild(self._location, wanted, runtime.reporter(progress))
             current = wanted
         finally:
-            store = open_store(self._location, embedder=current.name, dimensions=current.dimensions)
+            store = opening.open_store(
+                self._location, embedder=current.name, dimensions=current.dimensions
+            )
             self._connect(store, current, self._runtime.model, self.config)
         return done
 
@@ -351,13 +337,15 @@ class AgenticMemory:
         name = str(getattr(model, "name", type(model).__name__))
         self._runtime = Runtime(
             store=store,
-            embedder=blocking(embedder, "embed_documents", "embed_query"),
-            model=blocking(model, "generate"),
+            embedder=opening.blocking(embedder, "embed_documents", "embed_query"),
+            model=opening.blocking(model, "generate"),
             model_name=name,
             config=config,
-            usage=Usage(name),
-            map=map_in_threads,
-            budget=None if name == RULES else Budget.of(config.daily_calls, config.daily_tokens),
+            usage=runtime.Usage(name),
+            map=runtime.map_in_threads,
+            budget=None
+            if name == runtime.RULES
+            else Budget.of(config.daily_calls, config.daily_tokens),
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.
@@ -366,7 +354,7 @@ class AgenticMemory:
             store=cast("Store", Awaiting(store)) if store.remote else store,
             embedder=cast("Embedder", Awaiting(embedder)),
             model=cast("ChatModel", Awaiting(model)),
-            map=map_in_tasks,
+            map=runtime.map_in_tasks,
             pause=asyncio.sleep,
         )
         self._runtime.clock.start_above(run(resolve(store.last_seq())))

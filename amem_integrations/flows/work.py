@@ -56,6 +56,7 @@ PATIENCE = 1.0  # seconds that `close` and the end of the interpreter wait for t
 PASSING = (ModelUnavailableError, StoreUnavailableError, TimeoutError)
 
 Thread = tuple[Namespace, str | None]
+Job = Sequence[Note]  # notes of one thread that wait, oldest first
 
 
 async def work(
@@ -116,18 +117,6 @@ async def work(
     return worker.report
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """Notes of one thread that wait, oldest first."""
-
-    namespace: Namespace
-    notes: Sequence[Note]
-
-    @property
-    def thread(self) -> Thread:
-        return self.namespace, self.notes[0].thread
-
-
 @dataclass(slots=True, kw_only=True)
 class _Worker:
     """The state of one worker: the work it has done, and the threads and notes that it leaves alone for a while.
@@ -158,7 +147,7 @@ class _Worker:
         """Whether something was put off that is to be tried again in this run."""
         return any(until < NEVER for until in self.resting.values())
 
-    async def jobs(self, given: Namespace | None) -> list[_Job]:
+    async def jobs(self, given: Namespace | None) -> list[Job]:
         """Return what waits, by thread, the oldest first; what rests is left out."""
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
@@ -167,9 +156,9 @@ class _Worker:
         if len(spaces) > SPACES:
             spaces = random.sample(spaces, SPACES)
         found = [job for space in spaces for job in await self._jobs_of(space, where)]
-        return sorted(found, key=lambda job: job.notes[0].seq)
+        return sorted(found, key=lambda job: job[0].seq)
 
-    async def _jobs_of(self, space: Namespace, where: Conditions) -> list[_Job]:
+    async def _jobs_of(self, space: Namespace, where: Conditions) -> list[Job]:
         threads = [key[1] for key in self.resting if not isinstance(key, str) and key[0] == space]
         others = [Condition("thread", "$ne", thread) for thread in threads[:EXCLUDED]]
         pages = note_pages(self.runtime.store, space, (*where, *others), size=PAGE, expired=False)
@@ -177,9 +166,9 @@ class _Worker:
         for note in await anext(pages, []):
             if note.id not in self.resting and note.thread not in threads:
                 by_thread[note.thread].append(note)
-        return [_Job(space, notes) for notes in by_thread.values()]
+        return [*by_thread.values()]
 
-    async def round(self, jobs: Sequence[_Job], concurrency: int) -> bool:
+    async def round(self, jobs: Sequence[Job], concurrency: int) -> bool:
         """Do the jobs, and return whether anything came of it."""
         before, self._in_a_row = self.report, 0
         await self.runtime.map(self._do, jobs, concurrency)
@@ -208,50 +197,43 @@ class _Worker:
         while not self.stopped() and (left := end - time.monotonic()) > 0:
             await resolve(self.runtime.pause(min(left, SLICE)))
 
-    async def _do(self, job: _Job) -> None:
+    async def _do(self, job: Job) -> None:
+        """Work on a thread, alone: others leave it alone until the lease is given back."""
         if self.stopped() or self._in_a_row >= IN_A_ROW:
             return
-        async with self._holding(job) as (runtime, notes):
-            if runtime is None:
-                self._let_rest(job.thread, self.poll)
-                return
-            known = self.silences.pop(job.thread, None)
-            done = await self._evolve(runtime, job.namespace, notes)
-            if done.limited:
-                self._let_rest(job.thread, NEVER if self.once else LONGEST_REST)
-            elif done.interrupted:
-                left = [n for n in notes if n.id not in {*done.done, *done.failed}]
-                # Answers about notes of this thread say nothing of why the model is silent now.
-                answers = self._answers() if known is None or done.done else known
-                await self._look_closer(runtime, job, left[: runtime.config.batch_size], answers)
-
-    @asynccontextmanager
-    async def _holding(self, job: _Job) -> AsyncIterator[tuple[Runtime | None, Sequence[Note]]]:
-        """Hold a thread that other processes may work on too; yield a runtime to work by, and what is left to do.
-
-        Where another worker holds the thread, there is no runtime. What a dead one has begun is finished first.
-        """
-        calling, lease = self.runtime, None
-        if calling.store.remote:
-            lease = await take_lease(calling, job.namespace, job.notes[0].thread, self.name)
+        runtime, lease, thread = self.runtime, None, (job[0].namespace, job[0].thread)
+        if runtime.store.remote:
+            lease = await take_lease(runtime, *thread, self.name)
             if lease is None:
-                yield None, ()
+                self._let_rest(thread, self.poll)
                 return
         try:
-            notes = job.notes if lease is None else await self._left(job, lease)
-            yield replace(calling, calling=lambda: self._calling(lease)), notes
+            notes = job if lease is None else await self._left(job, lease)
+            runtime = replace(runtime, calling=lambda: self._calling(lease))
+            await self._evolve_thread(runtime, thread, notes)
         finally:
             if lease is not None:
                 await lease.give_back()
 
-    async def _left(self, job: _Job, lease: HeldLease) -> list[Note]:
-        """Return the notes of a job that still wait, now that nobody else works on them."""
+    async def _left(self, job: Job, lease: HeldLease) -> list[Note]:
+        """Return the notes that still wait, now that nobody else works on them; finish what a dead worker has begun."""
         if lease.was_left:
-            async with writing(self.runtime, job.namespace) as writer:
+            async with writing(self.runtime, job[0].namespace) as writer:
                 await resume(writer)
-        stand = await get(self.runtime.store, job.namespace, [note.id for note in job.notes])
-        attempts = {note.id: note.attempts for note in job.notes}
+        stand = await get(self.runtime.store, job[0].namespace, [note.id for note in job])
+        attempts = {note.id: note.attempts for note in job}
         return [n for n in stand if n.state != "done" and n.attempts == attempts[n.id]]
+
+    async def _evolve_thread(self, runtime: Runtime, thread: Thread, notes: Job) -> None:
+        known = self.silences.pop(thread, None)
+        done = await self._evolve(runtime, thread, notes)
+        if done.limited:
+            self._let_rest(thread, NEVER if self.once else LONGEST_REST)
+        elif done.interrupted:
+            left = [n for n in notes if n.id not in {*done.done, *done.failed}]
+            # Answers about notes of this thread say nothing of why the model is silent now.
+            answers = self._answers() if known is None or done.done else known
+            await self._look_closer(runtime, thread, left[: runtime.config.batch_size], answers)
 
     @asynccontextmanager
     async def _calling(self, lease: HeldLease | None) -> AsyncIterator[None]:
@@ -264,7 +246,7 @@ class _Worker:
             yield
 
     async def _look_closer(
-        self, runtime: Runtime, job: _Job, notes: Sequence[Note], answers: int
+        self, runtime: Runtime, thread: Thread, notes: Job, answers: int
     ) -> None:
         """Take notes alone about which the model did not answer together.
 
@@ -275,23 +257,21 @@ class _Worker:
         for note in notes if len(notes) > 1 else ():
             if self.stopped():
                 return
-            done = await self._evolve(runtime, job.namespace, [note])
+            done = await self._evolve(runtime, thread, [note])
             if done.interrupted and not done.limited:
                 silent[note.id] = done.interrupted
         if self._answers() > answers or (len(notes) == 1 and notes[0].attempts):
-            call = OpenCall(self.runtime, job.namespace, failed=silent)
-            async with writing(self.runtime, job.namespace) as writer:
+            call = OpenCall(self.runtime, thread[0], failed=silent)
+            async with writing(self.runtime, thread[0]) as writer:
                 await commit(call, writer, failures(call, notes))
             self._count(EvolutionReport(failed=silent), notes)
         else:
-            self.silences[job.thread] = answers
-            self._let_rest(job.thread, self._pause(self.trouble, LONGEST_WAIT))
+            self.silences[thread] = answers
+            self._let_rest(thread, self._pause(self.trouble, LONGEST_WAIT))
 
-    async def _evolve(
-        self, runtime: Runtime, namespace: Namespace, notes: Sequence[Note]
-    ) -> EvolutionReport:
+    async def _evolve(self, runtime: Runtime, thread: Thread, notes: Job) -> EvolutionReport:
         before = self._answers()
-        _, done = await evolve_notes(runtime, namespace, notes, stopped=self.stopped)
+        _, done = await evolve_notes(runtime, thread[0], notes, stopped=self.stopped)
         with self._lock:
             if self._answers() > before:
                 self._in_a_row = 0
@@ -300,7 +280,7 @@ class _Worker:
         self._count(done, notes)
         return done
 
-    def _count(self, done: EvolutionReport, notes: Sequence[Note]) -> None:
+    def _count(self, done: EvolutionReport, notes: Job) -> None:
         with self._lock:
             self.report += done
             for note in notes:
@@ -328,14 +308,25 @@ class HeldLease:
     stands: Lease
     was_left: bool
 
-    async def renew(self) -> None:
-        """Make the lease last for its time from now on."""
-        await self._write(self.stands.holder, self.runtime.config.lease_seconds)
+    async def renew(self, holder: str | None = None) -> None:
+        """Make the lease last for its time from now on, for its holder or for another one; an empty one ends it."""
+        read, holder = self.stands, self.stands.holder if holder is None else holder
+        seconds, store = self.runtime.config.lease_seconds if holder else 0, self.runtime.store
+        until = now() + timedelta(seconds=seconds)
+        self.stands = new = replace(read, token=new_token(), holder=holder, until=until)
+        try:
+            if read.token:
+                await to_the_end(store.swap_records(read.namespace, [(read.token, new)]))
+            else:
+                await to_the_end(store.insert_records(read.namespace, [new]))
+        except StoreError:
+            self.stands = read
+            raise
 
     async def give_back(self) -> None:
         """Let others have the thread; where the store does not answer, the lease runs out."""
         with suppress(StoreError):
-            await self._write("", 0.0)
+            await self.renew("")
 
     @asynccontextmanager
     async def kept_alive(self) -> AsyncIterator[None]:
@@ -358,12 +349,6 @@ class HeldLease:
             else:
                 thread.join()
 
-    async def _write(self, holder: str, seconds: float) -> None:
-        read, until = self.stands, now() + timedelta(seconds=seconds)
-        new = replace(read, token=new_token(), holder=holder, until=until)
-        await to_the_end(self.runtime.store.swap_records(read.namespace, [(read.token, new)]))
-        self.stands = new
-
 
 async def take_lease(
     runtime: Runtime, namespace: Namespace, thread: str | None, holder: str
@@ -373,32 +358,23 @@ async def take_lease(
     Raises:
         StoreError: The store does not answer.
     """
-    identity = lease_id(namespace, thread)
-    new = Lease(
-        id=identity,
-        token=new_token(),
-        namespace=namespace,
-        thread=thread,
-        holder=holder,
-        until=now() + timedelta(seconds=runtime.config.lease_seconds),
+    identity, store = lease_id(namespace, thread), runtime.store
+    nobody = Lease(
+        id=identity, token="", namespace=namespace, thread=thread, holder="", until=now()
     )
-    before = await _stored(runtime, namespace, identity)
-    held = HeldLease(runtime, new, was_left=before is not None and bool(before.holder))
+    before = (await resolve(store.records(namespace, [identity]))).get(identity, nobody)
+    if not isinstance(before, Lease):
+        return None
+    if before.holder not in ("", holder) and before.until > now():
+        return None
+    held = HeldLease(runtime, before, was_left=bool(before.holder))
     try:
-        if before is None:
-            await to_the_end(runtime.store.insert_records(namespace, [new]))
-        elif before.holder in ("", holder) or before.until <= now():
-            await to_the_end(runtime.store.swap_records(namespace, [(before.token, new)]))
-        stands = await _stored(runtime, namespace, identity)
+        await held.renew(holder)
+        stands = (await resolve(store.records(namespace, [identity]))).get(identity)
     except asyncio.CancelledError:
         await held.give_back()
         raise
-    return held if stands is not None and stands.token == new.token else None
-
-
-async def _stored(runtime: Runtime, namespace: Namespace, identity: str) -> Lease | None:
-    found = (await resolve(runtime.store.records(namespace, [identity]))).get(identity)
-    return found if isinstance(found, Lease) else None
+    return held if stands is not None and stands.token == held.stands.token else None
 
 
 class Background:
