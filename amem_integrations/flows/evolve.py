@@ -9,22 +9,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..decisions import Call, Decision, Source, Switch
-from ..errors import (
-    BudgetExceededError,
-    ConfigurationError,
-    InvalidInputError,
-    ModelUnavailableError,
-    NamespaceError,
-)
-from ..evolution.ask import OpenCall, Outcome, failures, open_calls, write_costs
-from ..evolution.ask import commit as write
+from .. import errors
+from ..decisions import Call, Source, Switch
+from ..evolution import ask, linking
+from ..evolution import construct as construction
+from ..evolution.ask import OpenCall, Outcome
 from ..evolution.candidates import first_vectors, turns_before
-from ..evolution.construct import TURNS_BEFORE, Batch, in_parts
-from ..evolution.construct import construct as describe
+from ..evolution.construct import Batch
 from ..evolution.gate import Answers, decide
-from ..evolution.linking import link_decisions, with_sources
-from ..evolution.linking import propose as propose_links
 from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count, unique_ids
 from ..ids import new_operation, now
@@ -44,13 +36,10 @@ UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
 PAGE = 256
 
-Work = tuple[
-    Namespace, Conditions, bool
-]  # notes that meet conditions, and whether they are upgraded
 Job = tuple[OpenCall, Batch]
-Linked = tuple[
-    Sequence[PlannedNote], Mapping[str, Note]
-]  # plans, and by id the notes that these are about
+# Plans, and by id the notes that these are about.
+Linked = tuple[Sequence[PlannedNote], Mapping[str, Note]]
+NO_ANSWER = errors.ModelUnavailableError, errors.ConfigurationError  # of model or embedder
 NOT_LINKED: Linked = ((), {})
 
 
@@ -86,7 +75,7 @@ async def evolve(
     given = None if namespace is None else check_namespace(namespace)
     check_count("limit", 1 if limit is None else limit)
     if given is None and (thread is not None or ids is not None):
-        raise InvalidInputError(f"{thread=} and {ids=} are of one namespace: give it too")
+        raise errors.InvalidInputError(f"{thread=} and {ids=} are of one namespace: give it too")
     within = [] if thread is None else [Condition("thread", "$eq", thread)]
     within += [] if ids is None else [Condition("id", "$in", tuple(unique_ids(ids)))]
     tried = () if retry else (Condition("attempts", "$lt", runtime.config.max_attempts),)
@@ -100,11 +89,23 @@ async def evolve(
         for where, anew in jobs
         for space in ([given] if given else await resolve(runtime.store.namespaces(where)))
     ]
-    meter = None
+    meter, most = None, sys.maxsize if limit is None else limit
     if progress is not False:
         total = sum([await resolve(runtime.store.count(space, where)) for space, where, _ in work])
-        meter = Meter(reporter(progress), total if limit is None else min(total, limit))
-    return await _work_through(runtime, work, limit, meter)
+        meter = Meter(reporter(progress), min(total, most))
+    report = EvolutionReport()
+    for space, where, anew in work:
+        size = min(PAGE, most)
+        async for page in note_pages(runtime.store, space, where, size=size, expired=False):
+            left = most - len(report.done) - len(report.failed)
+            _, done = await evolve_notes(runtime, space, page[:left], meter, upgrade=anew)
+            report += done
+            is_stopped = done.interrupted and not done.limited
+            if is_stopped or len(report.done) + len(report.failed) >= most:
+                return report
+            if done.limited:
+                break
+    return report
 
 
 async def construct(
@@ -122,7 +123,7 @@ async def construct(
     space = check_namespace(namespace)
     notes = [note for note in await _living(runtime, space, ids) if note.own_entry is None]
     with runtime.claims.claiming(notes) as mine:
-        parts = in_parts(mine, runtime.config.batch_size)
+        parts = construction.in_parts(mine, runtime.config.batch_size)
         await read_budget(runtime, space)  # the first call raises
         async with writing(runtime, space, runtime.model_name) as writer:
             work = [await batch_of(runtime, writer, part) for part in parts]
@@ -142,29 +143,29 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     space = check_namespace(namespace)
     notes = ready_notes(await _living(runtime, space, ids))
     await read_budget(runtime, space)
-    plan = Plan(id=new_operation(), namespace=space, since=runtime.clock.tick())
-    parts = in_parts(notes, runtime.config.batch_size)
+    parts, since = construction.in_parts(notes, runtime.config.batch_size), runtime.clock.tick()
     async with (
         writing(runtime, space, runtime.model_name) as writer,
-        open_calls(runtime, space, len(parts)) as calls,
+        ask.open_calls(runtime, space, len(parts)) as calls,
     ):
-        work = [await batch_of(runtime, writer, part) for part in parts]
-
-        async def proposed(job: Job) -> Linked:
-            return await propose_links(*job, writer, {})
-
-        jobs = list(zip(calls, work, strict=True))
-        made = await runtime.map(proposed, jobs, runtime.config.max_concurrency)
-        for call, (planned, _) in zip(calls, made, strict=True):
+        jobs = [
+            (call, await batch_of(runtime, writer, part))
+            for call, part in zip(calls, parts, strict=True)
+        ]
+        made: Sequence[Linked] = await runtime.map(
+            lambda job: linking.propose(*job, writer, {}), jobs, runtime.config.max_concurrency
+        )
+        for call in calls:
             call.is_written = True  # its cost is written by the commit of the plan
-            plan = replace(
-                plan,
-                notes=(*plan.notes, *planned),
-                failed={**plan.failed, **call.failed},
-                shown=tuple(sorted({*plan.shown, *call.shown})),
-                cost=(*plan.cost, *call.model_calls),
-            )
-    return plan
+    return Plan(
+        id=new_operation(),
+        namespace=space,
+        since=since,
+        notes=tuple(one for planned, _ in made for one in planned),
+        failed={note: why for call in calls for note, why in call.failed.items()},
+        shown=tuple(sorted({source for call in calls for source in call.shown})),
+        cost=tuple(cost for call in calls for cost in call.model_calls),
+    )
 
 
 async def _living(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
@@ -198,7 +199,9 @@ async def commit(
     """
     given = plan if isinstance(plan, Plan) else Plan.from_dict(plan)
     if given.namespace != (space := check_namespace(namespace)):
-        raise NamespaceError(f"this plan is for namespace {given.namespace!r}, not {space!r}")
+        raise errors.NamespaceError(
+            f"this plan is for namespace {given.namespace!r}, not {space!r}"
+        )
     plans = decide(given.notes, answers or {})
     shown = {*given.shown, *(Source(one.id, one.rev) for one in plans)}
     items = [item for one in plans for item in one.items.values()]
@@ -212,10 +215,13 @@ async def commit(
     call.seen.show(notes.values())
     async with writing(runtime, space, runtime.model_name) as writer:
         await _check_id(writer, call)
-        found = [with_sources(call, one, notes) for one in current]
-        decisions = [*link_decisions(call, found, notes), *failures(call, list(notes.values()))]
-        done = await write(call, writer, decisions)
-        await write_costs([call])
+        found = [linking.with_sources(call, one, notes) for one in current]
+        decisions = [
+            *linking.link_decisions(call, found, notes),
+            *ask.failures(call, list(notes.values())),
+        ]
+        done = await ask.commit(call, writer, decisions)
+        await ask.write_costs([call])
     if done.report.done:
         await write_profile(runtime, space)
     return replace(done.report, dropped=sum(one.dropped for one in current))
@@ -229,7 +235,7 @@ async def _check_id(writer: Writer, call: OpenCall) -> None:
     """
     found = (await writer.records([call.id])).get(call.id)
     if found is not None and not (isinstance(found, Call) and found.seq == call.seq):
-        raise InvalidInputError(f"this plan was made under another id than {call.id!r}")
+        raise errors.InvalidInputError(f"this plan was made under another id than {call.id!r}")
 
 
 def _waits_for(plan: PlannedNote, note: Note) -> bool:
@@ -256,15 +262,13 @@ async def evolve_notes(
         return {}, EvolutionReport(interrupted=refusal, limited=True)
     made = Outcome()
     with runtime.claims.claiming(notes) as mine:
-        parts = in_parts(mine, runtime.config.batch_size)
+        parts = construction.in_parts(mine, runtime.config.batch_size)
         width = runtime.config.max_concurrency
         for start in range(0, len(parts), width):
             if stopped() or made.error is not None:
                 break
             wave = parts[start : start + width]
-            if (
-                start
-            ):  # the earlier waves took their time: what was deleted meanwhile is shown to no model
+            if start:  # what was deleted meanwhile is shown to no model
                 ids = [note.id for part in wave for note in part]
                 living = {note.id: note for note in await _living(runtime, namespace, ids)}
                 wave = [[living[n.id] for n in part if n.id in living] for part in wave]
@@ -281,35 +285,15 @@ async def evolve_notes(
 
 
 def _interrupted(
-    runtime: Runtime, error: ModelUnavailableError | ConfigurationError
+    runtime: Runtime, error: errors.ModelUnavailableError | errors.ConfigurationError
 ) -> EvolutionReport:
     """Return the report that evolution was stopped; a limit of the day is no error, and logged once."""
-    limited = isinstance(error, BudgetExceededError)
+    limited = isinstance(error, errors.BudgetExceededError)
     if not limited:
-        if runtime.config.on_model_error == "raise" or isinstance(error, ConfigurationError):
+        if runtime.config.on_model_error == "raise" or isinstance(error, errors.ConfigurationError):
             raise error
         log.warning("%s; the notes are stored, a later evolve() goes on with them", error)
     return EvolutionReport(interrupted=str(error), limited=limited)
-
-
-async def _work_through(
-    runtime: Runtime, work: Sequence[Work], limit: int | None, meter: Meter | None
-) -> EvolutionReport:
-    """Take what meets the conditions in each namespace, a page at a time, until the model does not answer."""
-    report, most = EvolutionReport(), sys.maxsize if limit is None else limit
-    for space, where, upgrade in work:
-        size = min(PAGE, most)
-        async for page in note_pages(runtime.store, space, where, size=size, expired=False):
-            left = most - len(report.done) - len(report.failed)
-            _, done = await evolve_notes(runtime, space, page[:left], meter, upgrade=upgrade)
-            report += done
-            if done.interrupted and not done.limited:
-                return report
-            if len(report.done) + len(report.failed) >= most:
-                return report
-            if done.limited:
-                break
-    return report
 
 
 async def evolve_wave(
@@ -336,23 +320,21 @@ async def evolve_wave(
     width, outcome = runtime.config.max_concurrency, Outcome()
     if upgrade:
         wave = [replace(batch, notes=[_bared(note) for note in batch.notes]) for batch in wave]
-    async with open_calls(runtime, writer.namespace, len(wave)) as calls:
-
-        async def described(job: Job) -> tuple[Batch, Sequence[Decision]]:
-            return await describe(*job)
-
-        made = await runtime.map(described, list(zip(calls, wave, strict=True)), width)
+    async with ask.open_calls(runtime, writer.namespace, len(wave)) as calls:
+        made = await runtime.map(
+            lambda job: construction.construct(*job), list(zip(calls, wave, strict=True)), width
+        )
         jobs = [(call, batch) for call, (batch, _) in zip(calls, made, strict=True)]
         planned = await _link(runtime, writer, jobs) if link else [NOT_LINKED for _ in jobs]
         for (call, batch), (_, entries), (plans, about) in zip(jobs, made, planned, strict=True):
-            decisions = [*entries, *link_decisions(call, plans, about)]
+            decisions = [*entries, *linking.link_decisions(call, plans, about)]
             beside = EvolutionReport(dropped=sum(one.dropped for one in plans))
             if upgrade:  # before: whoever is killed between the two leaves notes that are pending
                 await _switch_rules_off(writer, {decision.note for decision in entries})
                 beside = replace(beside, failed=dict(call.failed))
             else:
-                decisions += failures(call, batch.notes)
-            done = await write(call, writer, decisions)
+                decisions += ask.failures(call, batch.notes)
+            done = await ask.commit(call, writer, decisions)
             outcome += Outcome(notes=done.notes, report=done.report + beside, error=call.error)
     return replace(outcome, notes={}) if upgrade and not outcome.report.constructed else outcome
 
@@ -362,14 +344,14 @@ async def _link(runtime: Runtime, writer: Writer, jobs: Sequence[Job]) -> list[L
     ready = [ready_notes(batch.notes) for _, batch in jobs]
     fresh = {note.id: note for notes in ready for note in notes}
     if len(jobs) > 1:  # all at once, or the batches would each embed the notes of all
-        with suppress(ModelUnavailableError, ConfigurationError):  # each batch says so
+        with suppress(*NO_ANSWER):  # each batch says so
             await first_vectors(runtime, fresh.values())
 
     async def linked(job: Job) -> Linked:
         call, batch = job
         with call.noting_errors():
             if batch.notes and call.error is None:
-                return await propose_links(call, batch, writer, fresh)
+                return await linking.propose(call, batch, writer, fresh)
         return NOT_LINKED
 
     waiting = [
@@ -397,7 +379,7 @@ def ready_notes(notes: Sequence[Note]) -> list[Note]:
 
 async def batch_of(runtime: Runtime, writer: Writer, notes: Sequence[Note]) -> Batch:
     """Return some notes of one thread, with the turns before them."""
-    count = max(TURNS_BEFORE, runtime.config.recent)
+    count = max(construction.TURNS_BEFORE, runtime.config.recent)
     before = await turns_before(runtime, writer.namespace, notes[0], count)
     return Batch(notes=notes, before=before)
 

@@ -13,18 +13,12 @@ from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..evolution.gate import edited
 from ..fetch import existing, get, not_found
 from ..ids import first_seq, now
+from ..journal import history as journal
 from ..journal.erasure import forget
 from ..journal.history import (
-    ADD,
-    DELETE,
-    ChangeId,
     Edit,
     Place,
-    change_of_edit,
-    change_of_flip,
     change_of_item,
-    changes_of,
-    changes_of_note,
     edits_of,
     id_of,
     switch_before,
@@ -43,8 +37,8 @@ BATCH = 64  # decisions that are written by one request
 APPROVED = "a reviewer approved it"
 VOID = "it quoted a text that was deleted or corrected since"
 INSTEAD = {
-    ADD: "a note is taken back by delete()",
-    DELETE: "what was deleted is gone for good; add it again",
+    journal.ADD: "a note is taken back by delete()",
+    journal.DELETE: "what was deleted is gone for good; add it again",
     "failure": "nothing was changed; evolve() tries the note again",
     "waiting": "nothing was written; approve() or reject() it",
     "rejected": "nothing was written; approve() the proposal to have it after all",
@@ -67,7 +61,7 @@ async def history(
     if note_id is None:
         notes = await resolve(store.find_notes(space, NoteQuery()))
         records = await resolve(store.find_records(space, RecordQuery()))
-        return changes_of(notes.values(), _decisions(records), _makers(records))
+        return journal.changes_of(notes.values(), _decisions(records), _makers(records))
     stored = (await resolve(store.notes(space, [note_id]))).get(note_id)
     # A form has no note.
     query = RecordQuery(about=frozenset([note_id])) if stored else RecordQuery(note=note_id)
@@ -77,7 +71,11 @@ async def history(
         raise not_found(space, note_id)
     calls = sorted({one.call for one in decisions if one.void})
     by = _makers(await resolve(store.records(space, calls)) if calls else {})
-    return changes_of_note(stored, decisions, by) if stored else changes_of([], decisions, by)
+    return (
+        journal.changes_of_note(stored, decisions, by)
+        if stored
+        else journal.changes_of([], decisions, by)
+    )
 
 
 def _decisions(records: Mapping[str, Record]) -> list[Decision]:
@@ -178,7 +176,7 @@ class _Decided(NamedTuple):
 
 
 def _edited(stored: StoredNote) -> Iterator[_Edited]:
-    kind = DELETE if stored.is_deleted else ADD
+    kind = journal.DELETE if stored.is_deleted else journal.ADD
     yield _Edited(f"{stored.id}:{kind}", stored.rev, stored.id, kind)
     for edit in edits_of(stored):
         yield _Edited(f"{stored.id}:{edit.token}", edit.seq, stored.id, "update", edit)
@@ -198,7 +196,7 @@ async def _find(runtime: Runtime, space: Namespace, ids: Iterable[str]) -> list[
     Raises:
         NoteNotFoundError: There is no such change in this namespace; the message names the first of those.
     """
-    parsed = {text: ChangeId.parse(text) for text in ids}
+    parsed = {text: journal.ChangeId.parse(text) for text in ids}
     of_notes = sorted({one.of for one in parsed.values() if one and one.number is None})
     of_decisions = sorted({one.of for one in parsed.values() if one and one.number is not None})
     store, found = runtime.store, dict[str, _Edited | _Decided]()
@@ -316,7 +314,7 @@ class _Undoing:
             if place in flips and place in items:
                 decision, item = items[place]
                 flip = flips[place]
-                self.made.append(change_of_flip(decision, item.flipped(flip), flip))
+                self.made.append(journal.change_of_flip(decision, item.flipped(flip), flip))
         return flips
 
     async def _edit_back(self, found: _Edited, edit: Edit) -> None:
@@ -348,7 +346,7 @@ class _Undoing:
         if not made:
             raise not_found(self.space, found.note)
         self.undone.append(found.id)
-        self.made.append(change_of_edit(found.note, made[-1]))
+        self.made.append(journal.change_of_edit(found.note, made[-1]))
 
     async def _edits(self, writer: Writer, note_id: str) -> list[Edit]:
         stored = (await writer.notes([note_id])).get(note_id)

@@ -14,18 +14,10 @@ from ..filters import check_count, conditions_of, matches
 from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, check_namespace
+from ..retrieval import relevance
 from ..retrieval.context import as_of as seen_from
 from ..retrieval.context import render_notes
 from ..retrieval.current_facts import CurrentFacts
-from ..retrieval.relevance import (
-    is_short_reply,
-    linked_turns,
-    messages_before,
-    question_before,
-    relevant,
-    telling,
-    together,
-)
 from ..retrieval.search import Asked, Reader, hits_by_namespace, merged, namespaces_of, once, via
 from ..runtime import Runtime
 from ..thresholds import relevance_floor
@@ -133,7 +125,7 @@ async def recall(
     spaces = namespaces_of(namespace, also)
     asked = Asked(
         query=query,
-        before=messages_before(query, messages),
+        before=relevance.messages_before(query, messages),
         k=k,
         where=conditions_of(where, as_of, known_at),
         min_similarity=min_similarity,
@@ -147,8 +139,8 @@ async def recall(
     floor = await relevance_floor(runtime) if min_similarity is None else None
     shown = []
     for space, found in zip(spaces, lists, strict=True):
-        hits = relevant(together(query, asked.before), found, floor)
-        hits = hits if "kind" in (where or {}) else telling(query, hits)  # such as filler
+        hits = relevance.relevant(relevance.together(query, asked.before), found, floor)
+        hits = hits if "kind" in (where or {}) else relevance.telling(query, hits)  # such as filler
         hits = await once(runtime, space, hits, asked, counted=found)
         # The notes that a reply is linked to have not been checked against conditions and times.
         shown.append(hits if asked.where else await _with_questions(runtime, space, hits))
@@ -222,7 +214,11 @@ async def _with_questions(
     runtime: Runtime, namespace: Namespace, hits: Sequence[ScoredNote]
 ) -> list[ScoredNote]:
     """Return the hits, each short reply followed by the question that it answers."""
-    linked = {hit.note.id: linked_turns(hit.note) for hit in hits if is_short_reply(hit.note)}
+    linked = {
+        hit.note.id: relevance.linked_turns(hit.note)
+        for hit in hits
+        if relevance.is_short_reply(hit.note)
+    }
     known = {hit.note.id: hit for hit in hits}
     missing = {other for others in linked.values() for other in others} - known.keys()
     read = {note.id: note for note in await fetch_notes(runtime.store, namespace, sorted(missing))}
@@ -231,7 +227,9 @@ async def _with_questions(
     for hit in hits:
         shown.setdefault(hit.note.id, hit)
         turns = [notes[i] for i in linked.get(hit.note.id, ()) if i in notes]
-        asks = question_before(hit.note, [turn for turn in turns if not turn.is_expired(time)])
+        asks = relevance.question_before(
+            hit.note, [turn for turn in turns if not turn.is_expired(time)]
+        )
         if asks is not None:
             step = via(hit.note.id, hit.note.links[asks.id])
             brought = ScoredNote(note=asks, score=hit.score, similarity=None, via=(step,))
