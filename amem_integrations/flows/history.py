@@ -15,15 +15,7 @@ from ..fetch import existing, get, not_found
 from ..ids import first_seq, now
 from ..journal import history as journal
 from ..journal.erasure import forget
-from ..journal.history import (
-    Edit,
-    Place,
-    change_of_item,
-    edits_of,
-    id_of,
-    switch_before,
-    toggle_all,
-)
+from ..journal.history import Edit, Place, edits_of, id_of, switch_before
 from ..journal.writer import Writer
 from ..journal.writer import edit as edit_note
 from ..notes import USER, Change, Namespace, Note, check_namespace, check_time
@@ -308,7 +300,7 @@ class _Undoing:
             batch = {key: known[key] for key in ids[start : start + BATCH]}
             mine = {place: switch for place, switch in switches.items() if place[0] in batch}
             async with writing(self.runtime, self.space) as writer:
-                flips |= await toggle_all(writer, mine, batch)
+                flips |= await journal.toggle_all(writer, mine, batch)
         items = {one.place: (one.decision, one.item) for one in found if one.item}
         for place in switches:
             if place in flips and place in items:
@@ -394,7 +386,7 @@ async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Chang
     notes = await get(store, space, sorted({i for one in decisions for i in one.about}))
     alive = {note.id for note in notes if not note.is_expired(time)}
     return [
-        change_of_item(decision, item)
+        journal.change_of_item(decision, item)
         for decision in sorted(decisions, key=lambda one: (one.seq, one.id))
         for item in decision.items
         if item.switch == "waiting" and alive.issuperset(_ends(decision, item))
@@ -481,13 +473,13 @@ async def _answer(
             values = edited(f"{place[0]}:{place[1]}", item, edits)
     known = {decision.id: decision for decision, _ in found.values()}
     async with writing(runtime, space) as writer:
-        flips = await toggle_all(writer, dict.fromkeys(found, switch), known, **values)
+        flips = await journal.toggle_all(writer, dict.fromkeys(found, switch), known, **values)
     if gone := found.keys() - flips.keys():
         raise InvalidInputError(
             f"proposal {':'.join(map(str, min(gone)))!r} cannot be answered: {VOID}"
         )
     answered = [
-        change_of_item(decision, item.flipped(flips[place], **values))
+        journal.change_of_item(decision, item.flipped(flips[place], **values))
         for place, (decision, item) in found.items()
     ]
     return answered if isinstance(change_id, list | tuple) else answered[0]
