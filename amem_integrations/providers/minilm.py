@@ -11,13 +11,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, groupby
 from os import PathLike, fspath
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,6 +54,7 @@ _BERT = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
 }
+_POOLING = "pooling_mode_"  # the settings whose names begin so are flags, one for each mode
 
 # gelu(x) = x * Phi(x), and the logit of Phi is close to x times this polynomial of x². Fitted (minimax) on
 # |x| <= 5.6, beyond which Phi is 0 or 1 in float32; gelu is off by at most 7e-8, less than float32 rounds.
@@ -65,8 +65,6 @@ _LOGIT = (
 _LOGIT_NEGATED = [np.float32(-coefficient) for coefficient in _LOGIT]
 _LOGIT_END = np.float32(5.6)
 _BLOCK = 16_384  # floats: the few arrays of a block stay in the second-level cache
-# The rows of a batch at which so many texts of so many tokens each stand
-Span = tuple[slice, int, int]
 _BATCH_TOKENS = 128  # more is hardly faster, and a query waits for a batch of documents at most
 
 
@@ -116,155 +114,65 @@ def _from_hub(model: str) -> Path:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BertFolder:
-    """The settings in such a folder.
-
-    Attributes:
-        path: Where it is.
-        config: Sizes of the encoder.
-        max_tokens: How many tokens of a text are read.
-        lower_case: Whether a text is lower-cased before its tokens are made.
-        prompts: What goes before a text, by role.
-    """
-
-    path: Path
-    config: Mapping[str, Any]
-    max_tokens: int
-    lower_case: bool
-    prompts: Mapping[str, str]
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Return the settings in a folder.
-
-        Raises:
-            ConfigurationError: They are incomplete, or of a model that is not BERT with mean pooling.
-        """
-        config = _json(path, "config.json")
-        _check_encoder(path, config)
-        _check_modules(path)
-        sentences = _json(path, "sentence_bert_config.json", optional=True)
-        most = config["max_position_embeddings"]
-        tokenizer = _json(path, "tokenizer_config.json", optional=True)
-        limit = sentences.get("max_seq_length") or tokenizer.get("model_max_length", most)
-        return cls(
-            path=path,
-            config=config,
-            max_tokens=int(min(most, limit)),
-            lower_case=bool(sentences.get("do_lower_case")),
-            prompts=_prompts(_json(path, "config_sentence_transformers.json", optional=True)),
+@contextmanager
+def _reading(folder: Path, name: str) -> Iterator[Path]:
+    """Yield a file of a model; an error while the file is read becomes a `ConfigurationError` that names the file."""
+    file = folder / name
+    if not file.is_file():
+        raise ConfigurationError(
+            f"{str(folder)!r} lacks {name!r}: it is not a model in the layout of sentence-transformers "
+            "with weights as safetensors"
         )
-
-    def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer, which neither cuts nor pads.
-
-        Raises:
-            MissingExtraError: tokenizers is not installed.
-            ConfigurationError: The file is missing or damaged.
-        """
-        library = needed("tokenizers", EXTRA)
-        file = _existing(self.path, "tokenizer.json")
-        try:
-            tokenizer: Tokenizer = library.Tokenizer.from_file(str(file))
-        except Exception as error:  # the library raises nothing narrower
-            raise _damaged(file, error) from error
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        return tokenizer
-
-    def encoder(self) -> Bert:
-        """Return the encoder with its weights.
-
-        Raises:
-            MissingExtraError: safetensors is not installed.
-            ConfigurationError: The file is missing, damaged, or lacks a weight.
-        """
-        refused = needed("safetensors", EXTRA).SafetensorError
-        safetensors = needed("safetensors.numpy", EXTRA)
-        file = _existing(self.path, WEIGHTS)
-        try:
-            loaded = safetensors.load_file(file)
-            weights = {name: array.astype(np.float32, copy=False) for name, array in loaded.items()}
-            return Bert.from_weights(
-                weights,
-                layers=self.config["num_hidden_layers"],
-                heads=self.config["num_attention_heads"],
-                epsilon=self.config["layer_norm_eps"],
-            )
-        except (refused, OSError, KeyError, TypeError, ValueError) as error:
-            raise _damaged(file, error) from error
+    try:
+        yield file
+    except Exception as error:  # each library has classes of its own
+        raise ConfigurationError(
+            f"{str(file)!r} cannot be read as part of a BERT model: {error!r}"
+        ) from error
 
 
-def _check_encoder(path: Path, config: Mapping[str, Any]) -> None:
+def _json(folder: Path, name: str, *, optional: bool = False) -> Any:  # noqa: ANN401 - JSON
+    if optional and not (folder / name).is_file():
+        return {}
+    with _reading(folder, name) as file:
+        return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _oddity(folder: Path, config: Mapping[str, Any]) -> str | None:
+    """Return in which way a model differs from BERT with gelu and mean pooling; None if it does not."""
     for name, wanted in _BERT.items():
         if (value := config.get(name, wanted)) != wanted or "model_type" not in config:
-            raise _unsupported(path, f"{name}={value!r}")
-    for name in ("max_position_embeddings", "num_hidden_layers", "num_attention_heads"):
-        if not isinstance(config.get(name), int):
-            raise ConfigurationError(f"{path / 'config.json'} does not say {name!r}")
-
-
-def _check_modules(path: Path) -> None:
-    modules = _json(path, "modules.json")
+            return f"{name}={value!r}"
+    modules = _json(folder, "modules.json")
     kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
     if kinds not in _MODULES:
-        raise _unsupported(path, f"modules {', '.join(kinds)}")
-    pooling = _json(path, f"{modules[1]['path']}/config.json")
-    mode = _pooling_mode(pooling)
-    if mode != ["mean"]:
-        raise _unsupported(path, f"pooling by {' and '.join(mode)}")
-    if not pooling.get("include_prompt", True):
-        raise _unsupported(path, "pooling without the prompt")
+        return f"modules {', '.join(kinds)}"
+    pooling = _json(folder, f"{modules[1]['path']}/config.json")
+    flags = [name.removeprefix(_POOLING) for name, on in pooling.items() if on and _POOLING in name]
+    mode = pooling.get("pooling_mode") or flags or "mean"
+    modes = [mode] if isinstance(mode, str) else mode
+    if modes not in (["mean"], ["mean_tokens"]):
+        return f"pooling by {' and '.join(modes)}"
+    return None if pooling.get("include_prompt", True) else "pooling without the prompt"
 
 
-def _pooling_mode(pooling: Mapping[str, Any]) -> list[str]:
-    if mode := pooling.get("pooling_mode"):
-        return [mode] if isinstance(mode, str) else list(mode)
-    prefix = "pooling_mode_"
-    named = [
-        key.removeprefix(prefix) for key, on in pooling.items() if key.startswith(prefix) and on
-    ]
-    return ["mean" if name == "mean_tokens" else name for name in named] or ["mean"]
-
-
-def _prompts(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return what sentence-transformers puts before a query and a document."""
+def _prompts(folder: Path) -> dict[Role, str]:
+    """Return the texts that sentence-transformers puts before a query and before a document."""
+    settings = _json(folder, "config_sentence_transformers.json", optional=True)
     prompts = settings.get("prompts") or {}
     default = prompts.get(settings.get("default_prompt_name")) or ""
     document = prompts.get("document") or prompts.get("passage")
     return {"query": prompts.get("query") or default, "document": document or default}
 
 
-def _existing(path: Path, name: str) -> Path:
-    file = path / name
-    if not file.is_file():
-        raise ConfigurationError(
-            f"{str(path)!r} lacks {name!r}: it is not a model in the layout of sentence-transformers "
-            "with weights as safetensors"
-        )
-    return file
-
-
-def _json(path: Path, name: str, *, optional: bool = False) -> Any:  # noqa: ANN401 - JSON
-    if optional and not (path / name).is_file():
-        return {}
-    file = _existing(path, name)
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(file, error) from error
-
-
-def _damaged(file: Path, error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"{str(file)!r} cannot be read as part of a BERT model: {error!r}")
-
-
-def _unsupported(path: Path, what: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"the model in {str(path)!r} has {what}; MiniLmEmbedder runs BERT with gelu and mean pooling only. "
-        "Use SentenceTransformerEmbedder: pip install '.[sentence-transformers]'"
-    )
+def _tokenizer(folder: Path) -> Tokenizer:
+    """Return the tokenizer of a model, which neither cuts nor pads."""
+    library = needed("tokenizers", EXTRA)
+    with _reading(folder, "tokenizer.json") as file:
+        tokenizer: Tokenizer = library.Tokenizer.from_file(str(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 # BLAS has one number of threads for the whole process, so one thread of the process is in `limited` at a time. Whoever
@@ -312,87 +220,85 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 # A weight and a bias: of a linear layer [in, out] and [out], of a normalisation [out] and [out].
 Parameters = tuple[Vector, Vector]
+# Of query, key and value; of the attention's output and its normalisation; of two linear layers, and their normalisation.
+Layer = tuple[Parameters, Parameters, Parameters, Parameters, Parameters, Parameters]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """The parameters of a layer: attention, then two linear layers, each with a residual connection."""
-
-    query_key_value: Parameters
-    attention_output: Parameters
-    attention_norm: Parameters
-    intermediate: Parameters
-    output: Parameters
-    output_norm: Parameters
-
-
-@dataclass(frozen=True, slots=True)
 class Bert:
-    """A BERT encoder; texts are not padded, so a vector does not depend on what it is encoded with."""
+    """A BERT encoder; texts are not padded, so a vector does not depend on what it is encoded with.
 
-    words: Vector
-    positions: Vector
-    embedding_norm: Parameters
-    layers: Sequence[Layer]
-    heads: int
-    epsilon: float
+    Attributes:
+        dimensions: Length of a vector.
+    """
 
-    @classmethod
-    def from_weights(
-        cls, weights: Mapping[str, Vector], *, layers: int, heads: int, epsilon: float
-    ) -> Self:
-        """Return the encoder whose weights have the names that transformers gives them.
-
-        Raises:
-            KeyError: A weight is missing.
-        """
+    def __init__(self, weights: Mapping[str, Vector], config: Mapping[str, Any]) -> None:
+        """Take weights by the names that transformers gives them; a missing one is a `KeyError`."""
+        self._heads = int(config["num_attention_heads"])
+        self._epsilon = np.float32(config["layer_norm_eps"])
+        self._words = weights["embeddings.word_embeddings.weight"]
         # All tokens are of the first segment.
         segment = weights["embeddings.token_type_embeddings.weight"][0]
-        return cls(
-            words=weights["embeddings.word_embeddings.weight"],
-            positions=weights["embeddings.position_embeddings.weight"] + segment,
-            embedding_norm=_named(weights, "embeddings.LayerNorm"),
-            layers=[_layer(weights, f"encoder.layer.{n}.", heads) for n in range(layers)],
-            heads=heads,
-            epsilon=epsilon,
-        )
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return int(self.words.shape[1])
+        self._positions = weights["embeddings.position_embeddings.weight"] + segment
+        self._norm = _named(weights, "embeddings.LayerNorm")
+        names = [f"encoder.layer.{number}" for number in range(config["num_hidden_layers"])]
+        self._layers = [_layer(weights, name, self._heads) for name in names]
+        self.dimensions = int(self._words.shape[1])
 
     def encode(self, texts: Sequence[Sequence[int]]) -> Vector:
         """Return a unit-length row for each text, given as token ids, shortest text first."""
         lengths = [len(ids) for ids in texts]
-        x = self.words[np.concatenate([np.asarray(ids) for ids in texts])]
-        x += np.concatenate([self.positions[:length] for length in lengths])
-        x = normalised(x, self.embedding_norm, self.epsilon)
-        spans = _spans(lengths)
-        for layer in self.layers:
-            y = linear(
-                self._attention(linear(x, layer.query_key_value), spans), layer.attention_output
-            )
+        x = self._words[np.concatenate([np.asarray(ids) for ids in texts])]
+        x += np.concatenate([self._positions[:length] for length in lengths])
+        x = normalised(x, self._norm, self._epsilon)
+        for query_key_value, mixing, mixed_norm, wider, narrower, norm in self._layers:
+            y = linear(self._attention(linear(x, query_key_value), lengths), mixing)
             y += x
-            x = normalised(y, layer.attention_norm, self.epsilon)
-            y = linear(gelu(linear(x, layer.intermediate)), layer.output)
+            x = normalised(y, mixed_norm, self._epsilon)
+            y = linear(gelu(linear(x, wider)), narrower)
             y += x
-            x = normalised(y, layer.output_norm, self.epsilon)
+            x = normalised(y, norm, self._epsilon)
         starts = [0, *accumulate(lengths[:-1])]
         rows: Vector = np.add.reduceat(x, starts, axis=0)  # a sum points where the mean does
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         return rows
 
-    def _attention(self, projected: Vector, spans: Sequence[Span]) -> Vector:
-        width = projected.shape[1] // 3
+    def _attention(self, projected: Vector, lengths: Sequence[int]) -> Vector:
+        """Return the values of the tokens mixed in each text; texts of one length are multiplied together."""
+        start, width = 0, projected.shape[1] // 3
         mixed = np.empty((len(projected), width), dtype=np.float32)
-        for rows, texts, length in spans:
-            shape = (texts, length, 3, self.heads, width // self.heads)
+        for length, alike in groupby(lengths):
+            shape = (len(list(alike)), length, 3, self._heads, width // self._heads)
+            rows = slice(start, start + shape[0] * length)
             query, key, value = projected[rows].reshape(shape).transpose(2, 0, 3, 1, 4)
-            weights = softmax(query @ key.swapaxes(-1, -2))
-            by_token = (weights @ value).swapaxes(1, 2)
-            mixed[rows] = by_token.reshape(texts * length, width)
+            by_token = (softmax(query @ key.swapaxes(-1, -2)) @ value).swapaxes(1, 2)
+            mixed[rows] = by_token.reshape(-1, width)
+            start = rows.stop
         return mixed
+
+
+def _named(weights: Mapping[str, Vector], name: str) -> Parameters:
+    return weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+
+def _layer(weights: Mapping[str, Vector], name: str, heads: int) -> Layer:
+    query, key, value = (
+        _named(weights, f"{name}.attention.self.{part}") for part in ("query", "key", "value")
+    )
+    scale = np.float32((len(query[1]) // heads) ** -0.5)
+    scaled = (query[0] * scale, query[1] * scale)
+    return (
+        _linear(*map(np.concatenate, zip(scaled, key, value, strict=True))),
+        _linear(*_named(weights, f"{name}.attention.output.dense")),
+        _named(weights, f"{name}.attention.output.LayerNorm"),
+        _linear(*_named(weights, f"{name}.intermediate.dense")),
+        _linear(*_named(weights, f"{name}.output.dense")),
+        _named(weights, f"{name}.output.LayerNorm"),
+    )
+
+
+def _linear(weight: Vector, bias: Vector) -> Parameters:
+    # Contiguous this way round, the products of a query take .6 of the time.
+    return np.ascontiguousarray(weight.T), bias
 
 
 def linear(x: Vector, by: Parameters) -> Vector:
@@ -403,11 +309,11 @@ def linear(x: Vector, by: Parameters) -> Vector:
     return y
 
 
-def normalised(x: Vector, by: Parameters, epsilon: float) -> Vector:
+def normalised(x: Vector, by: Parameters, epsilon: np.float32) -> Vector:
     """Bring each row to mean 0 and variance 1, scale and shift it, in place, and return the array."""
     x -= x.mean(axis=1, keepdims=True)
     variance = np.einsum("ij,ij->i", x, x) / np.float32(x.shape[1])
-    x /= np.sqrt(variance + np.float32(epsilon))[:, None]
+    x /= np.sqrt(variance + epsilon)[:, None]
     x *= by[0]
     x += by[1]
     return x
@@ -438,39 +344,6 @@ def softmax(x: Vector) -> Vector:
     np.exp(x, out=x)
     x /= x.sum(axis=-1, keepdims=True)
     return x
-
-
-def _named(weights: Mapping[str, Vector], name: str) -> Parameters:
-    return weights[f"{name}.weight"], weights[f"{name}.bias"]
-
-
-def _layer(weights: Mapping[str, Vector], prefix: str, heads: int) -> Layer:
-    def dense(name: str, scale: float = 1) -> Parameters:
-        weight, bias = _named(weights, prefix + name)
-        # Contiguous this way round, the products of a query take .6 of the time.
-        return np.ascontiguousarray(weight.T) * np.float32(scale), bias * np.float32(scale)
-
-    width = len(weights[f"{prefix}attention.self.query.bias"]) // heads
-    scales = {"query": width**-0.5, "key": 1, "value": 1}
-    projections = [dense(f"attention.self.{name}", scale) for name, scale in scales.items()]
-    joined = [np.concatenate(parts, axis=-1) for parts in zip(*projections, strict=True)]
-    return Layer(
-        query_key_value=(joined[0], joined[1]),
-        attention_output=dense("attention.output.dense"),
-        attention_norm=_named(weights, f"{prefix}attention.output.LayerNorm"),
-        intermediate=dense("intermediate.dense"),
-        output=dense("output.dense"),
-        output_norm=_named(weights, f"{prefix}output.LayerNorm"),
-    )
-
-
-def _spans(lengths: Sequence[int]) -> list[Span]:
-    spans, start = list[Span](), 0
-    for length, equal in groupby(lengths):
-        count = len(list(equal))
-        spans.append((slice(start, start + count * length), count, length))
-        start += count * length
-    return spans
 
 
 class MiniLmEmbedder(CachedEmbedder):
@@ -515,10 +388,28 @@ class MiniLmEmbedder(CachedEmbedder):
             raise ConfigurationError(f"threads={threads!r} must be 1 or more, or None")
         if threads is not None:
             libraries()
-        self._folder = BertFolder.read(find(fspath(model)))
-        super().__init__(fspath(model), cache_size, self._folder.max_tokens)
-        self._tokenizer, self._bert = self._folder.tokenizer(), self._folder.encoder()
-        self._threads = threads
+        self._threads, folder = threads, find(fspath(model))
+        config = _json(folder, "config.json")
+        if odd := _oddity(folder, config):
+            raise ConfigurationError(
+                f"the model in {str(folder)!r} has {odd}; MiniLmEmbedder runs BERT with gelu and mean pooling "
+                "only. Use SentenceTransformerEmbedder: pip install '.[sentence-transformers]'"
+            )
+        with _reading(folder, "config.json"):
+            most = int(config["max_position_embeddings"])
+        sentences = _json(folder, "sentence_bert_config.json", optional=True)
+        limits = _json(folder, "tokenizer_config.json", optional=True)
+        limit = sentences.get("max_seq_length") or limits.get("model_max_length", most)
+        self._most = int(min(most, limit))
+        self._lower_case = bool(sentences.get("do_lower_case"))
+        super().__init__(fspath(model), cache_size, self._most)
+        self._prompts, self._tokenizer = _prompts(folder), _tokenizer(folder)
+        safetensors = needed("safetensors.numpy", EXTRA)
+        with _reading(folder, WEIGHTS) as file:
+            loaded = safetensors.load_file(file)
+            self._bert = Bert(
+                {n: w.astype(np.float32, copy=False) for n, w in loaded.items()}, config
+            )
         self.dimensions = self._bert.dimensions
 
     def count_tokens(self, text: str) -> int:
@@ -527,12 +418,12 @@ class MiniLmEmbedder(CachedEmbedder):
 
     def is_truncated(self, text: str) -> bool:
         """Return whether a document is longer than the model reads."""
-        return self.count_tokens(text) > self._folder.max_tokens
+        return self.count_tokens(text) > self._most
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
-        whole = [self._ids(text, role) for text in texts]
-        self._truncation.add(sum(len(one) > self._folder.max_tokens for one in whole))
-        ids = [self._cut(one) for one in whole]
+        ids = [self._ids(text, role) for text in texts]
+        self._truncation.add(sum(len(one) > self._most for one in ids))
+        ids = [one if len(one) <= self._most else [*one[: self._most - 1], one[-1]] for one in ids]
         rows = np.empty((len(ids), self.dimensions), dtype=np.float32)
         for batch in _batches([len(one) for one in ids]):
             with limited(self._threads):
@@ -540,16 +431,9 @@ class MiniLmEmbedder(CachedEmbedder):
         return rows
 
     def _ids(self, text: str, role: Role) -> list[int]:
-        text = self._folder.prompts[role] + text
+        text = self._prompts[role] + text
         # One at a time: a batch would start the tokenizer's own threads, which a fork does not survive.
-        return self._tokenizer.encode(text.lower() if self._folder.lower_case else text).ids
-
-    def _cut(self, ids: list[int]) -> list[int]:
-        return (
-            ids
-            if len(ids) <= self._folder.max_tokens
-            else [*ids[: self._folder.max_tokens - 1], ids[-1]]
-        )
+        return self._tokenizer.encode(text.lower() if self._lower_case else text).ids
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
