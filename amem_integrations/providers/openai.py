@@ -12,7 +12,6 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, finalize
 
@@ -180,52 +179,30 @@ def _is_about_format(error: Exception) -> bool:
     return status in {400, 422} or (status >= 500 and _FORMAT.search(message) is not None)  # noqa: PLR2004
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RequestFormat:
-    """One format of a chat request: endpoints and models differ in what they accept.
+# Endpoints and models differ in the requests that they accept: after an error whose words match, the setting of a request
+# takes the other value.
+_OTHERWISE: Sequence[tuple[str, re.Pattern[str], Any]] = (
+    ("temperature", re.compile("(?i)temperature"), None),
+    ("limit", re.compile("(?i)max_completion_tokens"), "max_completion_tokens"),
+    ("system", _NO_SYSTEM, False),
+    ("reply", re.compile(""), "words"),
+)
 
-    Attributes:
-        response: Whether the reply is requested by JSON schema (`"schema"`), or in the words of the prompt (`"words"`).
-        fixed: Whether `response` has no fallback.
-        temperature: Whether a temperature is sent.
-        system: Whether there is a system message; if not, its text precedes the prompt.
-        limit: Name of the parameter for the most tokens of a reply.
-    """
 
-    response: str = "schema"
-    fixed: bool = False
-    temperature: bool = True
-    system: bool = True
-    limit: str = "max_tokens"
-
-    def fallback(self, message: str) -> _RequestFormat | None:
-        """Return the format to try after the endpoint's error message, or None if there is no other."""
-        if self.temperature and "temperature" in message.lower():
-            return replace(self, temperature=False)
-        if self.limit == "max_tokens" and "max_completion_tokens" in message.lower():
-            return replace(self, limit="max_completion_tokens")
-        if self.system and _NO_SYSTEM.search(message):
-            return replace(self, system=False)
-        is_last = self.fixed or self.response == "words"
-        return None if is_last else replace(self, response="words")
-
-    def arguments(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the messages, and how the reply is requested."""
-        prompt, system, more = request.prompt, request.system, {}
-        if self.response == "words":
-            # The prompt explains what the fields mean.
-            schema = json.dumps(
-                _schema(request.reply.model_json_schema(), strict=False), ensure_ascii=False
-            )
-            prompt += f"\n\nAnswer with JSON only, of this JSON schema:\n{schema}"
-        else:
-            schema = _schema(request.reply.model_json_schema(), strict=True)
-            wanted = {"name": request.reply.__name__, "schema": schema, "strict": True}
-            more = {"response_format": {"type": "json_schema", "json_schema": wanted}}
-        if not (system and self.system):
-            prompt, system = f"{system}\n\n{prompt}".strip(), ""
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": prompt}]
-        return {"messages": messages if system else messages[1:], **more}
+def _arguments(request: ModelRequest, used: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the messages, and how the reply is requested: by JSON schema, or in the words of the prompt."""
+    prompt, system, more = request.prompt, request.system, {}
+    schema = _schema(request.reply.model_json_schema(), strict=used["reply"] == "schema")
+    if used["reply"] == "schema":
+        wanted = {"name": request.reply.__name__, "schema": schema, "strict": True}
+        more = {"response_format": {"type": "json_schema", "json_schema": wanted}}
+    else:  # the prompt explains what the fields mean
+        written = json.dumps(schema, ensure_ascii=False)
+        prompt += f"\n\nAnswer with JSON only, of this JSON schema:\n{written}"
+    if not (system and used["system"]):
+        prompt, system = f"{system}\n\n{prompt}".strip(), ""
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": prompt}]
+    return {"messages": messages if system else messages[1:], **more}
 
 
 def _schema(node: Any, *, strict: bool) -> Any:  # noqa: ANN401 - any part of a schema
@@ -305,11 +282,16 @@ class OpenAIChatModel(_Client):
             raise ConfigurationError(
                 f"structured={structured!r} is unknown; use 'auto', 'schema' or 'words'"
             )
-        self.name, self._temperature, self._max_tokens = model, temperature, max_tokens
-        self._extra = {"extra_body": dict(extra_body)} if extra_body else {}
-        self._format = _RequestFormat()
-        if structured != "auto":
-            self._format = _RequestFormat(response=structured, fixed=True)
+        self.name, self._max_tokens = model, max_tokens
+        self._fixed = {"model": model, **({"extra_body": dict(extra_body)} if extra_body else {})}
+        self._otherwise = _OTHERWISE[:-1] if structured == "schema" else _OTHERWISE
+        reply = "schema" if structured == "auto" else structured
+        self._used = {
+            "temperature": temperature,
+            "limit": "max_tokens",
+            "system": True,
+            "reply": reply,
+        }
         options = {"timeout": timeout, "max_retries": max_retries, **client_options}
         super().__init__(model, base_url, api_key, **options)
 
@@ -329,30 +311,35 @@ class OpenAIChatModel(_Client):
         return await self._generate(await self._async_client(), request)
 
     async def _generate(self, client: Any, request: ModelRequest) -> Completion:  # noqa: ANN401
-        create, used = client.chat.completions.create, self._format
+        create, used = client.chat.completions.create, self._used
         with self._errors():
             while True:
-                arguments = {"model": self.name, **used.arguments(request), **self._extra}
-                if used.temperature and self._temperature is not None:
-                    arguments["temperature"] = self._temperature
-                if self._max_tokens is not None:
-                    arguments[used.limit] = self._max_tokens
+                numbers = {"temperature": used["temperature"], used["limit"]: self._max_tokens}
+                given = {name: number for name, number in numbers.items() if number is not None}
                 try:
-                    response = await resolve(create(**arguments))
+                    response = await resolve(
+                        create(**self._fixed, **_arguments(request, used), **given)
+                    )
                 except _sdk().APIStatusError as error:
-                    other = used.fallback(_message(error)) if _is_about_format(error) else None
-                    if other is None:
+                    if not _is_about_format(error) or not (other := self._other(used, error)):
                         raise
                     used = other
                 else:
                     return self._completion(response, used)
 
-    def _completion(self, response: Any, used: _RequestFormat) -> Completion:  # noqa: ANN401
+    def _other(self, used: dict[str, Any], error: Exception) -> dict[str, Any] | None:
+        """Return the settings of the next request after an error, or None if there are no others."""
+        for name, words, value in self._otherwise:
+            if used[name] != value and words.search(_message(error)):
+                return {**used, name: value}
+        return None
+
+    def _completion(self, response: Any, used: dict[str, Any]) -> Completion:  # noqa: ANN401
         choice = next(iter(getattr(response, "choices", None) or ()), None)
         message = getattr(choice, "message", None)
         if choice is None or message is None:
             raise self._malformed(response)
-        self._format = used
+        self._used = used
         text = _answer(message)
         if not text and choice.finish_reason == "length":
             raise ModelReplyError(
