@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from string import Template
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -34,6 +34,7 @@ from ..runtime import RULES, Runtime, resolve
 from .sources import SourceFinder
 
 M = TypeVar("M", bound=BaseModel)
+P = TypeVar("P", bound="Part")
 
 log = logging.getLogger("amem_integrations")
 
@@ -222,102 +223,154 @@ class RefusedError(ModelReplyError):
     """The model does not take a request: it is too long, or some text of it is not allowed."""
 
 
-async def ask(
-    call: OpenCall,
-    task: str,
-    wanted: type[M],
-    *,
-    shown: Iterable[Note],
-    inputs: Mapping[str, Any],
-    values: Mapping[str, str],
-    problem_with: Callable[[M], str | None] = lambda _: None,
-    template: str = "",
-    contexts: bool = True,
-) -> M:
-    """Return the model's reply to the prompt of `task` (or of another, `template`), filled with `values`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Generic[M]):
+    """What a model is asked.
 
-    A reply that cannot be read, or with which `problem_with` finds a problem, is asked for once more. If neither is
-    complete, the last one that can be read is returned: what it has is worth keeping. `shown` are the notes that stand
-    in the prompt, with their `contexts` or without.
+    Attributes:
+        task: The task, under which calls and tokens are counted.
+        reply: The form of the reply.
+        shown: The notes that stand in the prompt.
+        inputs: The plain data that the prompt is made of.
+        values: The texts that fill the template of the task.
+        problem_with: Says why a reply has to be given again; None: the reply can be used.
+        template: The task whose template is filled, if that is another one.
+        contexts: Whether the notes are shown with their contexts.
+        room: How many tokens the reply may have.
+    """
+
+    task: str
+    reply: type[M]
+    shown: Sequence[Note]
+    inputs: Mapping[str, Any]
+    values: Mapping[str, str]
+    problem_with: Callable[[M], str | None] = lambda _: None
+    template: str = ""
+    contexts: bool = True
+    room: int = 0
+
+
+async def ask(call: OpenCall, question: Question[M]) -> M:
+    """Return the model's reply to a question.
+
+    A reply that cannot be read, or with which there is a problem, is asked for once more. If neither is complete, the last
+    one that can be read is returned: what it has is worth keeping.
 
     Raises:
         ModelReplyError: No reply could be read.
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: The call would go over a limit of the namespace.
     """
-    notes, runtime = list(shown), call.runtime
-    call.shown.update(Source(note.id, note.rev) for note in notes)
-    call.seen.show(notes, contexts=contexts)
-    system, prompt = render(runtime.config, template or task, **values)
-    request = ModelRequest(task=task, system=system, prompt=prompt, reply=wanted, inputs=inputs)
+    runtime, task = call.runtime, question.task
+    call.shown.update(Source(note.id, note.rev) for note in question.shown)
+    call.seen.show(question.shown, contexts=question.contexts)
+    system, prompt = render(runtime.config, question.template or task, **question.values)
+    request = ModelRequest(
+        task=task, system=system, prompt=prompt, reply=question.reply, inputs=question.inputs
+    )
     reply, problem = None, None
     for _ in range(TRIES):
         completion = await _generate(call, request)
         try:
-            latest = parse(completion.text, wanted)
+            latest = parse(completion.text, question.reply)
         except ModelReplyError as error:
             problem = str(error)
         else:
-            reply, problem = latest, problem_with(latest)
-        _count(call, task, completion, is_rejected=bool(problem))
+            reply, problem = latest, question.problem_with(latest)
+        tokens = completion.input_tokens, completion.output_tokens
+        runtime.usage.count(task, calls=1, input_tokens=tokens[0], output_tokens=tokens[1])
+        if runtime.model_name != RULES:
+            call.model_calls.append(ModelCall(task, *tokens, is_rejected=bool(problem)))
         if not problem:
             break
+        runtime.usage.count(task, rejected_replies=1)
         request = replace(request, prompt=prompt + AGAIN.format(problem=problem))
     if reply is None:
         raise ModelReplyError(f"{runtime.model_name} gave no usable answer to {task!r}: {problem}")
     return reply
 
 
-def _count(call: OpenCall, task: str, completion: Completion, *, is_rejected: bool) -> None:
-    tokens = completion.input_tokens, completion.output_tokens
-    usage = call.runtime.usage
-    usage.count(task, calls=1, input_tokens=tokens[0], output_tokens=tokens[1])
-    if is_rejected:
-        usage.count(task, rejected_replies=1)
-    if call.runtime.model_name != RULES:
-        call.model_calls.append(ModelCall(task, *tokens, is_rejected=is_rejected))
+class Part(Protocol):
+    """What a model is asked about at once: some new notes, and what is shown for them."""
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """The new notes."""
+
+
+async def ask_in_parts(
+    call: OpenCall,
+    parts: Iterable[P],
+    question_of: Callable[[P], Question[M]],
+    smaller: Callable[[P], Sequence[P]] = lambda _: (),
+    rest: Callable[[P, M], Sequence[P]] = lambda *_: (),
+) -> AsyncIterator[tuple[P, M]]:
+    """Yield the parts that the model was asked about, each with the reply; a part that is too long is asked about in smaller ones.
+
+    The call knows the notes of the parts without a usable reply.
+
+    Args:
+        call: The work on the batch.
+        parts: What the model is to be asked about.
+        question_of: Gives the question about a part.
+        smaller: Gives what is asked about in place of a part that is too long; nothing if there is nothing smaller.
+        rest: Gives what is left to be asked about after a reply.
+
+    Raises:
+        ModelUnavailableError: The model gave no answer.
+        BudgetExceededError: A call would go over a limit of the namespace.
+    """
+    waiting = list(parts)
+    while waiting:
+        part = waiting.pop(0)
+        question, instead = question_of(part), smaller(part)
+        try:
+            if instead and not _fits(call.runtime, question):
+                raise RefusedError(f"the request to {question.task} is too long")
+            reply = await ask(call, question)
+        except ModelReplyError as error:
+            if instead and isinstance(error, RefusedError):
+                waiting[:0] = instead
+            else:
+                call.failed |= {note.id: str(error) for note in part.notes}
+        else:
+            yield part, reply
+            waiting[:0] = rest(part, reply)
 
 
 async def _generate(call: OpenCall, request: ModelRequest) -> Completion:
-    """Return the model's answer, within the limits of the day; this is the only place where a model is called."""
+    """Return the model's answer, within the limits of the day; this is the only place where a model is called.
+
+    The answer is empty if the model gave no text, and has no tokens if the model counts badly.
+    """
     asked = texts.count_tokens(request.system) + texts.count_tokens(request.prompt)
     runtime, costs = call.runtime, list[int]()
     budget = runtime.budget
     with nullcontext() if budget is None else budget.call(call.namespace, asked, costs):
         async with runtime.calling():
-            completion = _checked(await _completion(runtime, request))
-        if not (completion.input_tokens or completion.output_tokens or runtime.model_name == RULES):
+            given = await _answer(runtime, request)
+        said = getattr(given, "text", None)
+        text = storable(said) if isinstance(said, str) else ""
+        counts = [getattr(given, name, 0) for name in ("input_tokens", "output_tokens")]
+        tokens = [n if isinstance(n, int) and n > 0 else 0 for n in counts]
+        if not any(tokens) and runtime.model_name != RULES:
             # The endpoint reports no tokens; with an estimate limits hold.
-            answered = texts.count_tokens(completion.text)
-            completion = replace(completion, input_tokens=asked, output_tokens=answered)
-        costs.append(completion.input_tokens + completion.output_tokens)
-    return completion
+            tokens = [asked, texts.count_tokens(text)]
+        costs.append(sum(tokens))
+    return Completion(text=text, input_tokens=tokens[0], output_tokens=tokens[1])
 
 
-def _checked(given: object) -> Completion:
-    """Return what a model gave as a completion: empty if it holds no text, without tokens if it counts badly.
-
-    The text is as it can be stored: see `storable`.
-    """
-    text, *counts = (
-        getattr(given, name, None) for name in ("text", "input_tokens", "output_tokens")
-    )
-    asked, answered = (n if isinstance(n, int) and n > 0 else 0 for n in counts)
-    text = storable(text) if isinstance(text, str) else ""
-    return Completion(text=text, input_tokens=asked, output_tokens=answered)
-
-
-async def _completion(runtime: Runtime, request: ModelRequest) -> object:
+async def _answer(runtime: Runtime, request: ModelRequest) -> object:
     try:
         return await resolve(runtime.model.generate(request))
     except Exception as raised:
         error = raised
         if not isinstance(raised, AmemError):  # a model is anybody's code
             error = model_error(f"the model {runtime.model_name} (asked to {request.task})", raised)
-        if isinstance(error, ModelReplyError):
-            runtime.usage.count(request.task, refused=1)
-            raise RefusedError(str(error)) from raised
-        runtime.usage.count(request.task, unavailable=1)
+        is_refused = isinstance(error, ModelReplyError)
+        runtime.usage.count(request.task, **{"refused" if is_refused else "unavailable": 1})
+        if is_refused:
+            error = RefusedError(str(error))
         if error is raised:
             raise
         raise error from raised
@@ -337,10 +390,10 @@ def render(config: MemoryConfig, task: str, /, **values: str) -> tuple[str, str]
     return Template(system.strip()).substitute() + own, Template(prompt.strip()).substitute(values)
 
 
-def fits(runtime: Runtime, task: str, values: Mapping[str, str], reply: int) -> bool:
-    """Return whether the prompt of a task and a reply of so many tokens have room in what the model can take."""
+def _fits(runtime: Runtime, question: Question[M]) -> bool:
+    """Return whether the prompt of a question and its reply have room in what the model can take."""
     most = runtime.config.context_tokens or getattr(runtime.model, "context_tokens", None)
     if not most:
         return True
-    asked = sum(map(texts.count_tokens, render(runtime.config, task, **values)))
-    return asked * MARGIN + reply <= most
+    asked = sum(map(texts.count_tokens, render(runtime.config, question.task, **question.values)))
+    return asked * MARGIN + question.room <= most

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any
 
 from ..decisions import VISIBLE, Decision, Item
-from ..errors import ModelReplyError
 from ..ids import end_of
 from ..journal.fold import fold
 from ..kinds import Kind
@@ -17,7 +16,7 @@ from ..plans import MAX_CHARS
 from ..prompts.replies import ConstructReply, NoteAttributes
 from ..stored_note import StoredNote
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
-from .ask import OpenCall, RefusedError, ask, fits
+from .ask import OpenCall, Question, ask_in_parts
 from .show import aliases, bare, raw, speakers, turns
 
 # Of the thread before the batch as many turns are shown as fit, so that "the other one" and "yes" can be resolved.
@@ -77,96 +76,83 @@ async def construct(call: OpenCall, batch: Batch) -> tuple[Batch, list[Decision]
 
     The call knows of which notes the model said nothing.
     """
-    raw_ones = {note.id: note for note in batch.notes if note.own_entry is None}
-    said = dict[str, Said]()
+    raw_ones = [note for note in batch.notes if note.own_entry is None]
+    waiting = [replace(batch, notes=raw_ones)] if raw_ones else []
+    made = dict[str, Decision]()
     with call.noting_errors():
-        asked = replace(batch, notes=[*raw_ones.values()])
-        said = await _ask(call, asked) if raw_ones else {}
-    made = {i: _decision(call, note, *said[i]) for i, note in raw_ones.items() if i in said}
+        async for part, reply in ask_in_parts(call, waiting, _question, _smaller, _rest):
+            names = [*(item.id for item in reply.notes), *set(map(bare, reply.filler))]
+            strange = len(names) - len(set(names) & set(aliases(part.notes, "n").values()))
+            call.runtime.usage.count("construct", dropped=strange)
+            said = _said(reply, part.notes)
+            made |= {n.id: _decision(call, n, *said[n.id]) for n in part.notes if n.id in said}
+        left = [note.id for note in raw_ones if note.id not in {*made, *call.failed}]
+        call.failed |= dict.fromkeys(left, LEFT_OUT)
     notes = [_with_entry(n, made[n.id]) if n.id in made else n for n in batch.notes]
     return replace(batch, notes=notes), [*made.values()]
 
 
-async def _ask(call: OpenCall, batch: Batch) -> dict[str, Said]:
-    alias = aliases(batch.notes, "n")
-    notes = {alias[note.id]: note for note in batch.notes}
-    before = batch.shown_before
-    values = {
-        "speakers": speakers([*before, *batch.notes]),
-        "before": turns(before),
-        "notes": turns(batch.notes, alias),
-    }
-    if not fits(call.runtime, "construct", values, REPLY_TOKENS * (len(batch.notes) + 1)):
-        if len(batch.notes) > 1:
-            return await _ask_in_halves(call, batch)
-        if batch.before:
-            return await _ask(call, replace(batch, before=batch.before[1:]))
+def _question(batch: Batch) -> Question[ConstructReply]:
+    alias, before = aliases(batch.notes, "n"), batch.shown_before
 
     def missing(reply: ConstructReply) -> str | None:
-        said = {item.id for item in reply.notes}.union(map(bare, reply.filler))
-        left = [name for name in notes if name not in said]
-        goes_on = reply.is_cut and len(left) < len(notes)  # the others are asked about next
+        said = _said(reply, batch.notes)
+        left = [name for note_id, name in alias.items() if note_id not in said]
+        goes_on = reply.is_cut and said  # the others are asked about next
         return f"there is no entry for {', '.join(left)}" if left and not goes_on else None
 
-    try:
-        reply = await ask(
-            call,
-            "construct",
-            ConstructReply,
-            shown=[*before, *batch.notes],
-            inputs={
-                "notes": [raw(note, name) for name, note in notes.items()],
-                "before": [raw(note) for note in before],
-            },
-            values=values,
-            problem_with=missing,
-            contexts=False,
-        )
-    except ModelReplyError as error:
-        if isinstance(error, RefusedError) and len(batch.notes) > 1:
-            return await _ask_in_halves(call, batch)
-        call.failed |= dict.fromkeys(alias, str(error))
-        return {}
-    ids = [*(item.id for item in reply.notes), *set(map(bare, reply.filler))]
-    call.runtime.usage.count("construct", dropped=len(ids) - len(set(ids) & set(notes)))
-    found = {note.id: _said(reply, name, note) for name, note in notes.items()}
-    said = {note_id: one for note_id, one in found.items() if one is not None}
+    return Question(
+        task="construct",
+        reply=ConstructReply,
+        shown=[*before, *batch.notes],
+        inputs={
+            "notes": [raw(note, alias[note.id]) for note in batch.notes],
+            "before": [raw(note) for note in before],
+        },
+        values={
+            "speakers": speakers([*before, *batch.notes]),
+            "before": turns(before),
+            "notes": turns(batch.notes, alias),
+        },
+        problem_with=missing,
+        contexts=False,
+        room=REPLY_TOKENS * (len(batch.notes) + 1),
+    )
+
+
+def _smaller(batch: Batch) -> list[Batch]:
+    """Return the halves of a batch, or a single note after half of the turns before it; nothing for a note alone."""
+    if middle := len(batch.notes) // 2:
+        first, second = batch.notes[:middle], batch.notes[middle:]
+        return [replace(batch, notes=first), Batch(notes=second, before=[*batch.before, *first])]
+    before = batch.shown_before
+    return [replace(batch, before=before[-(-len(before) // 2) :])] if before else []
+
+
+def _rest(batch: Batch, reply: ConstructReply) -> list[Batch]:
+    """Return the notes that an answer which broke off did not come to."""
+    said = _said(reply, batch.notes)
     left = [note for note in batch.notes if note.id not in said]
-    if reply.is_cut and said and left:
-        done = [note for note in batch.notes if note.id in said]
-        return said | await _ask_rest(call, left, [*batch.before, *done])
-    call.failed |= {note.id: LEFT_OUT for note in left}
-    return said
+    done = [note for note in batch.notes if note.id in said]
+    goes_on = reply.is_cut and left and done
+    return [Batch(notes=left, before=[*batch.before, *done])] if goes_on else []
 
 
-async def _ask_in_halves(call: OpenCall, batch: Batch) -> dict[str, Said]:
-    """Ask about a batch in two calls: together it is too long for the model."""
-    middle = len(batch.notes) // 2
-    first, second = batch.notes[:middle], batch.notes[middle:]
-    said = await _ask(call, replace(batch, notes=first))
-    return said | await _ask_rest(call, second, [*batch.before, *first])
-
-
-async def _ask_rest(
-    call: OpenCall, notes: Sequence[Note], before: Sequence[Note]
-) -> dict[str, Said]:
-    """Ask about the rest of a batch; what was said of the beginning is kept, also if the model does not answer now."""
-    with call.noting_errors():
-        return await _ask(call, Batch(notes=notes, before=before))
-    return {}
-
-
-def _said(reply: ConstructReply, name: str, note: Note) -> Said | None:
-    """Return the part of a reply about the note with an alias; None if the reply leaves the note out."""
-    attributes = next((item for item in reply.notes if item.id == name), None)
-    if attributes is not None:
-        says = attributes.context or attributes.keywords or attributes.tags
-        asks = name in map(bare, reply.questions) or note.kind == "question"
-        return attributes, "question" if asks else "statement" if says else note.kind
-    if name not in map(bare, reply.filler):
-        return None
-    is_filler = count_tokens(note.content) <= FILLER_TOKENS
-    return NoteAttributes(id=name), "filler" if is_filler else "statement"
+def _said(reply: ConstructReply, notes: Sequence[Note]) -> dict[str, Said]:
+    """Return by id what a reply says of notes; those that the reply leaves out are missing."""
+    given = {item.id: item for item in reversed(reply.notes)}  # the first of two counts
+    questions, filler = set(map(bare, reply.questions)), set(map(bare, reply.filler))
+    found = dict[str, Said]()
+    for note, name in zip(notes, aliases(notes, "n").values(), strict=True):
+        if name in given:
+            one = given[name]
+            asks = name in questions or note.kind == "question"
+            says = one.context or one.keywords or one.tags
+            found[note.id] = one, "question" if asks else "statement" if says else note.kind
+        elif name in filler:
+            is_filler = count_tokens(note.content) <= FILLER_TOKENS
+            found[note.id] = NoteAttributes(id=name), "filler" if is_filler else "statement"
+    return found
 
 
 def _decision(call: OpenCall, note: Note, attributes: NoteAttributes, kind: Kind) -> Decision:

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from .. import texts
 from ..decisions import Decision, Item, ItemKind, slot_id
-from ..errors import ModelReplyError
 from ..journal.commit import PLAIN_RELATION
 from ..journal.writer import Writer
 from ..notes import Note, Relation
@@ -38,18 +37,19 @@ from ..prompts.replies import (
 )
 from ..retrieval.current_facts import is_later
 from ..runtime import RULES, Runtime
-from .ask import OpenCall, RefusedError, ask, fits, render
+from .ask import OpenCall, Question, ask_in_parts, render
 from .candidates import find_candidates
 from .construct import Batch
 from .gate import judge, objection_to
-from .show import Offer, Shown, bare, candidate, lines, linked, replies, turns
+from .show import Offer, bare, candidate, lines, linked, replies, turns
 
 T = TypeVar("T")
 Named = TypeVar("Named", bound=Targeted)
 
-LINKS_SHARE = (
-    20  # the list of links between candidates has at most one in so many tokens of a prompt
-)
+# The list of links between candidates has at most one in so many tokens of a prompt.
+LINKS_SHARE = 20
+REPLY_TOKENS = 120  # for a note
+SENTENCE = {"context", "keywords", "tags"}
 FOLLOWS_STRENGTH = 0.5
 # Other words that models write for the changes and relations, by the beginning of the word.
 CHANGES: Mapping[str, LinkChange] = {
@@ -87,34 +87,26 @@ async def propose(
     runtime = call.runtime
     talk = [note for note in batch.notes if note.kind != "filler"]
     offer = await find_candidates(runtime, call.namespace, replace(batch, notes=talk), fresh)
-    evolutions = dict[str, NoteEvolution]()
-    try:
-        evolutions = await _ask(call, offer)
-    except ModelReplyError as error:
-        call.failed |= {note.id: str(error) for note in talk}
-    notes = {**offer.notes, **{note.id: note for note in batch.notes}}
-    proposed, dropped = dict[str, list[Item]](), dict[str, int]()
-    for note in batch.notes:
-        if note.id not in call.failed:
-            said = evolutions.get(offer.alias.get(note.id, ""), NoteEvolution(id=""))
-            found = list(_proposed(runtime, note, offer, said))
-            dropped[note.id] = found.count(None)
-            proposed[note.id] = [item for item in found if item is not None]
-    runtime.usage.count("evolve", dropped=sum(dropped.values()))
-    every = [item for items in proposed.values() for item in items]
+    evolutions = await _ask(call, offer)
+    notes = {**offer.known, **{note.id: note for note in batch.notes}}
+    drafts = {
+        note.id: list(_proposed(runtime, note, offer, evolutions.get(offer.alias.get(note.id, ""))))
+        for note in batch.notes
+        if note.id not in call.failed
+    }
+    every = [item for drafted in drafts.values() for item in drafted if item is not None]
+    runtime.usage.count("evolve", dropped=sum(one.count(None) for one in drafts.values()))
     judged = iter(await judge(runtime, writer, every, notes))
     plans = []
-    for note_id, items in proposed.items():
-        note, decided = notes[note_id], [next(judged) for _ in items]
-        decided += _to_the_turn_before(runtime, note, offer, decided)
-        slot = slot_id(note.id, "link", note.rev, note.next_attempts.link)
-        numbered = (replace(item, number=number) for number, item in enumerate(decided))
+    for note_id, drafted in drafts.items():
+        note, dropped = notes[note_id], drafted.count(None)
+        items = [next(judged) for _ in range(len(drafted) - dropped)]
+        items += _to_the_turn_before(runtime, note, offer, items)
+        attempt = note.next_attempts.link
+        slot = slot_id(note.id, "link", note.rev, attempt)
+        planned = {f"{slot}:{n}": replace(item, number=n) for n, item in enumerate(items)}
         plan = PlannedNote(
-            id=note.id,
-            rev=note.rev,
-            attempt=note.next_attempts.link,
-            items={f"{slot}:{item.number}": item for item in numbered},
-            dropped=dropped[note_id],
+            id=note.id, rev=note.rev, attempt=attempt, items=planned, dropped=dropped
         )
         plans.append(with_sources(call, plan, notes))
     return plans, notes
@@ -158,126 +150,111 @@ def link_decisions(
 
 
 async def _ask(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
-    """Return by alias what the model proposes for each note of a batch.
+    """Return by alias what the model proposes for each new note.
 
     Raises:
-        ModelReplyError: No usable reply.
         ModelUnavailableError: No reply.
     """
     config = call.runtime.config
-    if not config.link or not any(offer.candidates.values()):
-        return {}
-    if config.calls == "paper" and call.runtime.model_name != RULES:
-        return {offer.alias[note.id]: await _ask_apart(call, offer, note) for note in offer.batch}
-    return await _ask_together(call, offer)
-
-
-async def _ask_together(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
-    """Ask for the links and updates of the whole batch in one call, or in several if the model cannot take it."""
-    values, links = _values(call.runtime, offer)
-    smaller = _smaller(offer)
-    if smaller and not fits(call.runtime, "evolve", values, offer.reply_tokens):
-        return await _ask_each(call, smaller)
-    try:
-        reply = await ask(
-            call,
-            "evolve",
-            EvolveReply,
-            shown=offer.shown,
-            inputs={
-                "notes": [offer.data(note) for note in offer.batch],
-                "candidates": offer.enriched(offer.others),
-                "links": links,
-            },
-            values=values,
-        )
-    except RefusedError:
-        if smaller:
-            return await _ask_each(call, smaller)
-        raise
-    answered = {bare(item.id): item for item in reversed(reply.notes)}
-    known = [offer.alias[note.id] for note in offer.batch]
-    call.runtime.usage.count("evolve", dropped=len(answered.keys() - set(known)))
-    last = max((n for n, alias in enumerate(known) if alias in answered), default=-1)
-    rest = offer.batch[last + 1 :]
-    if reply.is_cut and 0 < len(rest) < len(offer.batch):
-        return answered | await _ask_together(call, offer.only(rest))
-    return answered
-
-
-async def _ask_each(call: OpenCall, offers: Iterable[Offer]) -> dict[str, NoteEvolution]:
     said = dict[str, NoteEvolution]()
-    for offer in offers:
-        said |= await _ask_together(call, offer)
+    if not config.link or not any(offer.candidates.values()):
+        return said
+    if config.calls == "paper" and call.runtime.model_name != RULES:
+        return await _ask_apart(call, offer)
+    question_of = partial(_question, call.runtime)
+    async for part, reply in ask_in_parts(call, [offer], question_of, Offer.smaller, _rest):
+        answered = {bare(item.id): item for item in reversed(reply.notes)}
+        strange = answered.keys() - {offer.alias[note.id] for note in part.notes}
+        call.runtime.usage.count("evolve", dropped=len(strange))
+        said |= answered
     return said
 
 
-def _smaller(offer: Offer) -> Sequence[Offer]:
-    """Return smaller requests in place of one that is too long: halves, or a note with half of its candidates."""
-    if len(offer.batch) > 1:
-        return offer.halves()
-    (note,) = offer.batch
-    drop = len(offer.candidates[note.id]) // 2
-    return [offer.without_last(note, drop)] if drop else ()
-
-
-async def _ask_apart(call: OpenCall, offer: Offer, note: Note) -> NoteEvolution:
-    """Ask as the paper does: a call for the links of a note (Eq. 6), then one for each neighbour (Eq. 7)."""
-    while len(offer.candidates[note.id]) > 1:
-        alone = offer.only([note])
-        if fits(call.runtime, "evolve", _values(call.runtime, alone)[0], alone.reply_tokens):
-            break
-        offer = offer.without_last(note)
-    near, said = offer.near(note), NoteEvolution(id=offer.alias[note.id])
-    if near:
-        reply = await ask(
-            call,
-            "link",
-            LinkReply,
-            shown=[note, *near],
-            inputs={"notes": [offer.data(note)], "candidates": offer.enriched(near)},
-            values={"notes": offer.text([note])},
-        )
-        said.links = reply.links
-    for neighbour in near if call.runtime.config.evolve else ():
-        others = [other for other in near if other.id != neighbour.id]
-        target, *listed = offer.enriched([neighbour, *others])
-        revised = await ask(
-            call,
-            "revise",
-            ReviseReply,
-            shown=[note, neighbour, *others],
-            inputs={"note": offer.data(note), "neighbour": target, "others": listed},
-            values={
-                "neighbour": candidate(neighbour, offer.alias[neighbour.id]),
-                "notes": turns([note], offer.alias),
-                "others": lines([candidate(other, offer.alias[other.id]) for other in others]),
-            },
-        )
-        to = offer.alias[neighbour.id]
-        if revised.change:
-            said.updates.append(ProposedUpdate(**revised.model_dump(include=SENTENCE), to=to))
-        if revised.supersedes:
-            said.supersedes.append(ProposedSupersession(to=to, relation=revised.supersedes))
-    return said
-
-
-SENTENCE = {"context", "keywords", "tags"}
-
-
-def _values(runtime: Runtime, offer: Offer) -> tuple[dict[str, str], list[Shown]]:
-    """Return the values of the prompt, and the links that are shown in it."""
-    values = {"notes": offer.text(offer.batch), "links": ""}
-    tokens = sum(map(texts.count_tokens, render(runtime.config, "evolve", **values)))
+def _question(runtime: Runtime, offer: Offer) -> Question[EvolveReply]:
+    """Return the question about the links and updates of all new notes."""
+    notes = offer.text()
+    tokens = sum(map(texts.count_tokens, render(runtime.config, "evolve", notes=notes, links="")))
     links = offer.links(tokens // LINKS_SHARE)
-    return {**values, "links": lines([linked(link) for link in links])}, links
+    return Question(
+        task="evolve",
+        reply=EvolveReply,
+        shown=[*offer.notes, *offer.others],
+        inputs={
+            "notes": [offer.data(note) for note in offer.notes],
+            "candidates": offer.enriched(offer.others),
+            "links": links,
+        },
+        values={"notes": notes, "links": lines([linked(link) for link in links])},
+        room=REPLY_TOKENS * (len(offer.notes) + 1),
+    )
+
+
+def _rest(offer: Offer, reply: EvolveReply) -> list[Offer]:
+    """Return the new notes that an answer which broke off did not come to."""
+    answered = {bare(item.id) for item in reply.notes}
+    places = [n for n, note in enumerate(offer.notes, 1) if offer.alias[note.id] in answered]
+    rest = offer.notes[max(places, default=0) :]
+    return [replace(offer, notes=rest)] if reply.is_cut and places and rest else []
+
+
+async def _ask_apart(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
+    """Ask as the paper does: a call for the links of a note (Eq. 6), then one for each neighbour (Eq. 7)."""
+    said = dict[str, NoteEvolution]()
+    alone = [replace(offer, notes=[note]) for note in offer.notes if offer.candidates[note.id]]
+    async for part, reply in ask_in_parts(call, alone, _links_question, Offer.smaller):
+        name = offer.alias[part.notes[0].id]
+        said[name] = NoteEvolution(id=name, links=reply.links)
+        for neighbour in part.others if call.runtime.config.evolve else ():
+            to, question_of = offer.alias[neighbour.id], partial(_revision, neighbour)
+            async for _, revised in ask_in_parts(call, [part], question_of):
+                if revised.change:
+                    sentence = revised.model_dump(include=SENTENCE)
+                    said[name].updates.append(ProposedUpdate(**sentence, to=to))
+                if revised.supersedes:
+                    verdict = ProposedSupersession(to=to, relation=revised.supersedes)
+                    said[name].supersedes.append(verdict)
+    return said
+
+
+def _links_question(offer: Offer) -> Question[LinkReply]:
+    """Return the paper's question about the links of a new note."""
+    return Question(
+        task="link",
+        reply=LinkReply,
+        shown=[*offer.notes, *offer.others],
+        inputs={
+            "notes": [offer.data(note) for note in offer.notes],
+            "candidates": offer.enriched(offer.others),
+        },
+        values={"notes": offer.text()},
+        room=2 * REPLY_TOKENS,
+    )
+
+
+def _revision(neighbour: Note, offer: Offer) -> Question[ReviseReply]:
+    """Return the paper's question about a neighbour of a new note."""
+    others = [other for other in offer.others if other.id != neighbour.id]
+    target, *listed = offer.enriched([neighbour, *others])
+    return Question(
+        task="revise",
+        reply=ReviseReply,
+        shown=[*offer.notes, *offer.others],
+        inputs={"note": offer.data(offer.notes[0]), "neighbour": target, "others": listed},
+        values={
+            "neighbour": candidate(neighbour, offer.alias[neighbour.id]),
+            "notes": turns(offer.notes, offer.alias),
+            "others": lines([candidate(other, offer.alias[other.id]) for other in others]),
+        },
+    )
 
 
 def _proposed(
-    runtime: Runtime, note: Note, offer: Offer, said: NoteEvolution
+    runtime: Runtime, note: Note, offer: Offer, said: NoteEvolution | None
 ) -> Iterator[Item | None]:
     """Yield what a model proposes for one note; nothing is judged yet. None stands for what makes no sense."""
     config, draft = runtime.config, partial(_item, runtime.model_name)
+    if said is None:
+        return
     named = [*said.links, *said.updates, *said.supersedes]
     yield from (None for one in named if offer.target(note, one.to) is None)
     for to, link in _by_target(said.links, note, offer).items() if config.link else ():
@@ -293,7 +270,7 @@ def _proposed(
         tags = list(texts.clean_words(update.tags, texts.MAX_TAGS))
         yield draft("sentence", to, update.context, keywords=keywords, tags=tags)
     for to, one in _by_target(said.supersedes, note, offer).items():
-        if is_later(note, older := offer.notes[to]):
+        if is_later(note, older := offer.known[to]):
             yield _outdated(draft, to, one, objection_to(note, older, config))
     for relink in said.relinks:
         yield _relinked(draft, note, offer, relink)
@@ -318,7 +295,8 @@ def _outdated(draft: Draft, to: str, said: ProposedSupersession, why: str | None
 
 def _relinked(draft: Draft, note: Note, offer: Offer, said: ProposedRelink) -> Item | None:
     """Return another strength of a link; None: the model names no such link that was shown, or no known change."""
-    ends = [end for alias in said.between if (end := offer.end(note, alias)) is not None]
+    shown = {offer.alias[one.id]: one for one in (note, *offer.near(note))}
+    ends = [shown[name] for name in map(bare, said.between) if name in shown]
     change = _meant(said.change, CHANGES)
     if change is None or not len(ends) == len(said.between) == 2:  # noqa: PLR2004 - a link has two ends
         return None
@@ -340,7 +318,7 @@ def _to_the_turn_before(
     known = {item.to for item in said if item.kind == "link"}
     for one in offer.candidates.get(note.id, ()) if runtime.config.link else ():
         if one.previous and one.id not in known:
-            before = offer.notes[one.id]
+            before = offer.known[one.id]
             is_answer = before.kind == "question" and replies(note, before)
             relation = ANSWERS if is_answer else FOLLOWS
             data = {"relation": relation, "strength": FOLLOWS_STRENGTH}

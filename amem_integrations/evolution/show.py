@@ -18,15 +18,12 @@ from ..plans import ANSWERS, FOLLOWS, MAX_RELATION_CHARS
 # Longest parts of one note in a prompt, in characters; a page of text says what it is about long before its end.
 CONTENT_CHARS = 2000
 SHORT_CHARS = 60  # up to this length a candidate's own words stand beside its context
-REMARKS_TOKENS = (
-    60  # of what later notes added to a candidate; each remark is shown in full or not at all
-)
+# Of what later notes added to a candidate; each remark is shown in full or not at all.
+REMARKS_TOKENS = 60
 MAX_LINKS_SHOWN = 8
 SURE = (FOLLOWS, ANSWERS)
-MORE = (
-    1 / 3
-)  # share of the telling words of a context that the note has not, from which on both are shown
-REPLY_TOKENS = 120  # for a note
+# Share of the telling words of a context that the note has not, from which on both are shown.
+MORE = 1 / 3
 
 NONE = "(none)"
 APART = "(notes of their own, no conversation)"
@@ -190,71 +187,52 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The notes and texts that a prompt shows for a batch of new notes.
+    """New notes, and the earlier ones that a prompt shows for each of them.
 
     Attributes:
-        batch: The new notes, in order of seq.
-        others: The candidates that are not of the batch themselves.
+        notes: The new notes, in order of seq.
         candidates: The earlier notes shown for each, best first, by its id.
-        notes: The candidates by id; notes of the batch may be among them.
-        alias: What each is called, by id: n1… for the batch, c1… for the others.
+        known: All notes by id, the new ones and their candidates.
+        alias: What each is called, by id: n1… for the new ones, c1… for the others.
     """
 
-    batch: Sequence[Note]
-    others: Sequence[Note]
+    notes: Sequence[Note]
     candidates: Mapping[str, Sequence[Candidate]]
-    notes: Mapping[str, Note]
+    known: Mapping[str, Note]
     alias: Mapping[str, str]
 
     @classmethod
     def of(
         cls,
-        batch: Sequence[Note],
+        notes: Sequence[Note],
         candidates: Mapping[str, Sequence[Candidate]],
-        notes: Mapping[str, Note],
+        earlier: Mapping[str, Note],
     ) -> Offer:
         """Return the offer, in which every note has an alias."""
-        alias = aliases(batch, "n")
-        others = [note for note in notes.values() if note.id not in alias]
-        return cls(
-            batch=batch,
-            others=others,
-            candidates=candidates,
-            notes=notes,
-            alias={**aliases(others, "c"), **alias},
-        )
+        known = {**{note.id: note for note in notes}, **earlier}
+        unnamed = cls(notes=notes, candidates=candidates, known=known, alias={})
+        alias = {**aliases(unnamed.others, "c"), **aliases(notes, "n")}
+        return replace(unnamed, alias=alias)
 
     @property
-    def shown(self) -> list[Note]:
-        """All notes that are shown: the new ones, and their candidates."""
-        near = {one.id: one for note in self.batch for one in self.near(note)}
-        return [*self.batch, *near.values()]
+    def others(self) -> list[Note]:
+        """The candidates that are no new notes themselves."""
+        new = {note.id for note in self.notes}
+        near = dict.fromkeys(one.id for note in self.notes for one in self.candidates[note.id])
+        return [self.known[note_id] for note_id in near if note_id not in new]
 
-    @property
-    def reply_tokens(self) -> int:
-        """How many tokens a reply about the batch has at most, by what models wrote."""
-        return REPLY_TOKENS * (len(self.batch) + 1)
-
-    def only(self, notes: Sequence[Note]) -> Offer:
-        """Return what is shown for some of the batch; the others are earlier notes like any."""
-        ids = {note.id for note in notes}
-        shown = {one.id: None for note in notes for one in self.candidates[note.id]}
-        others = [self.notes[note_id] for note_id in shown if note_id not in ids]
-        return replace(self, batch=notes, others=others)
-
-    def halves(self) -> list[Offer]:
-        """Return the offer in two, for a model that cannot take it at once."""
-        middle = len(self.batch) // 2
-        return [self.only(self.batch[:middle]), self.only(self.batch[middle:])]
-
-    def without_last(self, note: Note, count: int = 1) -> Offer:
-        """Return the offer without the last candidates of a note."""
-        fewer = {**self.candidates, note.id: self.candidates[note.id][:-count]}
-        return replace(self, candidates=fewer)
+    def smaller(self) -> list[Offer]:
+        """Return the offer in halves, or a single note with half of its candidates; nothing for one candidate."""
+        if middle := len(self.notes) // 2:
+            halves = self.notes[:middle], self.notes[middle:]
+            return [replace(self, notes=half) for half in halves]
+        near = self.candidates[self.notes[0].id]
+        fewer = {self.notes[0].id: near[: -(len(near) // 2)]}
+        return [replace(self, candidates=fewer)] if len(near) > 1 else []
 
     def near(self, note: Note) -> list[Note]:
         """Return the candidates of a new note, best first."""
-        return [self.notes[candidate.id] for candidate in self.candidates[note.id]]
+        return [self.known[candidate.id] for candidate in self.candidates[note.id]]
 
     def enriched(self, notes: Iterable[Note]) -> list[Shown]:
         """Return notes as plain data with their attributes."""
@@ -270,17 +248,17 @@ class Offer:
                 "previous": candidate.previous,
                 "same": candidate.same,
                 "same_thread": note.thread is not None
-                and self.notes[candidate.id].thread == note.thread,
+                and self.known[candidate.id].thread == note.thread,
             }
             for rank, candidate in enumerate(self.candidates[note.id], start=1)
         ]
         return {**enriched(note, self.alias[note.id]), "candidates": candidates}
 
-    def text(self, notes: Sequence[Note]) -> str:
-        """Return new notes as text, each with the ids it may refer to and the earlier notes not listed before."""
-        listed, names = {note.id for note in notes}, speakers(notes)
-        rows = apart(notes)
-        for day, group in groupby(notes, key=day_of):
+    def text(self) -> str:
+        """Return the new notes as text, each with the ids it may refer to and the earlier notes not listed before."""
+        listed, names = {note.id for note in self.notes}, speakers(self.notes)
+        rows = apart(self.notes)
+        for day, group in groupby(self.notes, key=day_of):
             rows.append(f"({day})")
             for note in group:
                 rows += [
@@ -297,7 +275,7 @@ class Offer:
     def _ids(self, note: Note) -> str:
         """Return the aliases of the candidates of a new note; what it replies to has a star."""
         ids = [
-            f"{self.alias[one.id]}{'*' if one.previous and replies(note, self.notes[one.id]) else ''}"
+            f"{self.alias[one.id]}{'*' if one.previous and replies(note, self.known[one.id]) else ''}"
             for one in self.candidates[note.id]
         ]
         return ", ".join(ids) or NONE
@@ -308,12 +286,11 @@ class Offer:
         Their lines have so many tokens at most. Those from turn to turn, and from an answer to its question, are not for
         a model to judge.
         """
-        notes = {**{note.id: note for note in self.batch}, **self.notes}
         found: dict[tuple[str, str], Link] = {}
-        for note in self.batch:
+        for note in self.notes:
             shown = [note.id, *(candidate.id for candidate in self.candidates[note.id])]
             for one, other in permutations(shown, 2):
-                link = notes[one].links.get(other)
+                link = self.known[one].links.get(other)
                 if link is not None and link.direction == "out" and link.relation not in SURE:
                     found[one, other] = link
         rows: list[Shown] = []
@@ -327,14 +304,7 @@ class Offer:
             rows.append(row)
         return rows
 
-    def end(self, note: Note, alias: str) -> Note | None:
-        """Return the note behind an alias: the new one itself, or an earlier one that was shown."""
-        if bare(alias) == self.alias[note.id]:
-            return note
-        target = self.target(note, alias)
-        return None if target is None else self.notes[target]
-
     def target(self, note: Note, alias: str) -> str | None:
         """Return the id behind an alias, if that note was shown for `note`."""
-        shown = {self.alias[one.id]: one.id for one in self.candidates[note.id]}
+        shown = {self.alias[one.id]: one.id for one in self.candidates.get(note.id, ())}
         return shown.get(bare(alias))

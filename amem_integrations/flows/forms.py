@@ -18,7 +18,7 @@ from ..errors import (
     ModelReplyError,
     ModelUnavailableError,
 )
-from ..evolution.ask import OpenCall, ask, commit, open_calls
+from ..evolution.ask import OpenCall, Question, ask, commit, open_calls
 from ..evolution.show import aliases, bare, raw, turns
 from ..fetch import note_pages
 from ..filters import parse
@@ -210,10 +210,9 @@ async def _unread(runtime: Runtime, namespace: Namespace, form: _Form[M]) -> lis
 async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> None:
     """Have notes read by one call, and write what they change in a form, and how far was read."""
     alias, schema, before = aliases(notes, "n"), form.schema, form.held
-    reply = await ask(
-        call,
-        "profile" if schema is Profile else "fill",
-        FillReply,
+    question = Question(
+        task="profile" if schema is Profile else "fill",
+        reply=FillReply,
         template="fill",
         shown=notes,
         inputs={"notes": [raw(note, alias[note.id]) for note in notes], "value": before},
@@ -225,6 +224,7 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
         problem_with=form.problem,
         contexts=False,
     )
+    reply = await ask(call, question)
     model = call.runtime.model_name
     if problem := form.problem(reply):
         raise ModelReplyError(f"{model} filled {schema.__name__} wrongly: {problem}")

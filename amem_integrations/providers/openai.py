@@ -286,7 +286,7 @@ class OpenAIChatModel(_Client):
         self._fixed = {"model": model, **({"extra_body": dict(extra_body)} if extra_body else {})}
         self._otherwise = _OTHERWISE[:-1] if structured == "schema" else _OTHERWISE
         reply = "schema" if structured == "auto" else structured
-        self._used = {
+        self._used: dict[str, Any] = {
             "temperature": temperature,
             "limit": "max_tokens",
             "system": True,
