@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from math import log
 
 from .. import texts
@@ -68,28 +69,23 @@ async def find_candidates(
         return Offer.of((), {}, {})
     vectors = await first_vectors(runtime, [*batch.notes, *fresh.values()])
     last = max(note.seq for note in batch.notes)
-    words = EntryWords.of(note for note in fresh.values() if note.seq < last)
+    words = EntryWords(note for note in fresh.values() if note.seq < last)
     recent = _recent(batch, runtime.config.recent)
     queries = [_query(runtime, note, vectors.get(note.id)) for note in batch.notes]
-    found = [
-        _with_fresh(ranked, note, fresh, vectors, words)
-        for note, ranked in zip(
-            batch.notes, await resolve(runtime.store.search(namespace, queries)), strict=True
-        )
-    ]
+    hits = await resolve(runtime.store.search(namespace, queries))
+    found = {
+        note.id: _with_fresh(ranked, note, fresh, vectors, words)
+        for note, ranked in zip(batch.notes, hits, strict=True)
+    }
     notes = {note.id: note for note in batch.before}
-    for ranked in found:
+    for ranked in found.values():
         notes |= {i: one.note for i, one in ranked.brought.items() if one.note is not None}
     notes |= fresh
-    chosen = {
-        note.id: _choose(runtime, recent[note.id], ranked, notes)
-        for note, ranked in zip(batch.notes, found, strict=True)
-    }
-    wanted = list(dict.fromkeys(target for targets in chosen.values() for target in targets))
+    chosen = {i: _choose(runtime, recent[i], ranked, notes) for i, ranked in found.items()}
+    wanted = dict.fromkeys(chain.from_iterable(chosen.values()))
     if missing := [target for target in wanted if target not in notes]:
         notes |= {note.id: note for note in await get(runtime.store, namespace, missing)}
-    time = now()
-    lately = {note_id for turns in recent.values() for note_id in turns}
+    time, lately = now(), set(chain.from_iterable(recent.values()))
     shown = {
         i: notes[i]
         for i in wanted
@@ -98,20 +94,19 @@ async def find_candidates(
         if i in lately or notes[i].kind != "question"
     }
     by_rules = runtime.model_name == RULES
+
+    def candidate(note: Note, other: Note) -> Candidate:
+        is_current = other.superseded_by is None
+        return Candidate(
+            id=other.id,
+            similarity=_similarity(runtime, note, other, found[note.id], vectors),
+            previous=other.id in recent[note.id][:1],
+            same=by_rules and is_current and says_same(note, other),
+        )
+
     candidates = {
-        note.id: [
-            Candidate(
-                id=target,
-                similarity=_similarity(runtime, note, shown[target], ranked, vectors),
-                previous=target in recent[note.id][:1],
-                same=by_rules
-                and shown[target].superseded_by is None
-                and says_same(note, shown[target]),
-            )
-            for target in chosen[note.id]
-            if target in shown
-        ]
-        for note, ranked in zip(batch.notes, found, strict=True)
+        note.id: [candidate(note, shown[i]) for i in chosen[note.id] if i in shown]
+        for note in batch.notes
     }
     return Offer.of(batch.notes, candidates, shown)
 
@@ -149,29 +144,17 @@ def _best(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(scores, key=lambda one: (-one[1], one[0]))[: ranking.FUSION_DEPTH]
 
 
-@dataclass(frozen=True, slots=True)
 class EntryWords:
-    """The words of notes whose entries are not written yet: the store knows only the words that were said.
+    """The words of notes whose entries are not written yet: the store knows only the words that were said."""
 
-    Attributes:
-        said: By note id, the telling words of content, speaker and date.
-        added: By note id, the telling words that the entry adds.
-        rarity: The weight of each word, as its inverse document frequency among these notes.
-    """
-
-    said: Mapping[str, frozenset[str]]
-    added: Mapping[str, frozenset[str]]
-    rarity: Mapping[str, float]
-
-    @classmethod
-    def of(cls, notes: Iterable[Note]) -> EntryWords:
-        """Return the words of notes."""
+    def __init__(self, notes: Iterable[Note]) -> None:
+        """Take the telling words that were said (content, speaker, date), those that an entry adds, and how rare each is."""
         by_id = {note.id: note for note in notes}
-        said = {i: _words(replace(note, contexts=())) for i, note in by_id.items()}
         whole = {i: _words(note) for i, note in by_id.items()}
-        number = Counter(word for words in whole.values() for word in words)
-        rarity = {word: log(1 + len(by_id) / count) for word, count in number.items()}
-        return cls(said, {i: whole[i] - said[i] for i in whole}, rarity)
+        number = Counter(chain.from_iterable(whole.values()))
+        self._rarity = {word: log(1 + len(by_id) / count) for word, count in number.items()}
+        self._said = {i: _words(replace(note, contexts=())) for i, note in by_id.items()}
+        self._added = {i: whole[i] - self._said[i] for i in whole}
 
     def scores(
         self, note: Note, ids: Collection[str], known: Mapping[str, float]
@@ -181,14 +164,14 @@ class EntryWords:
         `known` are the scores of what was said: a word of an entry counts as much as a word that was said and is as rare.
         """
         wanted = _words(note)
-        said = {i: self._weight(self.said[i] & wanted) for i in ids}
+        said = {i: self._weight(self._said[i] & wanted) for i in ids}
         weight = sum(said[i] for i in ids if i in known)
         scale = sum(known[i] for i in ids if i in known) / weight if weight else 1.0
-        scores = {i: known.get(i, 0.0) + scale * self._weight(self.added[i] & wanted) for i in ids}
+        scores = {i: known.get(i, 0.0) + scale * self._weight(self._added[i] & wanted) for i in ids}
         return {i: score for i, score in scores.items() if score}
 
     def _weight(self, words: Iterable[str]) -> float:
-        return sum(self.rarity[word] for word in words)
+        return sum(self._rarity[word] for word in words)
 
 
 def _words(note: Note) -> frozenset[str]:

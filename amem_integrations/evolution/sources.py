@@ -8,7 +8,7 @@ later, when a note is deleted; `docs/adr/0022-sources-of-a-text.md` says what th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -37,32 +37,21 @@ EXPLAINED = set(map(words_of, (
 
 
 class SourceFinder:
-    """Knows the texts that stood in front of a model, and finds those of which another one was made.
-
-    The marks of a text are found when they are first asked for: most of what is written has no word that its own notes do
-    not have.
-    """
+    """Knows the texts that stood in front of a model, and finds those of which another one was made."""
 
     def __init__(self) -> None:
         self._notes: dict[Source, Note] = {}
-        self._contents: dict[Source, frozenset[Mark]] = {}
-        self._with_contexts: set[Source] = set()
-        self._entries: list[tuple[ContextEntry, Source]] = []
-        self._contexts: list[tuple[frozenset[Mark], list[Source]]] = []  # of the entries so far
-        self._speakers: set[str] = set()
-        self._names: set[Mark] = set()
+        self._entries: dict[Source, Sequence[ContextEntry]] = {}
+        self._names: frozenset[Mark] = frozenset()
 
     def show(self, notes: Iterable[Note], *, contexts: bool = True) -> SourceFinder:
         """Take the contents of notes, and their contexts too unless the model was shown the contents only."""
         for note in notes:
             wording = Source(note.id, note.rev)
             self._notes[wording] = note
-            if note.speaker and note.speaker not in self._speakers:
-                self._speakers.add(note.speaker)
-                self._names |= _marks_of(note.speaker)
-            if contexts and wording not in self._with_contexts:
-                self._with_contexts.add(wording)
-                self._entries += [(entry, wording) for entry in note.contexts]
+            self._names |= _marks_of(note.speaker or "")
+            if contexts:
+                self._entries.setdefault(wording, note.contexts)
         return self
 
     def sources_of(self, words: Iterable[str], own: Iterable[Note]) -> tuple[Source, ...]:
@@ -74,21 +63,18 @@ class SourceFinder:
         notes = list(own)
         found = {Source(note.id, note.rev) for note in notes}
         left = _marks_of(" ".join(words)) - COMMON - self._names
-        for note in notes if left else ():
-            left -= self._marks_of_content(note)
+        left = left.difference(*map(_said_in, notes))
         for entry in chain.from_iterable(note.contexts for note in notes) if left else ():
-            if shared := left & _marks_in(entry):
+            if shared := left & _written_in(entry):
                 found.update(_sources_of(entry))
                 left -= shared
-        said = set[Mark]()
-        for wording, note in self._notes.items() if left else ():
-            if shared := left & self._marks_of_content(note):
-                found.add(wording)
-                said |= shared
-        left -= said
-        for marks, sources in self._marks_of_contexts() if left else ():
-            if not left.isdisjoint(marks):
-                found.update(sources)
+        said = {one: left & _said_in(note) for one, note in self._notes.items()} if left else {}
+        found.update(one for one, shared in said.items() if shared)
+        left = left.difference(*said.values())
+        for wording, entries in self._entries.items() if left else ():
+            for entry in entries:
+                if not left.isdisjoint(_written_in(entry)):
+                    found.update([wording, *_sources_of(entry)])
         return tuple(sorted(found))
 
     def quotes(self, relation: str) -> bool:
@@ -96,30 +82,21 @@ class SourceFinder:
         said = words_of(relation)
         if said in EXPLAINED or not (words := _telling(said.split()) - COMMON - self._names):
             return False
-        contents = map(self._marks_of_content, self._notes.values())
-        contexts = (marks for marks, _ in self._marks_of_contexts())
-        return any(not words.isdisjoint(marks) for marks in chain(contents, contexts))
-
-    def _marks_of_content(self, note: Note) -> frozenset[Mark]:
-        """Return the marks of a content; the day of a note is no secret of another one."""
-        wording = Source(note.id, note.rev)
-        known = self._contents.get(wording)
-        if known is None:
-            when = f"{texts.weekday(note.when)} {texts.day(note.when)}"
-            known = self._contents[wording] = _marks_of(note.content) | _marks_of(when)
-        return known
-
-    def _marks_of_contexts(self) -> list[tuple[frozenset[Mark], list[Source]]]:
-        """Return the marks of all contexts, and what each was made of."""
-        for entry, wording in self._entries[len(self._contexts) :]:
-            self._contexts.append((_marks_in(entry), [wording, *_sources_of(entry)]))
-        return self._contexts
+        entries = chain.from_iterable(self._entries.values())
+        shown = chain(map(_said_in, self._notes.values()), map(_written_in, entries))
+        return any(not words.isdisjoint(marks) for marks in shown)
 
 
-def _marks_in(entry: ContextEntry) -> frozenset[Mark]:
+def _said_in(note: Note) -> frozenset[Mark]:
+    """Return the marks of a content; the day of a note is no secret of another one."""
+    return _marks_of(f"{texts.weekday(note.when)} {texts.day(note.when)}") | _marks_of(note.content)
+
+
+def _written_in(entry: ContextEntry) -> frozenset[Mark]:
     return _marks_of(" ".join((entry.text, *entry.keywords, *entry.tags)))
 
 
+@lru_cache(maxsize=1024)  # many texts are shown again and again while a batch is linked
 def _marks_of(text: str) -> frozenset[Mark]:
     """Return by what a text is known again: its telling words, and its runs of words, whatever they tell."""
     words = words_of(text).split()
