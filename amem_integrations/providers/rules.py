@@ -67,20 +67,15 @@ class RuleModel:
         return Completion(text=json.dumps(answers[request.task](request.inputs)))
 
     def _construct(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        notes: Sequence[Shown] = inputs["notes"]
-        turns: list[Shown | None] = [*inputs["before"][-1:]] or [None]
-        turns += notes
-        return {
-            "notes": [
-                {"id": note["alias"], **self._attributes(note, before)}
-                for before, note in zip(turns, notes, strict=False)
-            ]
-        }
-
-    def _attributes(self, note: Shown, before: Shown | None) -> dict[str, Any]:
-        if kind_of(note["content"]) == "filler":
-            return {"context": "", "keywords": [], "tags": []}
-        return {"context": _context(note, before), **self._words(note)}
+        before: Shown | None = next(iter(inputs["before"][-1:]), None)
+        made = []
+        for note in inputs["notes"]:
+            is_filler = kind_of(note["content"]) == "filler"
+            words = {"keywords": [], "tags": []} if is_filler else self._words(note)
+            context = "" if is_filler else _context(note, before)
+            made.append({"id": note["alias"], "context": context, **words})
+            before = note
+        return {"notes": made}
 
     def _words(self, note: Shown) -> dict[str, list[str]]:
         speaker = (note["speaker"] or "").lower()
@@ -131,8 +126,8 @@ def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
     ]
     says_nothing = is_bare(note["content"]) and any(is_question(t["content"]) for t in before)
     same = [shown[c["alias"]] for c in note["candidates"] if c["same"] and not says_nothing]
-    links = [_repeats(other) for other in same]
-    links += [_follows(turn) for turn in before if turn not in same]
+    links = [_link(other, REPEATS, SAID_AGAIN, 1.0) for other in same]
+    links += [_to_before(turn) for turn in before if turn not in same]
     updates = []
     best = _same_topic(note)
     if best is not None and not best["same"]:
@@ -152,30 +147,22 @@ def _same_topic(note: Shown) -> Shown | None:
     return max(near, key=lambda c: (c["similarity"], -c["rank"]), default=None)
 
 
-def _follows(before: Shown) -> dict[str, Any]:
-    question = is_question(before["content"])
-    return {
-        "to": before["alias"],
-        "relation": ANSWERS if question else FOLLOWS,
-        "reason": "answers the question before" if question else "comes next in the conversation",
-        "strength": ANSWERED if question else FOLLOWED,
-    }
+def _link(other: Shown, relation: str, reason: str, strength: float) -> dict[str, Any]:
+    return {"to": other["alias"], "relation": relation, "reason": reason, "strength": strength}
 
 
-def _repeats(other: Shown) -> dict[str, Any]:
-    return {"to": other["alias"], "relation": REPEATS, "reason": SAID_AGAIN, "strength": 1.0}
+def _to_before(turn: Shown) -> dict[str, Any]:
+    if is_question(turn["content"]):
+        return _link(turn, ANSWERS, "answers the question before", ANSWERED)
+    return _link(turn, FOLLOWS, "comes next in the conversation", FOLLOWED)
 
 
 def _about(note: Shown, target: Shown, similarity: float) -> dict[str, Any]:
     words = {word.lower() for word in [*note["tags"], *note["keywords"]]}
     shared = [word for word in target["tags"] if word in words][:REASON_WORDS]
     about = f"both speak of {', '.join(shared)}" if shared else "says much the same"
-    return {
-        "to": target["alias"],
-        "relation": "same_topic",
-        "reason": f"{about} (similarity {similarity:.2f})",
-        "strength": min(similarity, 1.0),
-    }
+    reason = f"{about} (similarity {similarity:.2f})"
+    return _link(target, "same_topic", reason, min(similarity, 1.0))
 
 
 def _update(note: Shown, target: Shown) -> dict[str, Any]:

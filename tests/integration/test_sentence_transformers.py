@@ -52,5 +52,5 @@ def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
 
-    with pytest.raises(MissingExtraError, match=r"amem-integrations\[sentence-transformers\]"):
+    with pytest.raises(MissingExtraError, match=r"\[sentence-transformers\]"):
         SentenceTransformerEmbedder()
