@@ -84,13 +84,12 @@ class _Page:
     """The notes taken so far, by their ids, and the tokens that are left."""
 
     def __init__(self, hits: Sequence[ScoredNote], left: int, *, ids: bool) -> None:
-        self.hits, self.left, self.ids = hits, left, ids
+        self.hits, self.left, self.ids, self.is_full = hits, left, ids, False
         self.above: list[str] = []
         self.lines: dict[str, str] = {}
         self.cut: set[str] = set()
-        self.passages: dict[str, list[Passage]] = {}
         self.sessions: set[tuple[date, str | None]] = set()
-        self.is_full = False
+        self.passages: dict[str, list[Passage]] = {hit.note.id: [] for hit in hits}
         self.times = {hit.note.id: hit.note.when for hit in hits}
         self.replaced: dict[str, list[Note]] = {}  # by the id of what takes their place
         for hit in hits:
@@ -110,14 +109,14 @@ class _Page:
         note_id = hit.note.id
         if hit.superseded_by in self.times or note_id in self.cut:
             return
-        passages = [*self.passages.get(note_id, ()), *([passage] if passage else [])]
+        passages = [*self.passages[note_id], *([passage] if passage else [])]
         replaced = self.replaced.get(note_id, [])[:MOST_REPLACED]
         line = _line(hit, passages, replaced, self.times, show_id=self.ids)
-        before = self.lines.get(note_id)
-        is_new = _session(hit.note) not in self.sessions
-        heading = f"{texts.day(hit.note.when)}:\n" if is_new else ""
-        room = self.left - texts.count_tokens(heading)
-        room += texts.count_tokens(f"{before}\n") if before is not None else 0
+        before, room = self.lines.get(note_id), self.left
+        if before is not None:
+            room += texts.count_tokens(f"{before}\n")
+        if _session(hit.note) not in self.sessions:
+            room -= texts.count_tokens(f"{texts.day(hit.note.when)}:\n")
         if texts.count_tokens(f"{line}\n") > room:
             self.is_full |= before is None
             if before is not None or (self.lines and room < for_a_part):
@@ -158,9 +157,8 @@ def _session(note: Note) -> tuple[date, str | None]:
 
 
 def _unscored(note: Note) -> ScoredNote:
-    return ScoredNote(
-        note=note, score=0.0, similarity=None, via="match", superseded_by=note.superseded_by
-    )
+    replaced = note.superseded_by
+    return ScoredNote(note=note, score=0.0, similarity=None, via="match", superseded_by=replaced)
 
 
 def neutral(text: str) -> str:
@@ -195,34 +193,18 @@ def _line(
     *,
     show_id: bool,
 ) -> str:
-    note = hit.note
-    clauses = [_times(hit)] if hit.last_said else []
-    clauses += [_until(hit)] if hit.superseded_by or hit.is_over else []
-    clauses += [f"({_replaced(note, other)})" for other in replaced]
-    clauses += [
-        f"(contradicted on {texts.day(times[i])})" for i in hit.contradicted_by if i in times
-    ]
-    mark = f"[{note.id}] " if show_id else ""
-    return neutral(" ".join([f"- {mark}{_said(note, passages)}", *clauses]))
-
-
-def _said(note: Note, passages: Sequence[Passage]) -> str:
-    speaker, said = (
-        texts.inline(note.speaker or "", texts.SPEAKER_CHARS),
-        excerpt(note, passages),
-    )
-    return f"{speaker}: {said}" if speaker else said
-
-
-def _times(hit: ScoredNote) -> str:
-    assert hit.last_said is not None  # noqa: S101 - said of hits that stand for several
-    return f"(said {hit.times_said} times, last on {texts.day(hit.last_said)})"
-
-
-def _until(hit: ScoredNote) -> str:
-    """Return the mark of a note that no longer holds, and whose successor is not shown."""
-    end = hit.note.holds_until if hit.is_over else hit.note.superseded_since
-    return f"(no longer so since {texts.day(end)})" if end else "(no longer so)"
+    note, said = hit.note, excerpt(hit.note, passages)
+    speaker = texts.inline(note.speaker or "", texts.SPEAKER_CHARS)
+    parts = [f"- [{note.id}]" if show_id else "-", f"{speaker}: {said}" if speaker else said]
+    if hit.last_said:
+        parts.append(f"(said {hit.times_said} times, last on {texts.day(hit.last_said)})")
+    if hit.superseded_by or hit.is_over:  # and what takes its place is not shown
+        end = note.holds_until if hit.is_over else note.superseded_since
+        parts.append(f"(no longer so since {texts.day(end)})" if end else "(no longer so)")
+    parts += [f"({_replaced(note, other)})" for other in replaced]
+    against = [times[i] for i in hit.contradicted_by if i in times]
+    parts += [f"(contradicted on {texts.day(time)})" for time in against]
+    return neutral(" ".join(parts))
 
 
 def _replaced(note: Note, older: Note) -> str:

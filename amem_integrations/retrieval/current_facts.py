@@ -36,15 +36,17 @@ class CurrentFacts:
 
     def successor(self, note: Note) -> str | None:
         """Return the current note at the end of the chain that replaces a note, None for a current one."""
-        chain = self._last(note)
-        return None if chain is note else chain.id
+        last = note
+        while successors := self.successors(last):
+            last = self._notes[successors[0]]
+        return None if last is note else last.id
 
     def contradictions(self, note: Note) -> list[str]:
         """Return the notes that contradict a note without replacing it, newest first."""
         found = [
             (s.since, i)
             for i, s in note.supersessions.items()
-            if s.relation == "contradicts" and self._is_there(i) and s.since <= self._time
+            if s.relation == "contradicts" and self._living(i) and s.since <= self._time
         ]
         return [note_id for _, note_id in sorted(found, reverse=True)]
 
@@ -62,7 +64,7 @@ class CurrentFacts:
         lifting = [
             retraction
             for i, s in note.supersessions.items()
-            if s.replaces and self._is_there(i) and i not in self.successors(note)
+            if s.replaces and self._living(i) and i not in self.successors(note)
             for retraction in self._retractions(self._notes[i])
         ]
         past = self.is_over(note) or self._retractions(note)
@@ -100,25 +102,16 @@ class CurrentFacts:
             others = self.contradictions(one) if has_above else self.above(one)
             todo += [(self._notes[i], False) for i in reversed(others) if i in self._notes]
 
-    def _last(self, note: Note) -> Note:
-        while successors := self.successors(note):
-            note = self._notes[successors[0]]
-        return note
-
     def _is_in_force(self, older: Note, newer_id: str) -> bool:
-        supersession = older.supersessions[newer_id]
-        if not supersession.replaces or supersession.since > self._time:
+        supersession, newer = older.supersessions[newer_id], self._living(newer_id)
+        if newer is None or not supersession.replaces or supersession.since > self._time:
             return False
-        if not self._is_there(newer_id):
-            return False
-        newer = self._notes[newer_id]
-        if not is_later(newer, older) or self.is_over(newer):
-            return False
-        return not self._retractions(newer)
+        is_current = is_later(newer, older) and not self.is_over(newer)
+        return is_current and not self._retractions(newer)
 
-    def _is_there(self, note_id: str) -> bool:
+    def _living(self, note_id: str) -> Note | None:
         note = self._notes.get(note_id)
-        return note is not None and not note.is_expired(self._now)
+        return None if note is None or note.is_expired(self._now) else note
 
     def _retractions(self, note: Note) -> list[str]:
         """Return the notes that say that a note does not hold, and put nothing in its place."""
