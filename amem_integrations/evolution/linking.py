@@ -116,7 +116,7 @@ def with_sources(call: OpenCall, plan: PlannedNote, notes: Mapping[str, Note]) -
     """Return a plan in which everything says of which wordings it was made, besides those that it names already."""
 
     def found(item: Item) -> Item:
-        ends = [notes[i] for i in sorted({plan.id, item.to, item.other}) if i in notes]
+        ends = [notes[i] for i in dict.fromkeys((plan.id, item.to, item.other)) if i in notes]
         words = [item.text, *item.data.get("keywords", ()), *item.data.get("tags", ())]
         if item.kind == "link" and call.seen.quotes(item.data["relation"]):
             # A reason goes with what it quotes; a relation says nothing that could have to go.
