@@ -1,7 +1,7 @@
 """Embedders that run on this machine by a library, and what all embedders have in common.
 
-In the order of the file: prefixes of models, texts that are cut, the latest vectors and threads, FastEmbed, and
-sentence-transformers. The default embedder, which needs neither, is in `minilm`.
+In the order of the file: prefixes of models, texts that are cut, embeddings of a framework, the latest vectors and threads, FastEmbed,
+and sentence-transformers. The default embedder, which needs neither, is in `minilm`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import ConfigurationError, needed
+from ..filters import check_count
 from ..runtime import VectorCache
 from ..stored_note import Vector
 from ..texts import count_tokens
@@ -115,6 +116,70 @@ def unit_rows(rows: Vector) -> Vector:
 def prefixed(prefix: str, texts: Sequence[str]) -> list[str]:
     """Return texts with a prefix before each."""
     return [prefix + text for text in texts]
+
+
+class WrappedEmbedder:
+    """Puts prefixes before the texts that a framework encodes, and makes unit-length rows of its lists of numbers.
+
+    Attributes:
+        name: Identifies the embedder; a collection remembers it.
+        max_tokens: How much of a text the model reads, if that is known.
+    """
+
+    def __init__(
+        self,
+        documents: Callable[[list[str]], Any],
+        query: Callable[[str], Any],
+        model: str,
+        *,
+        name: str | None = None,
+        dimensions: int | None = None,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        max_tokens: int | None = None,
+    ) -> None:
+        """Take the two functions of a framework that encode texts, and the name of the model.
+
+        Raises:
+            ConfigurationError: A size is no whole number from 1.
+        """
+        for option, size in (("dimensions", dimensions), ("max_tokens", max_tokens)):
+            check_count(option, 1 if size is None else size, error=ConfigurationError)
+        self._documents, self._query, self._dimensions = documents, query, dimensions
+        self._prefixes = Prefixes(query_prefix, document_prefix)
+        self.name, self.max_tokens = name or self._prefixes.named(model), max_tokens
+        self._truncation = Truncation(self.name, max_tokens)
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector; a word is encoded to find out, unless the length was given."""
+        if self._dimensions is None:
+            self._dimensions = len(self._query("dimensions"))
+        return self._dimensions
+
+    @property
+    def truncated(self) -> int:
+        """How many documents were longer than `max_tokens`, by an estimate; the first is told in the log."""
+        return self._truncation.count
+
+    def embed_documents(self, texts: Sequence[str]) -> Vector:
+        """Return a float32 array [len(texts), dimensions] of unit-length rows."""
+        if not texts:
+            return np.empty((0, self.dimensions), dtype=np.float32)
+        return self._unit(self._documents(self._read(texts)))
+
+    def embed_query(self, text: str) -> Vector:
+        """Return a float32 array [dimensions] of unit length."""
+        return self._unit(self._query(self._prefixes.query + text))
+
+    def _read(self, texts: Sequence[str]) -> list[str]:
+        """Return documents as the model is given them; count those that are too long for the model."""
+        given = prefixed(self._prefixes.document, texts)
+        self._truncation.estimate(given)
+        return given
+
+    def _unit(self, vectors: Any) -> Vector:  # noqa: ANN401 - lists of numbers
+        return unit_rows(np.asarray(vectors, dtype=np.float32))
 
 
 class CachedEmbedder(ABC):

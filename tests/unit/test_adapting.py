@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +28,9 @@ from amem_integrations import (
     StoreClosedError,
     StoreUnavailableError,
     Via,
+    adapting,
 )
 from amem_integrations.adapting import Failures, check_namespace
-from amem_integrations.adapting import failures as failures_module
 from amem_integrations.flows.work import Background
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +63,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(failures_module, "time", clock)
+    monkeypatch.setattr(adapting, "time", clock)
     return clock
 
 
@@ -334,7 +333,6 @@ def test_a_hit_is_json_with_all_but_its_content():
 # The package
 
 
-@pytest.mark.parametrize("name", ["failures"])
-def test_the_examples_in_the_docstrings_are_true(name):
-    outcome = doctest.testmod(import_module(f"amem_integrations.adapting.{name}"))
+def test_the_examples_in_the_docstrings_are_true():
+    outcome = doctest.testmod(adapting)
     assert (outcome.failed, outcome.attempted > 0) == (0, True)
