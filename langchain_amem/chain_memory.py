@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
-from pydantic import StrictBool
+from pydantic import StrictBool, StrictInt
 
 from amem_integrations import ConfigurationError, MissingExtraError, adapting
 from amem_integrations.conversation import Message
 
 from .messages import to_message
-from .retriever import Recalling, traced
+from .retriever import Recalling
 
 try:
     from langchain_classic.base_memory import BaseMemory
@@ -61,8 +61,8 @@ class AMemMemory(Recalling, BaseMemory):
     input_key: str | None = None
     output_key: str | None = None
     return_messages: StrictBool = False
-    k: int = adapting.RECALLED
-    max_tokens: int = 1000
+    k: StrictInt = adapting.RECALLED
+    max_tokens: StrictInt = 1000
     remember: StrictBool = True
     evolve: StrictBool = True
 
@@ -76,17 +76,9 @@ class AMemMemory(Recalling, BaseMemory):
         given = self._given(inputs) if self.input_key is None else {"": inputs.get(self.input_key)}
         texts = [_message(value, "user").text.strip() for value in given.values()]
         asked, found = "\n".join(text for text in texts if text), adapting.Recalled()
-        if asked and not self._failures.resting("recall"):
+        if asked:
             said = [Message(role="user", text=asked)]
-            options = {
-                **self.options,
-                "namespace": self.namespace,
-                "max_tokens": self.max_tokens,
-            }
-            with self._failures.tolerated("recall"):
-                recall = self.memory.recall_turn
-                found = await traced(call, self.memory, asked, recall, said, **options)
-            self._failures.failed("recall", found.error)
+            found = await self._door.recalled(call, said, self._door.asked(None, self.namespace))
         messages = [HumanMessage(found.text)] if found.text else []
         return {self.memory_key: messages if self.return_messages else found.text}
 
@@ -104,13 +96,9 @@ class AMemMemory(Recalling, BaseMemory):
         if not self.remember:
             return
         said = [_message(asked, "user"), _message(answered, "assistant")]
-        options: dict[str, Any] = {"namespace": self.namespace, "thread": self.thread}
-        done = adapting.Remembered()
-        with self._failures.tolerated("remember"):
-            done = await call(self.memory.remember_turn, said, new=True, **options)
-            if self.evolve:
-                self.memory.evolve_later(self.namespace)
-        self._failures.failed("remember", done.error)
+        options: dict[str, Any] = {"thread": self.thread, "new": True}
+        await self._door.remembered(call, said, self.namespace, **options)
+        self._door.evolve_later(self.namespace)
 
     load_memory_variables, aload_memory_variables = adapting.both(_load_memory_variables)
     save_context, asave_context = adapting.both(_save_context)

@@ -1,4 +1,4 @@
-"""The run behind every door: whose memory it is about, failures, and reports to the stream."""
+"""The run behind every door: whose memory it is about, what is recalled and stored, failures, and reports to the stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, adapting
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    NamespaceError,
+    Note,
+    ScoredNote,
+    adapting,
+)
+from amem_integrations.conversation import Message
 
 log = logging.getLogger("langchain_amem")
 
@@ -132,6 +144,56 @@ def failures() -> dict[str, int]:
         return dict(_total)
 
 
+def trace_params(memory: AgenticMemory) -> LangSmithRetrieverParams:
+    """Return what a LangSmith trace says about a memory: its store and its embedder.
+
+    As for LangChain's own retrievers, the provider of embeddings is the name of their class.
+    """
+    embedder = memory.embedder
+    return {
+        "ls_vector_store_provider": "Qdrant",
+        "ls_embedding_provider": str(getattr(embedder, "provider", type(embedder).__name__)),
+        "ls_embedding_model": embedder.name,
+    }
+
+
+def to_document(hit: ScoredNote) -> Document:
+    """Return a note as a document: its content word for word, what is known of the hit, and its own metadata above all."""
+    about = hit.to_dict()
+    if hit.note.origin == "document":
+        del about["source"]  # of the document, not of the note
+    own = {name: value for name, value in about.pop("metadata").items() if name != adapting.RECORD}
+    passage = " … ".join(each.text for each in hit.passages) if hit.passage else None
+    metadata = {**about, "passage": passage, **own}
+    return Document(id=hit.note.id, page_content=hit.note.content, metadata=metadata)
+
+
+class AMemRecall(BaseRetriever):
+    """One recall of another door, as a retriever run below the run that is under way."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    memory: AgenticMemory = Field(exclude=True, repr=False)
+    find: Callable[[adapting.Call], Any]
+    _found: adapting.Recalled = PrivateAttr()
+
+    def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
+        return {"ls_retriever_name": "amem", **trace_params(self.memory)}
+
+    async def _search(
+        self,
+        call: adapting.Call,
+        /,
+        query: str,  # noqa: ARG002 - LangChain's signature
+        *,
+        run_manager: Any,  # noqa: ANN401 - as above
+    ) -> list[Document]:
+        self._found = await self.find(call)
+        return list(map(to_document, self._found.hits)) if run_manager.handlers else []
+
+    _get_relevant_documents, _aget_relevant_documents = adapting.both(_search)
+
+
 class Door:
     """The options that middleware, nodes and tools share, checked: whose memory, what is read of it, and on failure what."""
 
@@ -170,6 +232,46 @@ class Door:
         also, where = {name: one for name, one in named.items() if one}, self.recall.get("where")
         given = {"where": where(run) if callable(where) else where, "also": also}
         return {**self.recall, **given, "namespace": space}
+
+    async def found(
+        self,
+        call: adapting.Call,
+        question: str,
+        method: Callable[..., adapting.Recalled],
+        asked: object,
+        **options: Any,  # noqa: ANN401 - of the method
+    ) -> adapting.Recalled:
+        """Return the hits of a method of the memory, as a retriever run."""
+        run = AMemRecall(memory=self.memory, find=lambda call: call(method, asked, **options))
+        await call(run.invoke, question)
+        return run._found  # noqa: SLF001 - of this module
+
+    async def recalled(
+        self, call: adapting.Call, said: Sequence[Message], options: Mapping[str, Any]
+    ) -> adapting.Recalled:
+        """Return the notes that are worth showing for the last message of a person; none if the memory does not answer."""
+        found = adapting.Recalled()
+        question = next((one.text for one in reversed(said) if one.party == "user"), "")
+        if self.failures.resting("recall"):
+            return found
+        with self.failures.tolerated("recall"):
+            found = await self.found(call, question, self.memory.recall_turn, said, **options)
+        self.failures.failed("recall", found.error)
+        return found
+
+    async def remembered(
+        self,
+        call: adapting.Call,
+        said: Sequence[Message],
+        space: Namespace,
+        **options: Any,  # noqa: ANN401 - of `AgenticMemory.remember_turn`
+    ) -> list[Note]:
+        """Store messages, and return their notes; none if the memory does not answer."""
+        done = adapting.Remembered()
+        with self.failures.tolerated("remember"):
+            done = await call(self.memory.remember_turn, said, namespace=space, **options)
+        self.failures.failed("remember", done.error)
+        return done.notes
 
     def evolve_later(self, space: Namespace) -> None:
         """Have the memory evolve a namespace in the background, if it shall."""

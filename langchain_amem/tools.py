@@ -22,7 +22,6 @@ from amem_integrations import (
     render_notes,
 )
 
-from .retriever import traced
 from .run import Door, NamespaceOf, namespace_of
 
 Kind = Literal["search", "remember", "correct", "forget"]
@@ -182,7 +181,7 @@ class Actions(Door):
             where = {**(options["where"] or {}), **own} or None
             options |= {"k": min(limit or options["k"], options["k"]), "where": where}
             search = self.memory.search_turn
-            found = await traced(call, self.memory, query, search, query, **options)
+            found = await self.found(call, query, search, query, **options)
             self.failures.failed("search", found.error)
             if not found.hits:
                 missing = " The memory could look for words only." if found.error else ""

@@ -18,7 +18,6 @@ from langchain_core.messages import AIMessage, BaseMessage
 from amem_integrations import ConfigurationError, Note, adapting
 
 from .messages import ShouldStore, conversation, is_human, is_spoken
-from .retriever import traced
 from .run import ByRun, Door, Namespace, Run
 
 Entry = dict[str, Any]
@@ -151,17 +150,11 @@ class Turns(Door):
         self, call: adapting.Call, messages: Sequence[BaseMessage], run: Run, space: Namespace
     ) -> adapting.Recalled:
         """Return the notes that are worth showing for the last message of a person."""
-        found, said = adapting.Recalled(), conversation(messages)
-        question = next((one.text for one in reversed(said) if one.party == "user"), "")
         with self.failures.tolerated("where", callback=True) as reasons:
             options = self.asked(run, space)
-        if reasons or self.failures.resting("recall"):
-            return found
-        with self.failures.tolerated("recall"):
-            method = self.memory.recall_turn
-            found = await traced(call, self.memory, question, method, said, **options)
-        self.failures.failed("recall", found.error)
-        return found
+        if reasons:
+            return adapting.Recalled()
+        return await self.recalled(call, conversation(messages), options)
 
     async def store(
         self,
@@ -187,21 +180,12 @@ class Turns(Door):
                 return bool(self.should_store(message))
             return False
 
-        done, metadata = adapting.Remembered(), self.metadata
+        metadata = self.metadata
         if callable(metadata):
             given, metadata = metadata, None
             with self.failures.tolerated("metadata", callback=True):
                 metadata = given(run)
         said = conversation(messages, is_stored)
-        with self.failures.tolerated("remember"):
-            done = await call(
-                self.memory.remember_turn,
-                said,
-                namespace=space,
-                thread=run.thread,
-                roles=tuple({one.party for one in said}),
-                metadata=metadata,
-                complete=complete,
-            )
-        self.failures.failed("remember", done.error)
-        return done.notes
+        options = {"metadata": metadata, "complete": complete}
+        roles = tuple({one.party for one in said})
+        return await self.remembered(call, said, space, thread=run.thread, roles=roles, **options)
