@@ -124,9 +124,10 @@ async def purge(writer: Writer, notes: Iterable[StoredNote]) -> Redacted:
         notes: The notes as they were read a moment ago; the `purge` of each says what is owed.
     """
     owing = {stored.id: stored for stored in notes if stored.purge is not None}
-    redacted = await _redact_all(writer, owing) if owing else {}
+    redacted, projected = await _redact_all(writer, owing) if owing else ({}, {})
     # A tombstone is written by nobody else, unless more is owed or the note is added again.
     known = {key: one for key, one in owing.items() if one.is_deleted}
+    known |= {key: one for key, one in projected.items() if key in owing}
     waiting = set(owing)
     while waiting:
         stands = known if known.keys() == waiting else await writer.whole_notes(waiting)
@@ -147,8 +148,10 @@ def _is_paid(stands: StoredNote, owed: StoredNote) -> bool:
     return not (stands.purge.rev > owed.purge.rev or stands.thorough > owed.thorough)
 
 
-async def _redact_all(writer: Writer, owing: Mapping[str, StoredNote]) -> Redacted:
-    """Redact what was made of the gone wordings of notes, until nothing more is found; return it."""
+async def _redact_all(
+    writer: Writer, owing: Mapping[str, StoredNote]
+) -> tuple[Redacted, dict[str, StoredNote]]:
+    """Redact what was made of the gone wordings of notes, until nothing more is found; return it, and the notes it shows on."""
     owed = {key: one.purge for key, one in owing.items() if one.purge is not None}
     thorough = {key: one.thorough for key, one in owing.items() if one.thorough}
 
@@ -177,14 +180,14 @@ async def _redact_all(writer: Writer, owing: Mapping[str, StoredNote]) -> Redact
         if not changed:
             break
         wrote |= await writer.swap_records(changed)
-    await project(writer, touched)
+    projected = await project(writer, touched)
     # The writer of a decision does not settle what another writer has changed.
     await writer.swap_records(
         (one, replace(one, phase=SETTLED))
         for one in wrote.values()
         if isinstance(one, Decision) and one.phase == VISIBLE
     )
-    return redacted
+    return redacted, projected
 
 
 async def _inferred(writer: Writer, gone: Mapping[str, int]) -> dict[str, Decision]:

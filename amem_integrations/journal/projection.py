@@ -16,12 +16,13 @@ from .writer import Writer
 async def project(
     writer: Writer, ids: Iterable[str], known: Mapping[str, StoredNote] | None = None
 ) -> dict[str, StoredNote]:
-    """Make the views of these notes what their decisions say, and their vectors what the views say; return the notes.
+    """Make the views of these notes what their decisions say, and their vectors what the views say.
 
     The tokens of the notes are read before the decisions, and every write has a new token, also one that changes
     nothing: so a slower writer with an older reading cannot write any more. A view is finished when nobody who read
     before this write can still write, and what stands is what would be written now. `known` are notes that were just read,
-    with their vectors, before anything that is to show now was written.
+    with their vectors, before anything that is to show now was written. Return the notes as they stand, as they have to be
+    read by whoever replaces them.
 
     Raises:
         StoreError: A view would change one of the user's fields.
@@ -49,7 +50,7 @@ async def project(
         tokens = await writer.brief_notes(made)
         stands = {key: new for key, new in made.items() if _has_token(tokens.get(key), new.token)}
         if others := made.keys() - stands.keys():
-            stands |= await writer.notes(others)
+            stands |= await writer.whole_notes(others)
         written |= stands
         waiting = {
             key for key, new in made.items() if not _is_finished(stands.get(key), read[key], new)
