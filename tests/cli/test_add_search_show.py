@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support import models
 
 from amem_integrations import AgenticMemory
 from amem_integrations.cli.app import format_namespace, parse_namespace
@@ -13,23 +14,23 @@ from amem_integrations.testing import HashEmbedder, ScriptedModel
 def test_what_was_added_is_found_and_shown(amem):
     added = amem.json(
         "add", "I moved to Oslo.", "--speaker", "Ann", "--at", "2026-05-08", "--key", "k1",
-        "--thread", "t", "--metadata", "city=Oslo",
+        "--thread", "t", "--metadata", "city=Oslo", "--expires", "2126-05-08",
     )  # fmt: skip
-    assert (added["content"], added["state"], added["metadata"]) == (
-        "I moved to Oslo.",
-        "done",
-        {"city": "Oslo"},
-    )
-    assert added["at"] == "2026-05-08T00:00:00Z"
+    assert (added["content"], added["state"]) == ("I moved to Oslo.", "done")
+    assert (added["metadata"], added["at"]) == ({"city": "Oslo"}, "2026-05-08T00:00:00Z")
+    assert added["expires_at"] == "2126-05-08T00:00:00Z"
     (hit,) = amem.json("search", "Who moved to Oslo?")
-    assert hit["note"]["id"] == added["id"]
-    assert hit["via"] == "match"
+    assert (hit["note"]["id"], hit["via"]) == (added["id"], "match")
     for name in (added["id"], added["id"][:6], "k1"):
         assert amem.json("show", name)["content"] == "I moved to Oslo."
     text = amem("show", "k1").stdout
     assert "Ann" in text
     assert "2026-05-08" in text
     assert "Oslo" in amem("show").stdout
+    assert amem.json("update", "k1", "--expires", "never")["expires_at"] is None
+    amem("add", "I moved to Rome\nat last.", "--key", "k1")
+    (change,) = [made for made in amem.json("history", "k1") if "-content" in str(made["diff"])]
+    assert change["diff"][:2] == ["-content: I moved to Oslo.", "+content: I moved to Rome"]
 
 
 def test_text_can_come_from_standard_input(amem):
@@ -40,15 +41,13 @@ def test_text_can_come_from_standard_input(amem):
 
 
 def test_a_search_shows_the_path_of_links(talk):
-    hits = talk.json("search", "Which holiday plan did Jonas carry out?", "-k", "12")
-    led = [hit for hit in hits if hit["via"] != "match"]
-    assert led
+    asked = ("search", "Which holiday plan did Jonas carry out?", "-k", "12")
+    led = [hit for hit in talk.json(*asked) if hit["via"] != "match"]
     assert {"note_id", "relation", "reason", "strength"} == set(led[0]["via"][0])
-    text = talk("search", "Which holiday plan did Jonas carry out?", "-k", "12").stdout
+    text = talk(*asked).stdout
     assert "over a link with" in text
-    hits = talk.json("search", "Which holiday plan did Jonas carry out?", "-k", "12", "--no-links")
-    assert {hit["via"] for hit in hits} == {"match"}
     assert led[0]["via"][0]["reason"] in text
+    assert {hit["via"] for hit in talk.json(*asked, "--no-links")} == {"match"}
 
 
 def test_a_search_takes_conditions_and_explains_itself(talk):
@@ -57,16 +56,12 @@ def test_a_search_takes_conditions_and_explains_itself(talk):
     assert {hit["note"]["speaker"] for hit in hits} == {"Mira"}
     assert {"dense_rank", "lexical_rank", "match", "fusion", "spread"} == set(hits[0]["why"])
     assert "dense_rank" in talk("search", "Porto", *conditions).stdout
-    for option, value in (
-        ("--as-of", "2025-01-01"),
-        ("--known-at", "2025-01-01"),
-        ("--min-similarity", "1"),
-    ):
+    old = "2025-01-01"
+    for option, value in (("--as-of", old), ("--known-at", old), ("--min-similarity", "1")):
         assert talk.json("search", "Porto", option, value) == [], option
-    assert "Nothing found" in talk("search", "Porto", "--as-of", "2025-01-01").stdout
-
-
-def test_commands_that_read_load_no_embedder(talk):
+    assert "Nothing found" in talk("search", "Porto", "--as-of", old).stdout
+    # What only reads loads no embedder.
+    talk.names.clear()
     note = talk.json("show")[0]["id"]
     for arguments in (("show",), ("show", note), ("stats",)):
         assert talk(*arguments).exit_code == 0
@@ -95,16 +90,12 @@ def test_what_is_stored_only_is_finished_by_evolve(amem):
 
 def test_what_was_made_without_a_model_is_made_anew_with_one(amem):
     assert amem.json("add", "I sold the sofa.", "--key", "k")["attributes_source"] == "rules"
-    amem.model = ScriptedModel(
-        lambda request: {
-            "notes": [
-                {"id": note["alias"], "context": "A sofa is gone.", "until": "2099-06-01"}
-                if request.task == "construct"
-                else {"id": note["alias"], "links": [], "updates": []}
-                for note in request.inputs["notes"]
-            ]
-        }
-    )
+
+    def construct(request):
+        made = {"context": "A sofa is gone.", "until": "2099-06-01"}
+        return {"notes": [{"id": note["alias"], **made} for note in request.inputs["notes"]]}
+
+    amem.model = models.model(construct=construct)
     assert amem("evolve", "--upgrade").exit_code == 0
     note = amem.json("show", "k")
     assert [entry["text"] for entry in note["contexts"]] == ["A sofa is gone."]
@@ -133,19 +124,18 @@ NAMESPACES = [
 ]
 
 
-def test_a_namespace_is_written_in_one_way_and_read_back():
-    for text, namespace in NAMESPACES:
-        assert parse_namespace(text) == namespace
-        assert format_namespace(namespace) == text
-
-
 MALFORMED = ["", "/", "a//b", "a/", "[", "[]", '["a", 1]', '[""]']
 
 
-def test_a_malformed_namespace_is_an_error():
+def test_a_namespace_is_written_in_one_way_and_read_back(talk):
+    for text, namespace in NAMESPACES:
+        assert parse_namespace(text) == namespace
+        assert format_namespace(namespace) == text
     for text in MALFORMED:
         with pytest.raises(NamespaceError):
             parse_namespace(text)
+    for arguments in (("add", "x"), ("search", "x"), ("show",)):
+        assert "--namespace" in talk.fails(*arguments, namespace=None)
 
 
 ERRORS = [
@@ -177,23 +167,14 @@ def test_an_error_is_one_line_and_a_status(talk):
         assert said in talk.fails(*arguments)
 
 
-WRONG_CALLS = [
-    (("nonsense",), "No such command"),
-    (("add",), "Missing argument"),
-    (("add", "x", "--nonsense"), "No such option"),
-    (("search", "x", "-k", "many"), "Invalid value for '-k'"),
-]
-
-
 def test_a_wrong_call_is_one_line_and_a_status_too(amem):
-    for arguments, said in WRONG_CALLS:
+    for arguments, said in (
+        (("nonsense",), "No such command"),
+        (("add",), "Missing argument"),
+        (("add", "x", "--nonsense"), "No such option"),
+        (("search", "x", "-k", "many"), "Invalid value for '-k'"),
+    ):
         assert said in amem.fails(*arguments, status=2)
-        assert "amem" in amem(*arguments).stderr
-
-
-def test_without_a_namespace_nothing_is_read_or_written(talk):
-    for arguments in (("add", "x"), ("search", "x"), ("show",)):
-        assert "--namespace" in talk.fails(*arguments, namespace=None)
 
 
 def test_errors_name_a_namespace_as_the_command_line_does(talk):

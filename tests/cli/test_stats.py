@@ -6,19 +6,10 @@ import json
 
 from support import models
 
-from amem_integrations import AgenticMemory, Completion, MemoryConfig
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations import Completion
+from amem_integrations.testing import ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
-
-
-def opened(evolve=models.nothing, construct=models.construct, **settings):
-    return AgenticMemory.open(
-        ":memory:",
-        model=models.model(evolve, construct),
-        embedder=HashEmbedder(),
-        config=MemoryConfig(**{"min_gate_similarity": -1.0, **settings}),
-    )
 
 
 def to_hub(request):
@@ -32,7 +23,7 @@ def to_hub(request):
 
 
 def test_links_a_note_are_told_as_a_distribution():
-    with opened(to_hub, recent=0) as memory:
+    with models.opened(model=models.model(to_hub), recent=0) as memory:
         empty = {"min": 0, "median": 0, "p90": 0, "max": 0, "histogram": []}
         found = memory.stats(namespace=ANN)
         assert (found["notes"], found["states"], found["degree"]) == (0, {}, empty)
@@ -44,7 +35,7 @@ def test_links_a_note_are_told_as_a_distribution():
 
 
 def test_what_is_superseded_now_is_counted_and_its_share():
-    with opened() as memory:
+    with models.opened(model=models.model()) as memory:
         ids = [memory.add(f"The trip is in month {n}", namespace=ANN).id for n in range(4)]
         memory.supersede(ids[0], ids[1], namespace=ANN)
         memory.supersede(ids[1], ids[2], namespace=ANN)
@@ -56,7 +47,7 @@ def test_what_is_superseded_now_is_counted_and_its_share():
 
 
 def test_the_same_words_again_are_a_duplicate_in_their_namespace_only():
-    with opened() as memory:
+    with models.opened(model=models.model()) as memory:
         for key, text in enumerate(["I moved to Oslo.", "i moved  to OSLO", "I moved to Rome."]):
             memory.add(text, namespace=ANN, key=str(key))
         memory.add("I moved to Oslo.", namespace=BOB)
@@ -68,16 +59,14 @@ def test_the_same_words_again_are_a_duplicate_in_their_namespace_only():
 
 
 def test_proposals_that_wait_are_counted_by_model():
-    with opened(models.update_first("More is said."), review=True) as memory:
+    model = models.model(models.update_first("More is said."))
+    with models.opened(model=model, review=True) as memory:
         memory.add("The trip is in April", namespace=ANN)
         memory.add("The trip is in May", namespace=ANN)
         assert memory.stats(namespace=ANN)["proposals"] == {"scripted": 2}
         memory.reject(memory.proposals(namespace=ANN)[0].id, namespace=ANN)
         assert memory.stats(namespace=ANN)["proposals"] == {"scripted": 1}
-
-
-def test_replies_that_could_not_be_used_are_counted_by_model():
-    with opened(construct=lambda _request: "no json") as memory:
+    with models.opened(model=models.model(construct=lambda _request: "no json")) as memory:
         memory.add("The trip is in April", namespace=ANN)
         found = memory.stats(namespace=ANN)
         assert (found["rejected_replies"], found["states"]) == ({"scripted": 2}, {"failed": 1})

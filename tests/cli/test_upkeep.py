@@ -17,20 +17,23 @@ def seen(amem, namespace="ann"):
 
 
 def test_what_was_exported_is_imported_exactly(wedding, tmp_path):
-    out = tmp_path / "out.jsonl"
+    out, every = tmp_path / "out.jsonl", tmp_path / "all.jsonl"
     assert wedding.json("export", out) == {"file": str(out), "namespace": ["ann"], "notes": 2}
     assert wedding("export", "-").stdout == out.read_text(encoding="utf-8")
     before, history = seen(wedding), wedding.json("history")
     wedding("import", out, namespace="bo")
-    assert [note["content"] for note in seen(wedding, "bo").values()] == [
-        note["content"] for note in before.values()
-    ]
+    contents = [[note["content"] for note in seen(wedding, one).values()] for one in ("ann", "bo")]
+    assert contents[0] == contents[1]
+    done = wedding.json("export", every, namespace=None)
+    assert done == {"file": str(every), "namespace": None, "notes": 4}
+    assert "2 namespaces" in wedding.fails("import", every)
     wedding.folder = tmp_path / "other"
-    out.write_bytes(b"\xef\xbb\xbf" + out.read_bytes())  # the byte order mark of an editor
-    assert wedding.json("import", out, namespace=None) == {"format": "export", "notes": 2}
-    assert (seen(wedding), wedding.json("history")) == (before, history)
-    wedding("import", out)
-    assert (seen(wedding), wedding.json("history")) == (before, history)
+    every.write_bytes(b"\xef\xbb\xbf" + every.read_bytes())  # the byte order mark of an editor
+    for _ in range(2):
+        done = wedding.json("import", every, "--embedder", "other", namespace=None)
+        assert done == {"format": "export", "notes": 4}
+        assert (seen(wedding), wedding.json("history")) == (before, history)
+    assert len(seen(wedding, "bo")) == len(wedding.json("search", "wedding")) == 2
     assert wedding("doctor").exit_code == 0
     out.write_text(out.read_text(encoding="utf-8") + "{,\n", encoding="utf-8")
     assert "line" in wedding.fails("import", out)
@@ -46,7 +49,6 @@ def test_a_file_that_cannot_be_written_is_one_line_and_leaves_no_draft(wedding, 
 
 def test_another_embedder_takes_over_by_reindex(wedding):
     assert wedding.json("reindex") == {"notes": 2, "embedder": "hash"}
-    assert "reindex" in wedding.fails("search", "wedding", "--embedder", "other")
     before = seen(wedding)
     assert wedding.json("reindex", "--embedder", "other") == {"notes": 2, "embedder": "other"}
     wedding.names.clear()
@@ -56,104 +58,65 @@ def test_another_embedder_takes_over_by_reindex(wedding):
     # As a reindex leaves a folder that was killed at its very end.
     (wedding.folder / "amem").rename(wedding.folder / ".amem-before")
     assert wedding.json("stats")["notes"] == 2
+    assert wedding.json("optimize") == {"optimized": False}
     assert wedding("doctor").exit_code == 0
-
-
-def test_all_namespaces_are_exported_and_imported_without_one(wedding, tmp_path):
-    out = tmp_path / "all.jsonl"
-    wedding("add", "Of another.", namespace="bo")
-    done = wedding.json("export", out, namespace=None)
-    assert done == {"file": str(out), "namespace": None, "notes": 3}
-    before, history = seen(wedding), wedding.json("history")
-    wedding.folder = tmp_path / "copy"
-    done = wedding.json("import", out, "--embedder", "other", namespace=None)
-    assert done == {"format": "export", "notes": 3}
-    assert (seen(wedding), wedding.json("history")) == (before, history)
-    assert len(seen(wedding, "bo")) == 1
-    assert len(wedding.json("search", "wedding")) == 2
-    assert "2 namespaces" in wedding.fails("import", out)
 
 
 def test_what_has_expired_is_swept_in_one_namespace_or_in_all(wedding):
-    soon = datetime.now(UTC) + timedelta(seconds=1)
+    soon = datetime.now(UTC) + timedelta(milliseconds=300)
     with AgenticMemory.open(wedding.folder, embedder=HashEmbedder(256, name="hash")) as memory:
         for space in ("ann", "bo", "eve"):
             memory.add("The code is 4711", namespace=(space,), expires_at=soon, evolve=False)
-    time.sleep(1.1)
+    time.sleep(0.4)
     assert len(seen(wedding)) == 2
-    assert wedding("doctor").exit_code == 0
     assert wedding.json("sweep", namespace="bo") == {"deleted": 1}
     assert wedding("sweep", namespace=None).stdout == "deleted: 2\n"
-    assert wedding.json("sweep", namespace=None) == {"deleted": 0}
     assert wedding.json("stats")["notes"] == 2
 
 
-def test_there_is_nothing_to_optimise_in_a_small_memory(wedding):
-    assert wedding.json("optimize") == {"optimized": False}
-    assert wedding("doctor").exit_code == 0
-    for command in ("optimize", "compact"):
-        assert "is no folder" in wedding.fails(command, "--memory", "http://127.0.0.1:9")
-
-
-def files_with(folder, word):
-    """Return the files that hold a word in any spelling."""
-    texts = {path: path.read_bytes().lower() for path in folder.rglob("*") if path.is_file()}
-    return [path for path, text in texts.items() if word.lower().encode() in text]
-
-
 def test_after_compacting_no_byte_of_what_was_deleted_is_left(amem):
-    secret = "Xylophantasie"
+    def files():
+        texts = [path.read_bytes().lower() for path in amem.folder.rglob("*") if path.is_file()]
+        return [text for text in texts if b"xylophantasie" in text]
+
     amem("add", "Mira moved to Porto.", "--key", "first")
-    amem("add", f"The password of the safe is {secret}.", "--key", "secret")
+    amem("add", "The password of the safe is Xylophantasie.", "--key", "secret")
     amem("delete", "secret", "--yes")
-    assert files_with(amem.folder, secret)
+    assert files()
     sizes = amem.json("compact")
     assert min(sizes["before"], sizes["after"]) > 0
-    assert not files_with(amem.folder, secret)
+    assert not files()
     assert [note["content"] for note in amem.json("show")] == ["Mira moved to Porto."]
     assert amem("doctor").exit_code == 0
+    for command in ("optimize", "compact"):
+        assert "is no folder" in amem.fails(command, "--memory", "http://127.0.0.1:9")
 
 
 def test_what_is_for_good_has_to_be_meant(wedding):
     for arguments in (("delete", "first"), ("clear",)):
         assert "--yes" in wedding.fails(*arguments)
-    gone = wedding.json("show", "second")["id"]
-    went = wedding.json("delete", "second", "--yes")
-    assert (went["deleted"], went["pending"]) == (gone, 0)
-    first = wedding.json("show", "first")
-    assert (first["links"], len(first["contexts"])) == ({}, 1)
-    assert [c["kind"] for c in wedding.json("history", gone)] == ["delete"]
+    first, second = (wedding.json("show", key)["id"] for key in ("first", "second"))
+    went = wedding.json(
+        "delete", "first", "--yes", "--thorough"
+    )  # and what was decided in view of it
+    assert (went["deleted"], went["entries"], went["pending"]) == (first, [second], 1)
+    assert wedding.json("show", "second")["state"] == "pending"
+    assert [c["kind"] for c in wedding.json("history", first)] == ["delete"]
     wedding("add", "Of another.", namespace="bo")
     assert wedding.json("clear", "--yes") == {"cleared": ["ann"], "notes": 1}
-    assert seen(wedding) == {}
-    assert [change["kind"] for change in wedding.json("history")] == ["delete"] * 2
-    assert len(seen(wedding, "bo")) == 1
+    assert (seen(wedding), len(seen(wedding, "bo"))) == ({}, 1)
     assert wedding("doctor").exit_code == 0
 
 
 @pytest.mark.enable_socket
 def test_a_memory_moves_to_a_server_and_back(wedding, tmp_path):
-    before, history = seen(wedding), wedding.json("history")
+    history = wedding.json("history")
     with serving(FakeQdrant()) as server:
         assert "there is no memory" in wedding.fails("stats", "--memory", server.url)
         there = ("--memory", server.url)
         wedding("export", tmp_path / "all.jsonl", namespace=None)
         wedding("import", tmp_path / "all.jsonl", *there, namespace=None)
         assert len(wedding.json("search", "wedding", *there)) == 2
-        wedding.json("add", "Said to the server.", *there)
         assert wedding.json("doctor", *there)["ok"]
         assert wedding.json("history", "first", *there)[0] == history[0]
         assert "another collection" in wedding.fails("reindex", "--embedder", "other", *there)
-        wedding("export", tmp_path / "back.jsonl", *there, namespace=None)
-    wedding.folder = tmp_path / "back"
-    wedding("import", tmp_path / "back.jsonl", namespace=None)
-    assert {i: n for i, n in seen(wedding).items() if i in before} == before
-    assert wedding.json("stats")["notes"] == 3
-
-
-def test_a_thorough_delete_takes_what_was_decided_with_the_note_in_view(wedding):
-    with_link = wedding.json("show", "second")
-    assert with_link["links"]
-    went = wedding.json("delete", "first", "--yes", "--thorough")
-    assert (went["entries"], went["pending"]) == ([with_link["id"]], 1)
-    assert wedding.json("show", "second")["state"] == "pending"

@@ -6,8 +6,6 @@ import doctest
 import json
 import logging
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.notes import make_note
+from support.processes import run_python
 
 from amem_integrations import (
     ConfigurationError,
@@ -23,7 +23,6 @@ from amem_integrations import (
     MissingExtraError,
     ModelUnavailableError,
     NamespaceError,
-    Note,
     ScoredNote,
     StoreClosedError,
     StoreUnavailableError,
@@ -82,9 +81,9 @@ def test_an_outage_is_skipped_logged_and_counted_or_raised_where_that_was_asked_
             raise error
         assert failures.snapshot() == strict.snapshot() == {"recall": 1}
         assert reasons == [f"recall: {error}"]
-        assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
-            ("adapting-test", "WARNING", f"recall failed and is skipped: {error}")
-        ]
+        (record,) = caplog.records
+        assert (record.name, record.levelname) == ("adapting-test", "WARNING")
+        assert record.getMessage() == f"recall failed and is skipped: {error}"
 
 
 def test_a_mistake_is_raised_whatever_was_asked_for():
@@ -94,6 +93,8 @@ def test_a_mistake_is_raised_whatever_was_asked_for():
             with pytest.raises(type(error)), failures.tolerated("recall"):
                 raise error
             assert failures.snapshot() == {}
+    with pytest.raises(ConfigurationError, match="on_error='ignore'"):
+        Failures(LOG, "ignore")
 
 
 def test_what_a_callback_raises_is_skipped_and_counted():
@@ -103,11 +104,6 @@ def test_what_a_callback_raises_is_skipped_and_counted():
     assert (failures.snapshot(), reasons) == ({"where": 1}, ["where: 'user'"])
     with pytest.raises(KeyError), Failures(LOG, "raise").tolerated("where", callback=True):
         raise KeyError("user")
-
-
-def test_another_word_for_what_to_do_is_refused():
-    with pytest.raises(ConfigurationError, match="on_error='ignore'"):
-        Failures(LOG, "ignore")
 
 
 def test_what_failed_slowly_is_left_alone_for_a_while(clock):
@@ -154,44 +150,30 @@ def test_tasks_are_done_oldest_first_and_once_while_they_wait(gate):
     for task in ("b", "c", "b", "a", None):
         background.submit(task)
     assert gate.done == []
-
     gate.open.set()
     assert background.flush(timeout=10)
     assert gate.done == ["a", "b", "c", "a", None]
 
 
-def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate):
+class Panic(BaseException):
+    """As Qdrant's engine raises one."""
+
+
+@pytest.mark.parametrize("kind", [ConfigurationError, Panic])
+def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate, kind):
     def work(task: str) -> None:
         gate(task)
         if task != "c":
-            raise ConfigurationError(task)
+            raise kind(task)
 
     background = Background(work)
     for task in ("a", "b", "c"):
         background.submit(task)
     gate.open.set()
-    with pytest.raises(ConfigurationError, match="a"):
+    with pytest.raises(kind, match="a"):
         background.flush(timeout=10)
     assert gate.done == ["a", "b", "c"]
     assert background.flush(timeout=10)
-
-
-def test_what_is_no_exception_does_not_stop_the_thread(gate):
-    class Panic(BaseException):
-        """As Qdrant's engine raises one."""
-
-    def work(task: str) -> None:
-        gate(task)
-        if task == "a":
-            raise Panic
-
-    background = Background(work)
-    background.submit("a")
-    background.submit("b")
-    gate.open.set()
-    with pytest.raises(Panic):
-        background.flush(timeout=10)
-    assert gate.done == ["a", "b"]
 
 
 def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
@@ -213,11 +195,9 @@ def test_a_forked_child_has_a_thread_of_its_own(gate):
     background = Background(gate)
     background.submit("a")
     assert gate.entered.wait(10)
-    child = os.fork()
-    if child == 0:
-        gate.open = (
-            threading.Event()
-        )  # the lock of the other may be held by the thread that is gone
+    if (child := os.fork()) == 0:
+        # The lock of the other event may be held by the thread that is gone.
+        gate.open = threading.Event()
         gate.open.set()
         background.submit("b")
         os._exit(0 if background.flush(timeout=10) and gate.done == ["b"] else 1)
@@ -241,38 +221,22 @@ entered.wait()
 """
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.2, "done a\n"), (60, "")])
-def test_a_process_ends_within_a_second_and_without_a_traceback(seconds, said):
-    start = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", ENDING.format(seconds=seconds)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
-    assert time.monotonic() - start < 30  # with the start of an interpreter on a busy machine
+def test_a_process_ends_within_a_second_and_without_a_traceback():
+    for seconds, said in ((0.2, "done a\n"), (60, "")):
+        start = time.monotonic()
+        done = run_python(ENDING.format(seconds=seconds), timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+        assert time.monotonic() - start < 30  # on a busy machine
 
 
 # Namespaces, and a hit as JSON
 
 
+NOBODIES = (None, "ann", b"ann", (), [], ("",), ("ann", ""), (None,), ("ann", 1), {"ann"}, 7)
+
+
 def test_what_is_nobodys_is_refused():
-    for namespace in [
-        None,
-        "ann",
-        b"ann",
-        (),
-        [],
-        ("",),
-        ("ann", ""),
-        (None,),
-        ("ann", 1),
-        {"ann"},
-        7,
-    ]:
+    for namespace in NOBODIES:
         with pytest.raises(NamespaceError, match="tuple of non-empty strings") as raised:
             check_namespace(namespace)
         assert f"namespace={namespace!r}" in str(raised.value)
@@ -280,53 +244,30 @@ def test_what_is_nobodys_is_refused():
 
 def test_a_hit_is_json_with_all_but_its_content():
     day = datetime(2023, 5, 8, tzinfo=UTC)
-    note = Note(
-        id="n1",
-        seq=1,
-        namespace=("ann", "work"),
-        content="I moved to Oslo.",
-        recorded_at=day,
-        at=day,
-        speaker="Ann",
-        thread="t",
-        metadata={"x": 1},
-    )
+    told = {"speaker": "Ann", "thread": "t", "metadata": {"x": 1}}
+    note = make_note("I moved to Oslo.", namespace=("ann", "work"), recorded_at=day, at=day, **told)
     step = Via(note_id="n0", relation="same", reason="both are about Oslo", strength=0.5)
     number = np.float32(0.5)
     hit = ScoredNote(note=note, score=number, similarity=number, via=(step,))
-
+    way = {"note_id": "n0", "relation": "same", "reason": "both are about Oslo", "strength": 0.5}
+    when = "2023-05-08T00:00:00+00:00"
     assert json.loads(json.dumps(hit.to_dict())) == {
-        "note_id": "n1",
+        **told,
+        "note_id": note.id,
         "namespace": ["ann", "work"],
+        "via": [way],
         "score": 0.5,
         "similarity": 0.5,
-        "via": [
-            {
-                "note_id": "n0",
-                "relation": "same",
-                "reason": "both are about Oslo",
-                "strength": 0.5,
-            }
-        ],
-        "contexts": [],
-        "keywords": [],
-        "tags": [],
-        "links": [],
-        "speaker": "Ann",
+        "at": when,
+        "recorded_at": when,
+        **{name: [] for name in ("contexts", "keywords", "tags", "links", "contradicted_by")},
+        **dict.fromkeys(("passage", "superseded_by", "last_said"), None),
         "kind": "statement",
         "origin": "conversation",
-        "passage": None,
         "source": "user",
-        "thread": "t",
-        "at": "2023-05-08T00:00:00+00:00",
-        "recorded_at": "2023-05-08T00:00:00+00:00",
-        "superseded_by": None,
-        "contradicted_by": [],
+        "state": "pending",
         "is_over": False,
         "times_said": 1,
-        "last_said": None,
-        "state": "pending",
-        "metadata": {"x": 1},
     }
 
 

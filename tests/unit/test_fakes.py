@@ -12,45 +12,25 @@ from amem_integrations.prompts.replies import (
     ConstructReply,
     EvolveReply,
     LinkReply,
-    NoteAttributes,
     ReviseReply,
 )
 from amem_integrations.testing import HashEmbedder, RecordedModel, ScriptedModel, ScriptError
 
+BARE: dict[str, Any] = {"links": [], "updates": []}
 RECORDS: list[dict[str, Any]] = [
-    {
-        "id": "D1:1",
-        "keywords": ["greeting"],
-        "context": "Caroline greets Melanie.",
-        "tags": ["small talk"],
-        "links": [],
-        "updates": [],
-    },
-    {
-        "id": "D1:2",
-        "keywords": ["work"],
-        "context": "Melanie is busy.",
-        "tags": ["daily life"],
-        "links": [{"to": "D1:1", "why": "answers how she is"}],
-        "updates": [],
-    },
-    {
-        "id": "D1:3",
-        "keywords": ["support group"],
-        "context": "Caroline went to a support group.",
-        "tags": ["community"],
-        "links": [{"to": "D1:2", "why": "answers"}, {"to": "D1:1", "why": "goes on"}],
-        "updates": [{"to": "D1:1", "context": "Caroline greets with news.", "tags": ["news"]}],
-    },
-]
+    {"id": "D1:1", "keywords": ["greeting"], "context": "Caroline greets Melanie.", "tags": ["small talk"], **BARE},
+    {"id": "D1:2", "keywords": ["work"], "context": "Melanie is busy.", "tags": ["daily life"],
+     **BARE, "links": [{"to": "D1:1", "why": "answers how she is"}]},
+    {"id": "D1:3", "keywords": ["support group"], "context": "Caroline went to a support group.", "tags": ["community"],
+     "links": [{"to": "D1:2", "why": "answers"}, {"to": "D1:1", "why": "goes on"}],
+     "updates": [{"to": "D1:1", "context": "Caroline greets with news.", "tags": ["news"]}]},
+]  # fmt: skip
 
 
 REPLIES: dict[str, type[BaseModel]] = {
-    "construct": ConstructReply,
-    "evolve": EvolveReply,
-    "link": LinkReply,
-    "revise": ReviseReply,
-}
+    "construct": ConstructReply, "evolve": EvolveReply, "link": LinkReply, "revise": ReviseReply,
+    "merge": LinkReply,
+}  # fmt: skip
 
 
 def request(task: str, **inputs: Any) -> ModelRequest:
@@ -96,22 +76,17 @@ def test_texts_that_share_words_are_more_similar_than_texts_that_share_none() ->
     assert abs(query @ far) < 0.35
 
 
-def test_a_script_repeats_one_answer_and_uses_up_a_list() -> None:
+def test_a_script_repeats_one_answer_uses_up_a_list_and_says_what_is_missing() -> None:
     model = ScriptedModel({"construct": {"notes": []}, "evolve": ["first", "second"]})
-
-    answers = [
-        model.generate(request(task)).text
-        for task in ("construct", "evolve", "construct", "evolve")
-    ]
-
+    tasks = ["construct", "evolve", "construct", "evolve"]
+    answers = [model.generate(request(task)).text for task in tasks]
     assert answers == ['{"notes": []}', "first", '{"notes": []}', "second"]
-    assert [asked.task for asked in model.requests] == [
-        "construct",
-        "evolve",
-        "construct",
-        "evolve",
-    ]
+    assert [asked.task for asked in model.requests] == tasks
     assert len(model.asked("evolve")) == 2
+    with pytest.raises(ScriptError, match="no answer left for request 3 of 'evolve'"):
+        model.generate(request("evolve"))
+    with pytest.raises(ScriptError, match="no answer to 'link'; it answers construct"):
+        model.generate(request("link"))
 
 
 def test_a_script_raises_exceptions_and_calls_functions() -> None:
@@ -125,31 +100,15 @@ def test_a_script_raises_exceptions_and_calls_functions() -> None:
     assert len(model.requests) == 2
 
 
-def test_a_script_says_what_is_missing() -> None:
-    model = ScriptedModel({"evolve": ["only one"]})
-    model.generate(request("evolve"))
-
-    with pytest.raises(ScriptError, match="no answer left for request 2 of 'evolve'"):
-        model.generate(request("evolve"))
-    with pytest.raises(ScriptError, match="no answer to 'construct'; it answers evolve"):
-        model.generate(request("construct"))
-
-
-def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out() -> None:
-    model = RecordedModel(RECORDS)
-
-    answer = reply(
-        model, request("construct", notes=[note("n1", "D1:2"), note("n2", None)], before=[])
-    )
-
-    assert answer == ConstructReply(
-        notes=[
-            NoteAttributes(
-                id="n1", context="Melanie is busy.", keywords=["work"], tags=["daily life"]
-            )
-        ]
-    )
-    assert model.unknown == {None}
+def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "annotations.jsonl"
+    path.write_text("\n".join(map(json.dumps, RECORDS)) + "\n", encoding="utf-8")
+    for model in (RecordedModel(RECORDS), RecordedModel(path)):
+        notes = [note("n1", "D1:2"), note("n2", None)]
+        (made,) = reply(model, request("construct", notes=notes, before=[])).notes
+        assert (made.id, made.context) == ("n1", "Melanie is busy.")
+        assert (made.keywords, made.tags) == (["work"], ["daily life"])
+        assert model.unknown == {None}
 
 
 def pairs(model: RecordedModel) -> dict[str, tuple[int, int]]:
@@ -194,17 +153,6 @@ def test_the_two_calls_of_the_paper_are_answered_as_well() -> None:
     assert pairs(model) == {"links": (2, 2), "updates": (1, 1)}
 
 
-def test_records_are_read_from_a_file_of_json_lines(tmp_path: Path) -> None:
-    path = tmp_path / "annotations.jsonl"
-    path.write_text("\n".join(json.dumps(record) for record in RECORDS) + "\n", encoding="utf-8")
-
-    answer = reply(RecordedModel(path), request("construct", notes=[note("n1", "D1:1")], before=[]))
-
-    assert answer.notes[0].keywords == ["greeting"]
-
-
 def test_a_task_that_was_not_annotated_is_refused() -> None:
-    asked = ModelRequest(task="merge", system="", prompt="", reply=LinkReply, inputs={})
-
     with pytest.raises(ConfigurationError, match="cannot answer 'merge'"):
-        RecordedModel(RECORDS).generate(asked)
+        RecordedModel(RECORDS).generate(request("merge"))
