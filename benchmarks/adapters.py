@@ -99,6 +99,7 @@ def compare(
     grace: float = 0,
 ) -> None:
     """Print a line for each: the milliseconds of the core and of the adapter, less those of embedder and framework."""
+
     def timed(act: Callable[[], object]) -> float:
         before, start = embedder.ms, time.process_time()
         act()

@@ -19,7 +19,7 @@ def commands() -> typer.Typer:
     """Return the program with its commands, in the order of the help."""
     from .app import app  # noqa: PLC0415 - imports typer, as each module of commands does
 
-    for module in ("notes", "changes", "upkeep", "graph_page"):
+    for module in ("notes", "changes", "upkeep"):
         import_module(f".{module}", __name__)
     return app
 

@@ -12,7 +12,7 @@ from html import unescape
 import pytest
 from support.notes import make_note
 
-from amem_integrations.cli.graph_page import render
+from amem_integrations.cli.upkeep import render
 from amem_integrations.notes import ContextEntry, Supersession
 
 BROWSER = next(
