@@ -30,11 +30,9 @@ class Folder(Protocol):
 
     def compact(self) -> None:
         """Write the files anew, without what was deleted."""
-        ...
 
     def optimize(self) -> bool:
         """Build the graph of neighbours; return whether anything was done."""
-        ...
 
 
 class AgenticMemory:

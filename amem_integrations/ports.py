@@ -58,7 +58,6 @@ class ChatModel(Protocol):
         Raises:
             ModelUnavailableError: The model cannot be reached, or did not answer in time.
         """
-        ...
 
 
 class Embedder(Protocol):
@@ -70,20 +69,16 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """Identifies the embedder; a collection remembers it."""
-        ...
 
     @property
     def dimensions(self) -> int:
         """Length of a vector."""
-        ...
 
     def embed_documents(self, texts: Sequence[str]) -> MaybeAwaitable[Vector]:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""
-        ...
 
     def embed_query(self, text: str) -> MaybeAwaitable[Vector]:
         """Return a float32 array [dimensions] of unit length."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,12 +232,10 @@ class Store(Protocol):
     @property
     def where(self) -> str:
         """The folder or the URL."""
-        ...
 
     @property
     def remote(self) -> bool:
         """Whether a call waits for a network, and other processes may write to the store as well."""
-        ...
 
     def notes(
         self,
@@ -257,19 +250,16 @@ class Store(Protocol):
         Of those `briefly` there is only what tells whether a wording still stands: token, rev, `thorough`, and whether
         the note was deleted or when it expires.
         """
-        ...
 
     def find_notes(
         self, namespace: Namespace, query: NoteQuery
     ) -> MaybeAwaitable[Mapping[str, StoredNote]]:
         """Return the stored notes that are wanted, by id."""
-        ...
 
     def insert_notes(
         self, namespace: Namespace, notes: Sequence[StoredNote]
     ) -> MaybeAwaitable[None]:
         """Store notes whose ids are not there."""
-        ...
 
     def swap_notes(
         self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]
@@ -279,49 +269,40 @@ class Store(Protocol):
         Vectors are replaced as well. A store that is not `remote` keeps those of a note that says what its vectors stand
         for and has none here; another one refuses such a note.
         """
-        ...
 
     def remove_tombstones(self, namespace: Namespace, before: datetime) -> MaybeAwaitable[None]:
         """Remove the tombstones that owe nothing and whose notes were deleted before a time."""
-        ...
 
     def records(
         self, namespace: Namespace, ids: Collection[str]
     ) -> MaybeAwaitable[Mapping[str, Record]]:
         """Return the records with these ids, by id."""
-        ...
 
     def find_records(
         self, namespace: Namespace, query: RecordQuery
     ) -> MaybeAwaitable[Mapping[str, Record]]:
         """Return the calls and decisions that are wanted, by id."""
-        ...
 
     def insert_records(
         self, namespace: Namespace, records: Sequence[Record]
     ) -> MaybeAwaitable[None]:
         """Store records whose ids are not there."""
-        ...
 
     def swap_records(
         self, namespace: Namespace, swaps: Sequence[tuple[str, Record]]
     ) -> MaybeAwaitable[None]:
         """Replace each record whose token is still the one given with the new version."""
-        ...
 
     def remove_decisions(self, namespace: Namespace, ids: Collection[str]) -> MaybeAwaitable[None]:
         """Remove the decisions with these ids."""
-        ...
 
     def search(
         self, namespace: Namespace, queries: Sequence[Query]
     ) -> MaybeAwaitable[list[Ranked]]:
         """Return for each query its dense and its BM25 list, of notes that are not deleted; one request for all."""
-        ...
 
     def count(self, namespace: Namespace, where: Conditions = ()) -> MaybeAwaitable[int]:
         """Return how many notes meet the conditions, exactly; tombstones do not count."""
-        ...
 
     def scan(
         self,
@@ -332,7 +313,6 @@ class Store(Protocol):
         newest_first: bool = False,
     ) -> MaybeAwaitable[list[Note]]:
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
-        ...
 
     def namespaces(
         self, where: Conditions = (), *, recorded: bool = False
@@ -341,20 +321,15 @@ class Store(Protocol):
 
         With `recorded` also those of which only records and tombstones are left.
         """
-        ...
 
     def unfinished(self) -> MaybeAwaitable[list[Namespace]]:
         """Return the namespaces in which a note owes a purge or has no vector, or a decision is not settled, sorted."""
-        ...
 
     def last_seq(self) -> MaybeAwaitable[int]:
         """Return the greatest `seq` of all notes, their wordings and records in all namespaces; 0 if there are none."""
-        ...
 
     def flush(self) -> MaybeAwaitable[None]:
         """Make everything written so far survive a power cut as well."""
-        ...
 
     def close(self) -> MaybeAwaitable[None]:
         """Flush and let go of the store; calling it again does nothing."""
-        ...

@@ -48,11 +48,9 @@ class KnowsItsEmbedder(Protocol):
     @property
     def made_with(self) -> Mapping[str, Any]:
         """The settings that the collection was made with, and the thresholds that were found for its embedder."""
-        ...
 
     def keep_cosines(self, cosines: Mapping[str, float]) -> MaybeAwaitable[None]:
         """Keep the thresholds of the embedder with the collection."""
-        ...
 
 
 async def relevance_floor(runtime: Runtime) -> float | None:

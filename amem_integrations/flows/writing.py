@@ -82,11 +82,9 @@ class CanLosePower(Protocol):
     @property
     def power_was_cut(self) -> bool:
         """Whether what was written last may be lost, to different ends in the two collections."""
-        ...
 
     def recovered(self) -> None:
         """Note that the memory was put right."""
-        ...
 
 
 async def resume_all(runtime: Runtime) -> list[Namespace]:
