@@ -153,8 +153,7 @@ def checked(
     if not isinstance(memory, AgenticMemory):
         raise ConfigurationError(f"memory={memory!r} must be an AgenticMemory: open_memory(…)")
     recall = dict(options)
-    if not isinstance(also := recall.pop("also", None) or {}, Mapping):
-        raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
+    also = recall.pop("also", None) or {}
     for one in (namespace, *also.values()):
         _ = callable(one) or adapting.check_namespace(one)
     check_plain(namespace=namespace, **also, **recall)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeVar
 from uuid import UUID
 
 from llama_index.core.async_utils import asyncio_run
@@ -25,28 +25,17 @@ from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, ValidationError
 from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, adapting
 from amem_integrations.conversation import Message
 
-from .conversation import (
-    SPOKEN,
-    Space,
-    Where,
-    Whose,
-    check_plain,
-    checked,
-    searched,
-    settled,
-    text_of,
-    to_message,
-    to_messages,
-    whose,
-)
+from . import conversation
+from .conversation import SPOKEN, Space, Where, Whose
 from .events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent, Failures, dispatcher
 from .retriever import to_node
 
+K = TypeVar("K")
 V = TypeVar("V")
 Status = MessageStatus | None
 
 RECALL = ("also", *adapting.RecallOptions.__annotations__)
-KEPT = 32  # sessions of a block of which something is known: more than share one at one time
+KEPT = 32  # texts that may be shortened, and sessions: more than share a block at one time
 COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
@@ -153,6 +142,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         default_factory=get_tokenizer, exclude=True
     )
     _failures: Failures = PrivateAttr()
+    _shown: dict[str, adapting.Recalled] = PrivateAttr(default_factory=dict)  # by the text
     _spaces: dict[str | None, set[Space]] = PrivateAttr(default_factory=dict)  # by session
     _archived: dict[str | None, list[Message]] = PrivateAttr(default_factory=dict)  # by session
 
@@ -161,8 +151,8 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         def __init__(self, memory: AgenticMemory, namespace: Whose, **options: Any) -> None:  # noqa: ANN401
             # Checked here, since pydantic would make errors of its own of ours.
             recall = {name: options[name] for name in RECALL if name in options}
-            checked(memory, namespace, recall, adapting.RecallOptions)
-            check_plain(**options)
+            conversation.checked(memory, namespace, recall, adapting.RecallOptions)
+            conversation.check_plain(**options)
             try:
                 super().__init__(memory=memory, namespace=namespace, **options)
             except ValidationError as error:
@@ -181,7 +171,9 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         **block_kwargs: Any,  # noqa: ANN401, ARG002 - whatever the caller of `Memory.get` passes on
     ) -> str:
         # A thread serves every loop, also one that the framework makes for a single synchronous call.
-        return await asyncio.to_thread(self._recall, to_messages(messages or []), session_id)
+        return await asyncio.to_thread(
+            self._recall, conversation.to_messages(messages or []), session_id
+        )
 
     @dispatcher.span
     def _recall(self, messages: Sequence[Message], thread: str | None) -> str:
@@ -191,13 +183,14 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         found = adapting.Recalled()
         with self._failures.tolerated("recall", callback=True):
             recall = {name: getattr(self, name) for name in RECALL}
-            options = searched(lambda: self._space(thread), recall)
+            options = conversation.searched(lambda: self._space(thread), recall)
             found = self.memory.recall_turn(messages, **options)
             found = self._postprocessed(found, asked.text)
         self._failures.failed("recall", found.error)
         ids = [hit.note.id for hit in found.hits]
         dispatcher.event(AMemRecallEvent(question=asked.text, note_ids=ids))
-        return Shown(found)
+        _keep(self._shown, found.text, found)
+        return found.text
 
     def _postprocessed(self, found: adapting.Recalled, asked: str) -> adapting.Recalled:
         if not self.node_postprocessors:
@@ -211,7 +204,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the text without its weakest notes, or None if no note fits."""
-        found = content.found if isinstance(content, Shown) else adapting.Recalled()
+        found = self._shown.get(content or "", adapting.Recalled())
         limit = len(self.tokenizer_fn(content or "")) - tokens_to_truncate
         for kept in range(len(found.hits) - 1, 0, -1):
             less = found.render(found.hits[:kept], self.max_tokens)
@@ -263,7 +256,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
                 namespace=space,
                 thread=thread,
                 roles=self.roles,
-                metadata=settled(self.metadata),
+                metadata=conversation.settled(self.metadata),
                 new=new,
                 just_said=just_said,
                 complete=answered,
@@ -282,7 +275,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         """
         seen = self._spaces.setdefault(thread, set())
         try:
-            space = whose(self.namespace)
+            space = conversation.whose(self.namespace)
         except Exception:
             if asked or len(seen) != 1:
                 raise
@@ -295,7 +288,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         stored = False
         with self._failures.tolerated("should_store", callback=True):
             stored = self.should_store is None or bool(self.should_store(message))
-        return to_message(message, stored=stored)
+        return conversation.to_message(message, stored=stored)
 
     async def aflush_from(self, memory: Memory) -> None:
         """Remember what is still in short-term memory: call it at the end of a session.
@@ -305,7 +298,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         archived = await memory.aget_all(status=ARCHIVED)
         active = await memory.aget_all(status=ACTIVE)
         await self.aremember([*archived, *active], memory.session_id, before=[])
-        gone = [to_message(message, stored=False) for message in archived]
+        gone = [conversation.to_message(message, stored=False) for message in archived]
         _keep(self._archived, memory.session_id, gone)
 
     def flush_from(self, memory: Memory) -> None:
@@ -397,16 +390,13 @@ class AMemMemory(Uncopied, Memory):
         # Each message is written through; overflow would only deliver it once more.
         mine |= {"accept_short_term_memory": False, "tokenizer_fn": given["tokenizer_fn"]}
         given["memory_blocks"] = [AMemMemoryBlock(**mine), *memory_blocks]
-        made = cast(
-            "Self",
-            super().from_defaults(insert_method=insert_method or InsertMethod.USER, **given),
-        )
+        given["insert_method"] = insert_method or InsertMethod.USER
+        made: Self = super().from_defaults(**given)  # type: ignore[assignment]
         if not KEPT_BY & given.keys():
             made.sql_store = Session()
         elif str(given.get("async_database_uri")).startswith("sqlite"):
-            with (
-                MAKING
-            ):  # of several that make the table of a file at the same time all but one would fail
+            # Of several that make the table of a file at the same time all but one would fail.
+            with MAKING:
                 asyncio_run(made.sql_store.get_keys())
         made.adaptive, made.ingest_history = insert_method is None, ingest_history
         if chat_history:
@@ -439,7 +429,7 @@ class AMemMemory(Uncopied, Memory):
     ) -> list[ChatMessage]:
         """Return the history, with what the blocks give for the question in it (or in `input`)."""
         # The framework hands a text on to the blocks, and forgets a message.
-        asked = text_of(input) if isinstance(input, ChatMessage) else input
+        asked = conversation.text_of(input) if isinstance(input, ChatMessage) else input
         return await super().aget(input=asked, **block_kwargs)
 
     def _insert_memory_content(
@@ -475,24 +465,6 @@ class AMemMemory(Uncopied, Memory):
         if self.ingest_history:
             await self.block.aremember(messages, self.session_id, before=[], just_said=False)
         await super().aset(messages)
-
-
-class Shown(str):
-    """The text of what was recalled, which can be shortened.
-
-    Attributes:
-        found: What was recalled.
-    """
-
-    __slots__ = ("found",)
-
-    found: adapting.Recalled
-
-    def __new__(cls, found: adapting.Recalled) -> Self:
-        """Return the text."""
-        shown = super().__new__(cls, found.text)
-        shown.found = found
-        return shown
 
 
 class TextTemplate(RichPromptTemplate):
@@ -581,7 +553,7 @@ def _copy(message: ChatMessage) -> ChatMessage:
     return message.model_copy(update=parts)
 
 
-def _keep(values: dict[str | None, V], key: str | None, value: V) -> None:
+def _keep(values: dict[K, V], key: K, value: V) -> None:
     """Put a value in, and of more than `KEPT` the oldest out."""
     values.pop(key, None)
     values[key] = value

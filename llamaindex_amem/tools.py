@@ -128,7 +128,8 @@ class AMemToolSpec(BaseToolSpec):
                 supersedes=older,
                 assistant_supersedes=self._supersedes,
             )
-            self._evolve_later(space)
+            if self._evolve:
+                self._memory.evolve_later(space)
             came = [(SUPERSEDED if one in taken else PROPOSED).format(one) for one in older]
             answer.answer = " ".join([f"Remembered as note {note.id}.", *came])
             answer.note_ids = [note.id, *older]
@@ -178,16 +179,13 @@ class AMemToolSpec(BaseToolSpec):
         """Replace what one note of long-term memory says. Take the id from recall."""
         with self._answering("correct") as (space, answer):
             note = self._memory.update(_id(note_id), namespace=space, content=content)
-            self._evolve_later(space)
+            if self._evolve:
+                self._memory.evolve_later(space)
             answer.answer, answer.note_ids = "Corrected.", [note.id]
         return answer.answer
 
     aremember, arecall = threaded(remember), threaded(recall)
     aforget, acorrect = threaded(forget), threaded(correct)
-
-    def _evolve_later(self, space: Space) -> None:
-        if self._evolve:
-            self._memory.evolve_later(space)
 
     @contextmanager
     def _answering(self, tool: str) -> Iterator[tuple[Space, AMemToolEvent]]:
