@@ -201,7 +201,8 @@ async def _ask_apart(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
     """Ask as the paper does: a call for the links of a note (Eq. 6), then one for each neighbour (Eq. 7)."""
     said = dict[str, NoteEvolution]()
     alone = [replace(offer, notes=[note]) for note in offer.notes if offer.candidates[note.id]]
-    async for part, reply in ask_in_parts(call, alone, _links_question, Offer.smaller):
+    asked = ask_in_parts(call, alone, _links_question, Offer.smaller)
+    for part, reply in [one async for one in asked]:
         name = offer.alias[part.notes[0].id]
         said[name] = NoteEvolution(id=name, links=reply.links)
         for neighbour in part.others if call.runtime.config.evolve else ():

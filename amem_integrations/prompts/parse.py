@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -53,12 +53,8 @@ _STRENGTHS = {
 _PARTIAL_ALLOWED = (ConstructReply, EvolveReply)
 
 
-@dataclass(frozen=True, slots=True)
-class _Json:
-    """A JSON value of the answer; `truncated` if the answer ends inside it."""
-
-    value: Any
-    truncated: bool = False
+Json = tuple[Any, bool]  # a value of the answer, and whether the answer ends inside it
+Data = dict[str, Any]
 
 
 def parse(text: str, reply: type[M]) -> M:
@@ -73,32 +69,33 @@ def parse(text: str, reply: type[M]) -> M:
     Raises:
         ModelReplyError: Nothing in the answer fits. The message can be shown to the model.
     """
-    values = _json_values(text)
+    values, errors = _json_values(text), list[ValidationError]()
+    names = ", ".join(f'"{name}"' for name in reply.model_fields)
     if not values:
         problem = "there is no JSON in the answer" if text.strip() else "the answer is empty"
-        raise ModelReplyError(f"{problem}; reply with one JSON object with {_field_names(reply)}")
-    errors = []
-    for shape, truncated in _candidates(values, reply):
+        raise ModelReplyError(f"{problem}; reply with one JSON object with {names}")
+    form = _Form(reply)
+    readings = [
+        (is_cut, looseness, data)
+        for value, is_cut in (*form.joined(values), *reversed(values))
+        for looseness, data in enumerate(form.readings(value))
+    ]
+    # The complete ones come first, then the most literal.
+    for is_cut, _, data in sorted(readings, key=itemgetter(0, 1)):
         try:
-            result = reply.model_validate(_tidy(shape, reply))
+            result = reply.model_validate(_tidy(data, reply))
         except ValidationError as error:
             errors.append(error)
         else:
-            return _finished_part(result) if truncated else result
-    raise ModelReplyError(_explanation(values, errors, reply)) from next(iter(errors), None)
-
-
-def _candidates(values: list[_Json], reply: type[BaseModel]) -> list[tuple[dict[str, Any], bool]]:
-    """Return the possible readings of the answer, each with whether it is truncated.
-
-    Complete ones come first, then the most literal.
-    """
-    readings = [
-        (item.truncated, looseness, shape)
-        for item in (*_joined(values, reply), *reversed(values))
-        for looseness, shape in enumerate(_shapes(item.value, reply))
-    ]
-    return [(shape, cut) for cut, _, shape in sorted(readings, key=itemgetter(0, 1))]
+            return _finished_part(result) if is_cut else result
+    if any(isinstance(value, dict) and "properties" in value for value, _ in values):
+        problem = f"the answer repeats the schema; fill it in: give {names}"
+    elif errors:
+        found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in errors[0].errors()[:3]]
+        problem = f"the answer does not have the requested shape ({'; '.join(found)})"
+    else:
+        problem = f"the JSON in the answer has another shape; give one object with {names}"
+    raise ModelReplyError(problem) from next(iter(errors), None)
 
 
 def _finished_part(result: M) -> M:
@@ -110,38 +107,19 @@ def _finished_part(result: M) -> M:
     raise ModelReplyError("the answer breaks off before its end; reply again, more briefly")
 
 
-def _explanation(values: list[_Json], errors: list[ValidationError], reply: type[BaseModel]) -> str:
-    if any(isinstance(item.value, dict) and "properties" in item.value for item in values):
-        return f"the answer repeats the schema; fill it in: give {_field_names(reply)}"
-    if not errors:
-        return (
-            f"the JSON in the answer has another shape; give one object with {_field_names(reply)}"
-        )
-    details = [
-        f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in errors[0].errors()[:3]
-    ]
-    return f"the answer does not have the requested shape ({'; '.join(details)})"
-
-
-def _field_names(reply: type[BaseModel]) -> str:
-    return ", ".join(f'"{name}"' for name in reply.model_fields)
-
-
 # 1. From text to JSON values
 
 
-def _json_values(text: str) -> list[_Json]:
+def _json_values(text: str) -> list[Json]:
     """Return the outermost JSON values of an answer, in order."""
     answer = _END_OF_REASONING.sub("", _REASONING.sub("", text))
     for whole in (text, answer):
-        try:
+        with suppress(ValueError, RecursionError):
             value = _decode(_FENCE.sub("", whole.strip()))
             value = _decode(value) if isinstance(value, str) else value  # encoded twice
-        except (ValueError, RecursionError):
-            continue
-        return [_Json(value)] if isinstance(value, dict | list) else []
+            return [(value, False)] if isinstance(value, dict | list) else []
     values = [_loaded(part) for part in _bracketed(answer)]
-    return [item for item in values if isinstance(item.value, dict | list) and item.value]
+    return [(value, cut) for value, cut in values if isinstance(value, dict | list) and value]
 
 
 def _decode(text: str) -> object:
@@ -170,18 +148,18 @@ def _bracketed(text: str) -> Iterator[str]:
         yield text[opening.start() : position]
 
 
-def _loaded(part: str) -> _Json:
+def _loaded(part: str) -> Json:
     try:
-        return _Json(_decode(part))
+        return _decode(part), False
     except RecursionError:
-        return _Json(None)
+        return None, False
     except ValueError:
         end = max(part.rfind("}"), part.rfind("]")) + 1
         rest = part[end:].strip("` \n\t")
         # More JSON after the last closing bracket means that the answer is truncated; words after it
         # mean that only brackets are missing.
-        truncated = end == 0 or rest.startswith((",", '"', "{", "[", ":"))
-        return _Json(_repaired(part if truncated else part[:end]), truncated)
+        is_cut = end == 0 or rest.startswith((",", '"', "{", "[", ":"))
+        return _repaired(part if is_cut else part[:end]), is_cut
 
 
 def _repaired(part: str) -> object:
@@ -197,73 +175,75 @@ def _repaired(part: str) -> object:
 # 2. From JSON values to the requested shape
 
 
-def _joined(values: list[_Json], reply: type[BaseModel]) -> Iterator[_Json]:
-    """Yield the reply of which the model wrote the items, or parts about different notes, one after the other."""
-    name = _list_field(reply)
-    if not name or len(values) < 2:  # noqa: PLR2004 - one after the other
-        return
-    parts = [item.value for item in values]
-    if all(_is_item(part, reply) for part in parts):
-        parts = [{name: parts}]
-    if all(isinstance(part, dict) and isinstance(part.get(name), list) for part in parts):
-        joined = _object([pair for part in parts for pair in part.items()])
-        keys = {str(item.get(_item_key(reply))) for item in joined[name] if isinstance(item, dict)}
-        if len(keys) == len(joined[name]) and all(part[name] for part in parts):
-            yield _Json(joined, values[-1].truncated)
+class _Form:
+    """The shape of a reply.
 
+    Attributes:
+        items: The name of the only field that has to be there and is a list of objects, if there is one.
+        key: The name of the field of these objects that says what note one is about.
+    """
 
-def _shapes(value: object, reply: type[BaseModel], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the ways to read a value as a reply, the most literal first."""
-    name = _list_field(reply)
-    if isinstance(value, list):
-        if name and all(isinstance(item, dict) for item in value):
+    def __init__(self, reply: type[BaseModel]) -> None:
+        self.wrappers = {*_WRAPPERS, reply.__name__.lower()}
+        kinds = {name: _item_type(one.annotation) for name, one in reply.model_fields.items()}
+        lists = [n for n, one in reply.model_fields.items() if one.is_required() and kinds[n]]
+        self.items = lists[0] if len(lists) == 1 else None
+        item = kinds[self.items] if self.items else None
+        self.key = _key_field(item) if item else ""
+
+    def joined(self, values: list[Json]) -> Iterator[Json]:
+        """Yield the reply of which the model wrote the items, or parts about different notes, one after the other."""
+        name, parts = self.items, [value for value, _ in values]
+        if not name or len(values) < 2:  # noqa: PLR2004 - one after the other
+            return
+        if all(map(self._is_item, parts)):
+            parts = [{name: parts}]
+        if all(isinstance(part, dict) and isinstance(part.get(name), list) for part in parts):
+            whole = _object([pair for part in parts for pair in part.items()])
+            keys = {str(item.get(self.key)) for item in whole[name] if isinstance(item, dict)}
+            if len(keys) == len(whole[name]) and all(part[name] for part in parts):
+                yield whole, values[-1][1]
+
+    def readings(self, value: object, depth: int = 0) -> Iterator[Data]:
+        """Yield the ways to read a value as a reply, the most literal first."""
+        name = self.items
+        if isinstance(value, list):
+            if name and all(isinstance(item, dict) for item in value):
+                yield {name: value}
+            if depth < _MAX_WRAPPERS:
+                yield from self._merged(value, depth)
+            return
+        if not isinstance(value, dict):
+            return
+        if name and name not in value and (rest := _without_aliased(value)) is not None:
+            yield {**rest, name: {key: inner for key, inner in value.items() if key not in rest}}
+        yield value
+        for key, inner in value.items() if depth < _MAX_WRAPPERS else ():
+            if len(value) == 1 or key.lower() in self.wrappers:
+                # The arguments of a tool call are often sent as text.
+                is_json = isinstance(inner, str) and inner.lstrip()[:1] in {"{", "["}
+                yield from self.readings(_repaired(inner) if is_json else inner, depth + 1)
+        if name and self._is_item(value):
             yield {name: value}
-        if depth < _MAX_WRAPPERS:
-            yield from _merged(value, reply, depth)
-        return
-    if not isinstance(value, dict):
-        return
-    if name and name not in value and (rest := _without_aliased(value)) is not None:
-        yield {**rest, name: {key: inner for key, inner in value.items() if key not in rest}}
-    yield value
-    for key, inner in value.items() if depth < _MAX_WRAPPERS else ():
-        if len(value) == 1 or key.lower() in {*_WRAPPERS, reply.__name__.lower()}:
-            yield from _shapes(_decoded(inner), reply, depth + 1)
-    if name and _is_item(value, reply):
-        yield {name: value}
+
+    def _merged(self, values: list[Any], depth: int) -> Iterator[Data]:
+        """Yield the reply whose parts are the values of a list, such as several tool calls."""
+        name = self.items
+        readings = [list(self.readings(value, depth + 1)) for value in values]
+        if len(values) == 1:
+            yield from readings[0]
+        elif name:
+            lists = [
+                [one[name] for one in each if isinstance(one.get(name), list)] for each in readings
+            ]
+            if all(lists):
+                yield {name: [item for found in lists for item in found[0]]}
+
+    def _is_item(self, value: object) -> bool:
+        return isinstance(value, dict) and self.key in value
 
 
-def _merged(values: list[Any], reply: type[BaseModel], depth: int) -> Iterator[dict[str, Any]]:
-    """Yield the reply whose parts are the values of a list, such as several tool calls."""
-    name = _list_field(reply)
-    shapes = [list(_shapes(value, reply, depth + 1)) for value in values]
-    if len(values) == 1:
-        yield from shapes[0]
-    elif name:
-        parts = [
-            next((shape[name] for shape in of_one if isinstance(shape.get(name), list)), None)
-            for of_one in shapes
-        ]
-        if all(part is not None for part in parts):
-            yield {name: [item for part in parts for item in part or ()]}
-
-
-def _decoded(inner: object) -> object:
-    """Return the value of a JSON text: the arguments of a tool call are often sent as text."""
-    is_json = isinstance(inner, str) and inner.lstrip()[:1] in {"{", "["}
-    return _repaired(str(inner)) if is_json else inner
-
-
-def _is_item(value: object, reply: type[BaseModel]) -> bool:
-    return isinstance(value, dict) and _item_key(reply) in value
-
-
-def _item_key(reply: type[BaseModel]) -> str:
-    item = _item_type(reply.model_fields[_list_field(reply) or ""].annotation)
-    return _key_field(item) if item else ""
-
-
-def _without_aliased(value: Mapping[str, Any]) -> dict[str, Any] | None:
+def _without_aliased(value: Mapping[str, Any]) -> Data | None:
     """Return the other values of an object that holds objects by the aliases of notes or by numbers; None if it does not.
 
     It is `{"n1": {…}, "n2": {…}}`, or `{"0": {"id": "n1", …}}`.
@@ -274,13 +254,6 @@ def _without_aliased(value: Mapping[str, Any]) -> dict[str, Any] | None:
         if not (isinstance(inner, dict) and (key.isdigit() or _ALIAS.fullmatch(key)))
     }
     return rest if len(rest) < len(value) else None
-
-
-def _list_field(model: type[BaseModel]) -> str | None:
-    """Return the name of the only field that has to be there and is a list of objects."""
-    fields = model.model_fields.items()
-    names = [name for name, one in fields if one.is_required() and _item_type(one.annotation)]
-    return names[0] if len(names) == 1 else None
 
 
 def _item_type(annotation: object) -> type[BaseModel] | None:
@@ -344,7 +317,7 @@ def _keyed(item: object, key: str) -> list[Any]:
     return [item]
 
 
-def _tidied(item: dict[str, Any], model: type[BaseModel], key: str) -> dict[str, Any] | None:
+def _tidied(item: Data, model: type[BaseModel], key: str) -> Data | None:
     """Return an item, known by its alias alone; None if its key is null.
 
     An item with an empty key stays, as one of a note that was not shown.
@@ -354,7 +327,7 @@ def _tidied(item: dict[str, Any], model: type[BaseModel], key: str) -> dict[str,
         tidied.setdefault(key, "")
     if isinstance(tidied.get(key), str) and (found := _BEGINS_WITH_ALIAS.match(tidied[key])):
         tidied[key] = found[1].lower()
-    return None if key in item and item[key] is None else tidied
+    return None if item.get(key, "") is None else tidied
 
 
 def _can_be_read(item: object, model: type[BaseModel]) -> bool:
