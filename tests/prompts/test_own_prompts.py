@@ -9,7 +9,13 @@ from pydantic import BaseModel
 from support import models
 from support.openai_server import OpenAIServer
 
-from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, NoteInput
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    MemoryConfig,
+    ModelReplyError,
+    NoteInput,
+)
 from amem_integrations.config import PARTED, PLACEHOLDERS
 from amem_integrations.evolution.ask import MARGIN
 from amem_integrations.prompts import TEMPLATES
@@ -215,3 +221,35 @@ def test_a_single_note_that_does_not_fit_is_asked_about_all_the_same():
     with memory:
         first, second = add(memory, TURNS[:2])
         assert (first.state, second.state) == ("done", "done")
+
+
+def refusing(answer, *, most: int, spoiled: str = ""):
+    """A model that refuses what shows more texts than `most`, and talks nonsense about a note with a word alone."""
+
+    def answering(request):
+        notes, before = request.inputs["notes"], request.inputs.get("before", ())
+        if len(notes) + len(before) > most:
+            return ModelReplyError("the prompt is too long")
+        is_spoiled = spoiled and spoiled in notes[0]["content"]
+        return "nonsense" if is_spoiled else answer(request)
+
+    return answering
+
+
+def test_a_note_that_is_refused_alone_is_asked_about_with_fewer_turns_before_it():
+    memory, model = opened(models.model(construct=refusing(models.construct, most=3)))
+    with memory:
+        for turn in TURNS:
+            memory.add(turn, namespace=ANN, thread="t")
+        assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+        assert len(model.asked("construct")[-1].inputs["before"]) == 1  # of seven, then three
+
+
+def test_only_the_part_of_a_batch_without_a_usable_answer_has_no_links():
+    answering = refusing(models.link_to_first, most=1, spoiled="number 5")
+    memory, _ = opened(models.model(answering))
+    with memory:
+        notes = add(memory)
+        failed = [note.content for note in notes if note.state == "failed"]
+        assert failed == [TURNS[5]]
+        assert all(note.links for note in notes if note.state == "done")
