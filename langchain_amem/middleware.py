@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, adapting
 
 from .messages import ShouldStore, is_human, is_spoken, with_final_answer
-from .run import ByRun, Namespace, NamespaceOf, Run, current_run
+from .run import ByRun, NamespaceOf, current_run
 from .tools import Kind, memory_tools
 from .turn import Entry, History, Turns, merged
 
@@ -134,13 +134,13 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
         """Settle whose run it is, and which messages belong to it."""
-        space, known = self._turns.space(current_run(state)), (state.get("amem") or {})
-        token, entries = str(uuid4()), [known[self._name]] if self._name in known else []
+        space, (_, entry) = self._turns.space(current_run(state)), self._run(state)
+        token = str(uuid4())
         self._under_way[token] = _UnderWay()
         while len(self._under_way) > MOST_RUNS:
             self._under_way.popitem(last=False)
         tokens = {**(state.get("amem_run") or {}), self._name: token}
-        begun = History(state["messages"]).began(entries, space)
+        begun = History(state["messages"]).began([entry], space)
         return {"amem": {self._name: begun}, "amem_run": tokens}
 
     def wrap_model_call(
@@ -162,7 +162,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         history, run = History(request.messages), current_run(request.state)
         known, entry = self._run(request.state)
         known = known or _UnderWay()
-        parts, is_first = self._parts(history, entry, run), known.text is None
+        parts, is_first = self._turns.parts(history, entry, [entry], run), known.text is None
         if known.text is None:
             known.text = (await self._turns.find(call, history.messages, run, [*parts][-1])).text
         for space, places in parts.items() if self._remember else ():
@@ -185,7 +185,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         """Store the answer, and have the turn evolve."""
         messages = with_final_answer(state["messages"], state.get("structured_response"))
         run, (known, entry) = current_run(state), self._run(state)
-        parts = self._parts(History(messages), entry, run)
+        parts = self._turns.parts(History(messages), entry, [entry], run)
         self._under_way.pop((state.get("amem_run") or {}).get(self._name, ""), None)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
         blocked = "start" not in entry or (known is not None and known.text is None)
@@ -202,18 +202,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         """Return what this process knows of a run (None where the run was resumed), and what the state does."""
         token = (state.get("amem_run") or {}).get(self._name, "")
         return self._under_way.get(token), (state.get("amem") or {}).get(self._name, {})
-
-    def _parts(self, history: History, entry: Entry, run: Run) -> dict[Namespace, range]:
-        """Return which messages there are to remember, by place, and for whom; what is recalled is for the last.
-
-        Raises:
-            NamespaceError: Nothing says whose it is.
-        """
-        if "start" not in entry:  # another middleware has ended the run before this one noted it
-            known = [entry] if entry else []
-            entry = history.began(known, self._turns.space(run), is_over=True)
-        unanswered = self._turns.unanswered
-        return history.parts(entry, lambda: self._turns.space(run), unanswered=unanswered)
 
     def _with_notes(self, request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
         """Return the request with the notes recalled, or as it is if there are none."""

@@ -155,7 +155,7 @@ def remember_node(  # noqa: PLR0913 - options are keywords
     async def step(call: adapting.Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
         entries = _value(state, turn_key, {})
-        entry = _begun(history, entries, space, run.caller)
+        entry = _begun(entries, space, run.caller)
         over = {space: history.ended(space)}
         # The notes that another node has just remembered of this turn stand there already.
         seen = [
@@ -164,7 +164,7 @@ def remember_node(  # noqa: PLR0913 - options are keywords
             if one["namespace"] != list(space) and "start" not in one
         ]
         ids = list(_value(state, output_key, ())) if over[space]["seen"] in seen else []
-        parts = history.parts(entry, lambda: space, unanswered=remember_unanswered)
+        parts = turns.parts(history, entry, entries.values(), run)
         for each, places in parts.items():
             over[each] = history.ended(each)
             ids += [n.id for n in await turns.store(call, history.messages, run, each, places)]
@@ -226,8 +226,8 @@ def node(name: str, flow: Callable[[adapting.Call, State, Run], Awaitable[Update
     return RunnableLambda(partial(run, None), partial(arun, None), name=name)
 
 
-def _begun(history: History, entries: Mapping[str, Entry], space: Namespace, caller: str) -> Entry:
-    """Return the entry of the run that is to be remembered.
+def _begun(entries: Mapping[str, Entry], space: Namespace, caller: str) -> Entry:
+    """Return the entry of the run that is to be remembered, an empty one if nobody has noted the run.
 
     Where no run of this namespace has been noted, somebody else may have resumed the run of another caller.
 
@@ -237,7 +237,7 @@ def _begun(history: History, entries: Mapping[str, Entry], space: Namespace, cal
     own = entries.get(json.dumps(space), {})
     others = [one for one in entries.values() if one.get("by") not in (None, caller)]
     if "start" in own or not others:
-        return own if "start" in own else history.began(entries.values(), space, is_over=True)
+        return own
     if len(others) > 1:
         raise NamespaceError(
             "this run was begun by somebody else, for several memories; resume it with the context of who began it"

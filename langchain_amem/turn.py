@@ -8,7 +8,7 @@ remembered, and `since`, the last before those of this run alone. Of a message t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from hashlib import sha256
 from inspect import iscoroutinefunction
 from typing import Any
@@ -36,6 +36,7 @@ class History:
     Attributes:
         messages: Oldest first.
         marks: The ids of the messages; of one without an id a digest of the text, and the number of its occurrence.
+        people: The places of what people said.
     """
 
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
@@ -46,7 +47,7 @@ class History:
             digest = "" if message.id else sha256(said).hexdigest()[:24]
             seen[digest] += 1
             self.marks.append(message.id or f"{digest} {seen[digest]}")
-        self._people = [number for number, message in enumerate(messages) if is_human(message)]
+        self.people = [number for number, message in enumerate(messages) if is_human(message)]
         # The places after the messages of the marks.
         self._after: dict[str | None, int] = {
             None: 0,
@@ -61,57 +62,44 @@ class History:
         What an earlier run of the same namespace left unanswered is to be remembered with this one. What was said in a
         run of another namespace is not, nor what it was answered.
         """
-        last, end = max(self._people, default=-1), len(self.messages)
+        last, end = max(self.people, default=-1), len(self.messages)
         starts, sinces = list[int](), [last if is_over else 0]
-        for entry in known:
-            seen = self._after.get(entry["seen"])
+        for entry in filter(None, known):
+            seen = self.place(entry, "seen")
             is_own, is_open = entry["namespace"] == list(namespace), "start" in entry
             # Another memory may have dealt with this very run: then the entry has seen the last thing that was said.
             if seen is None or (seen > last and not is_own):
                 continue
             fresh = seen
             if is_open or not is_own:
-                fresh = min((number for number in self._people if number >= seen), default=end)
-            is_left = is_own and is_open
-            starts.append(self._after.get(entry["start"], fresh) if is_left else fresh)
+                fresh = min((number for number in self.people if number >= seen), default=end)
+            left = self.place(entry, "start") if is_own and is_open else None
+            starts.append(fresh if left is None else left)
             sinces.append(fresh)
-        start = max(starts) if starts else self._guess()
+        start = max(starts) if starts else self.guess()
         return self._entry(namespace, start=start, since=max(start, *sinces))
+
+    def place(self, entry: Entry, name: str) -> int | None:
+        """Return the place after a message that an entry names; None if there is no such message any more."""
+        return self._after.get(entry[name])
 
     def ended(self, namespace: Namespace) -> Entry:
         """Return the entry after a run of which everything was dealt with."""
         return self._entry(namespace)
-
-    def parts(
-        self, entry: Entry, whose: Callable[[], Namespace], *, unanswered: bool
-    ) -> dict[Namespace, range]:
-        """Return which messages of a run there are to remember, by place, and for whom.
-
-        They are for whom the run began; where a person has added something since, such as who resumed the run, what
-        follows is for `whose`.
-        """
-        begun, end = tuple(entry["namespace"]), len(self.messages)
-        start = self._after.get(entry["start" if unanswered else "since"])
-        start = self._guess() if start is None else start  # the history was cut meanwhile
-        seen = max(start, self._after.get(entry["seen"], end))
-        space = whose() if any(number >= seen for number in self._people) else begun
-        if space == begun:
-            return {begun: range(start, end)}
-        return {begun: range(start, seen), space: range(seen, end)}
 
     def _entry(self, namespace: Namespace, **places: int) -> Entry:
         places["seen"] = len(self.marks)
         marks = {name: self.marks[at - 1] if at else None for name, at in places.items()}
         return {"namespace": list(namespace), **marks}
 
-    def _guess(self) -> int:
+    def guess(self) -> int:
         """Return where a run begins of which nothing is known: after the last answer before the last thing a person said.
 
         So it is in a first run, without a checkpointer (the history is passed in each time), and where a history was cut.
         """
-        if not self._people:
+        if not self.people:
             return max(0, len(self.messages) - 1)
-        for number in range(self._people[-1] - 1, -1, -1):
+        for number in range(self.people[-1] - 1, -1, -1):
             message = self.messages[number]
             if isinstance(message, AIMessage) and not message.tool_calls:
                 return number + 1
@@ -145,6 +133,29 @@ class Turns(Door):
                 f"should_store={should_store!r} must be a plain function of a message that returns a bool"
             )
         self.should_store, self.metadata, self.unanswered = should_store, metadata, unanswered
+
+    def parts(
+        self, history: History, entry: Entry, known: Iterable[Entry], run: Run
+    ) -> dict[Namespace, range]:
+        """Return which messages there are to remember, by place, and for whom; `known` are the entries of earlier runs.
+
+        They are for whom the run began, as its entry says; where a person has added something since, such as who resumed
+        the run, what follows is for that person.
+
+        Raises:
+            NamespaceError: Nothing says whose it is.
+        """
+        if "start" not in entry:  # nobody has noted the run when it began
+            entry = history.began(known, self.space(run), is_over=True)
+        begun, end = tuple(entry["namespace"]), len(history.messages)
+        start = history.place(entry, "start" if self.unanswered else "since")
+        start = history.guess() if start is None else start  # the history was cut meanwhile
+        seen = history.place(entry, "seen")
+        seen = end if seen is None else max(start, seen)
+        space = self.space(run) if any(at >= seen for at in history.people) else begun
+        if space == begun:
+            return {begun: range(start, end)}
+        return {begun: range(start, seen), space: range(seen, end)}
 
     async def find(
         self, call: adapting.Call, messages: Sequence[BaseMessage], run: Run, space: Namespace
