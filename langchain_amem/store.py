@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from amem_integrations import (
     AgenticMemory,
@@ -35,6 +35,7 @@ from .run import Failures, Namespace
 
 try:
     from langgraph.store import base
+    from langgraph.store.memory import InMemoryStore
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
@@ -289,13 +290,14 @@ class AMemStore(base.BaseStore):
         return hits
 
     def _places(self, prefix: Sequence[str]) -> list[Namespace]:
-        """Return the namespaces of the memory that hold items under a prefix."""
-        under = json.dumps(tuple(prefix))
-        return self.memory.namespaces(where={f"metadata.{UNDER}": under})
+        """Return the namespaces of the memory that hold items under a prefix which have not expired."""
+        lives = [{"expires_at": {"$exists": False}}, {"expires_at": {"$gt": datetime.now(UTC)}}]
+        under = {f"metadata.{UNDER}": json.dumps(tuple(prefix))}
+        return self.memory.namespaces(where={**under, "$or": lives})
 
-    def _scan(self, place: Namespace, first: int = PAGES[0]) -> Iterator[Note]:
+    def _scan(self, place: Namespace) -> Iterator[Note]:
         """Return the items of a place, in the order in which they were first put."""
-        after, limit = -1, first
+        after, limit = -1, PAGES[0]
         while True:
             where = {"seq": {"$gt": after}, **IS_ITEM}
             page = self.memory.get_all(namespace=place, where=where, limit=limit)
@@ -305,18 +307,11 @@ class AMemStore(base.BaseStore):
             after, limit = page[-1].seq, PAGES[1]
 
     def _listed(self, op: base.ListNamespacesOp) -> list[Namespace]:
-        """Return the namespaces asked for, sorted; only as many are looked into as have to be."""
-        listed: dict[Namespace, None] = {}
-        for place in sorted(self._places(()), key=_shown):
-            namespace = _shown(place)
-            name = namespace[: op.max_depth]
-            if name in listed or not all(_meets(c, namespace) for c in op.match_conditions or ()):
-                continue
-            if len(listed) == op.offset + op.limit:
-                break
-            if any(True for _ in self._scan(place, 1)):  # not all have expired
-                listed[name] = None
-        return list(listed)[op.offset :]
+        """Return the namespaces asked for, as LangGraph's own store finds and sorts them."""
+        known = InMemoryStore()
+        known.batch([base.PutOp(_shown(place), "", {}) for place in self._places(())])
+        (found,) = known.batch([op])
+        return cast("list[Namespace]", found)
 
     # Time to live
 
@@ -333,7 +328,9 @@ class AMemStore(base.BaseStore):
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, items or other notes of the memory, and return how many that were."""
-        return sum(self.memory.sweep(namespace=place) for place in self._places(()))
+        return sum(
+            self.memory.sweep(namespace=one) for one in self.memory.namespaces(where=IS_ITEM)
+        )
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Delete what has expired at intervals, in a thread that ends with the memory or the process.
@@ -437,15 +434,6 @@ def _prolonged(note: Note, now: datetime) -> datetime | None:
     if note.expires_at >= now + timedelta(minutes=minutes):
         return None
     return now + timedelta(minutes=minutes * (1 + SPARE))
-
-
-def _meets(condition: base.MatchCondition, namespace: Namespace) -> bool:
-    """Return whether a namespace begins or ends as a condition wants it."""
-    path = condition.path
-    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
-    if len(namespace) < len(path):
-        return False
-    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=False))
 
 
 def _fits(note: Note, conditions: Mapping[str, Any] | None) -> bool:
