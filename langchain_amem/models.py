@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.runnables import (
     Runnable,
     RunnableConfig,
@@ -81,27 +81,23 @@ class LangChainChatModel:
         adapting.check_structured(structured)
         self.name = name or name_of(inner)
         self._model = model
-        self._fixed = structured != "auto"
-        self._words = structured == "words"
-        self._config = config or {}
+        self._structured, self._config = structured, config or {}
 
     async def _generate(self, call: adapting.Call, request: ModelRequest) -> Completion:
         """Return the model's answer."""
         messages = [SystemMessage(request.system), HumanMessage(request.prompt)]
+        mine: RunnableConfig = {"run_name": f"amem:{request.task}", "callbacks": []}
         tags = [*(self._config.get("tags") or []), "nostream"]
-        mine = RunnableConfig(run_name=f"amem:{request.task}", callbacks=[])
         options: RunnableConfig = {**mine, **self._config, "tags": tags}
-        if not self._words:
+        if self._structured != "words":
             try:
                 by_schema = _by_schema(self._model, request.reply)
                 return _completion(await call(by_schema.invoke, messages, options))
             except Exception as error:
-                if self._fixed or not adapting.refuses_schemas(error):
+                if self._structured == "schema" or not adapting.refuses_schemas(error):
                     raise
-                log.info(
-                    "%s takes no schema, it is asked in words from now on: %r", self.name, error
-                )
-                self._words = True
+                log.info("%s takes no schema; from now on words ask it: %r", self.name, error)
+                self._structured = "words"
         return _completion(await call(self._model.invoke, messages, options))
 
     generate, agenerate = adapting.both(_generate)
@@ -113,18 +109,17 @@ def _innermost(model: Runnable[Any, Any]) -> object:
     Raises:
         ConfigurationError: The runnable ends in something else, such as a parser.
     """
-    inner: Any = model
-    while not isinstance(inner, BaseChatModel):
-        within = next((name for kind, name in WITHIN.items() if isinstance(inner, kind)), None)
-        if within is None and isinstance(inner, Runnable) and hasattr(inner, "bind_tools"):
-            return inner  # such as what `init_chat_model` returns without a model
-        if within is None:
-            raise ConfigurationError(
-                f"model={model!r} does not end in a LangChain chat model; give one, such as "
-                "init_chat_model('openai:gpt-5-mini'), without a parser or a function after it"
-            )
-        inner = getattr(inner, within)
-    return inner
+    if isinstance(model, BaseChatModel):
+        return model
+    within = next((name for kind, name in WITHIN.items() if isinstance(model, kind)), None)
+    if within is not None:
+        return _innermost(getattr(model, within))
+    if isinstance(model, Runnable) and hasattr(model, "bind_tools"):
+        return model  # such as what `init_chat_model` returns without a model
+    raise ConfigurationError(
+        f"model={model!r} does not end in a LangChain chat model; give one, such as "
+        "init_chat_model('openai:gpt-5-mini'), without a parser or a function after it"
+    )
 
 
 def _by_schema(model: Any, reply: type[Any]) -> Runnable[Any, Any]:  # noqa: ANN401 - any runnable
@@ -149,18 +144,13 @@ def _by_schema(model: Any, reply: type[Any]) -> Runnable[Any, Any]:  # noqa: ANN
 
 def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a dict with one
     """Return the parsed reply as JSON, else the raw text, of which the core reads what it can."""
-    parsed = answer.get("parsed") if isinstance(answer, dict) else None
-    raw: AIMessage = answer["raw"] if isinstance(answer, dict) else answer
+    parsed, raw = (answer["parsed"], answer["raw"]) if isinstance(answer, dict) else (None, answer)
     usage: Any = raw.usage_metadata or {}
-    if parsed is not None:
-        text = parsed.model_dump_json()
-    elif not (text := str(raw.text)) and raw.tool_calls:
+    text = str(raw.text) if parsed is None else parsed.model_dump_json()
+    if not text and raw.tool_calls:
         text = json.dumps(raw.tool_calls[0]["args"])
-    return Completion(
-        text=text,
-        input_tokens=usage.get("input_tokens", 0),
-        output_tokens=usage.get("output_tokens", 0),
-    )
+    tokens = {name: usage.get(name, 0) for name in ("input_tokens", "output_tokens")}
+    return Completion(text=text, **tokens)
 
 
 class LangChainEmbedder(adapting.WrappedEmbedder):
@@ -238,22 +228,20 @@ def open_memory(
     """
     chat: Any = model
     encoder: Any = embedder
-    if isinstance(model, str):
-        chat = _langchain("chat_models").init_chat_model(model)
-    if isinstance(embedder, str):
-        encoder = _langchain("embeddings").init_embeddings(embedder)
+    try:
+        if isinstance(model, str):
+            chat = import_module("langchain.chat_models").init_chat_model(model)
+        if isinstance(embedder, str):
+            encoder = import_module("langchain.embeddings").init_embeddings(embedder)
+    except ModuleNotFoundError as error:
+        if error.name != "langchain":
+            raise
+        raise MissingExtraError("langchain", "langchain") from error
     if isinstance(chat, Runnable):
         chat = LangChainChatModel(chat)
     if isinstance(encoder, Embeddings):
         encoder = LangChainEmbedder(encoder)
     return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
-
-
-def _langchain(module: str) -> Any:  # noqa: ANN401 - a module of an extra
-    try:
-        return import_module(f"langchain.{module}")
-    except ImportError as error:
-        raise MissingExtraError("langchain", "langchain") from error
 
 
 def name_of(model: object) -> str:

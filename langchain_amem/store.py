@@ -19,6 +19,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, cast
 
+from pydantic import TypeAdapter
+
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
@@ -52,6 +54,7 @@ PAGES = (32, 256)  # the first pages of a listing are small: most callers want a
 SPARE = 0.1
 SWEEP_MINUTES = 5.0  # as in LangGraph's own stores
 LONGEST_TTL = 1e9  # minutes: some 1,900 years
+PUT = TypeAdapter(base.PutOp)
 TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": operator.eq,
     "$ne": operator.ne,
@@ -114,7 +117,7 @@ class AMemStore(base.BaseStore):
         known = base.TTLConfig.__annotations__
         if ttl is not None and not (isinstance(ttl, Mapping) and ttl.keys() <= known.keys()):
             raise ConfigurationError(f"ttl={ttl!r} must be a dict of {', '.join(known)}")
-        if fields and not _are_paths(fields):
+        if isinstance(fields, str) or not all(isinstance(path, str) for path in fields or ()):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self.memory, self._fields, self._evolve = memory, tuple(fields or ("$",)), evolve
         self.ttl_config, self._failures = ttl, Failures()
@@ -173,18 +176,15 @@ class AMemStore(base.BaseStore):
         """
         if not op.namespace:
             raise base.InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
-        if not (op.index is None or op.index is False or _are_paths(op.index)):
-            raise InvalidInputError(f"index={op.index!r} must be False or a list of paths")
-        is_number = isinstance(op.ttl, int | float) and not isinstance(op.ttl, bool)
-        if op.ttl is not None and not (is_number and abs(op.ttl) < LONGEST_TTL):
-            raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
-        if not isinstance(op.value, dict | None):
-            raise InvalidInputError(f"value={op.value!r} of {op.key!r} must be a dict")
+        index = list(op.index) if isinstance(op.index, tuple) else op.index
         try:
+            PUT.validate_python(op._replace(index=index), strict=True)
             json.dumps(op.value)
         except (TypeError, ValueError) as error:
-            message = f"value={op.value!r} of {op.key!r} is not JSON: {error}"
+            message = f"item {op.key!r} of {op.namespace!r} cannot be put: {error}"
             raise InvalidInputError(message) from error
+        if op.ttl is not None and not abs(op.ttl) < LONGEST_TTL:
+            raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
         lines: list[str] = []
         for path in (self._fields if op.index is None else op.index or ()) if op.value else ():
             lines += _leaves(op.value) if path == "$" else base.get_text_at_path(op.value, path)
@@ -467,8 +467,3 @@ def _holds(value: Any, name: str, wanted: Any) -> bool:  # noqa: ANN401 - JSON v
             return TESTS[name](value, wanted)
         return TESTS[name](float(value), float(wanted))
     return False
-
-
-def _are_paths(paths: object) -> bool:
-    """Return whether it is a list of texts, each a path in a value."""
-    return isinstance(paths, list | tuple) and all(isinstance(path, str) for path in paths)
