@@ -33,13 +33,6 @@ M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 Told = Callable[[int, int], None]  # how many are done, of how many
 
-ADDRESSES: Mapping[str, str | None] = {
-    "openai": None,  # the SDK's own: OPENAI_BASE_URL, else OpenAI itself
-    "vllm": "http://localhost:8000/v1",
-    "ollama": "http://localhost:11434/v1",
-    "sglang": "http://localhost:30000/v1",
-}
-
 PROMPTS = Path(__file__).with_name("prompts.md")
 
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
@@ -50,7 +43,6 @@ class Served:
     """A model at an endpoint, and how it is asked. The key is read from `OPENAI_API_KEY`."""
 
     model: str
-    backend: str = "openai"
     base_url: str | None = None
     temperature: float = 0.0
     reply: str = "auto"
@@ -58,12 +50,12 @@ class Served:
     @property
     def address(self) -> str | None:
         """The base URL; None is OpenAI itself. `OPENAI_BASE_URL` counts as it does for the SDK."""
-        return self.base_url or ADDRESSES[self.backend] or os.environ.get("OPENAI_BASE_URL") or None
+        return self.base_url or os.environ.get("OPENAI_BASE_URL") or None
 
     @property
     def identity(self) -> str:
         """Everything that decides its answers."""
-        return f"{self.backend} {self.address} {self.model} {self.temperature} {self.reply}"
+        return f"{self.address} {self.model} {self.temperature} {self.reply}"
 
     def connect(self, kept: Cache) -> CachedModel:
         """Return the chat model, its replies kept; its constructor raises errors if openai or the key is missing."""
@@ -75,7 +67,7 @@ class Served:
             base_url=self.address,
             api_key="none" if local else None,  # a local server needs none, but the SDK does
             temperature=self.temperature,
-            structured=self.reply,  # type: ignore[arg-type] - checked there
+            structured=self.reply,  # type: ignore[arg-type]  # checked there
             timeout=120.0,
         )
         return CachedModel(model, kept, identity=self.identity)

@@ -15,7 +15,7 @@ from amem_integrations.errors import InvalidInputError
 from amem_integrations.opening import embedder_named
 from amem_integrations.ports import Embedder
 
-from .answering import ADDRESSES, Models, Served, prompt_text
+from .answering import Models, Served, prompt_text
 from .cache import Cache
 from .command import EMBEDDER_HELP, Option, count, option
 from .data import Conversation, Result
@@ -34,8 +34,7 @@ def shared_options(k: str) -> tuple[Option, ...]:
         option("dataset", type=Path, metavar="FILE", help="the data set, which is not part of this project"),
         option("--k", default=k, help="how many of the first hits count: 5,10,20, or 10..50 in steps of ten, or 10..50:5"),
         option("--model", help="a chat model: answers, and writes the notes of conversations that have no annotations; without one notes are made by rules"),
-        option("--backend", choices=list(ADDRESSES), default="openai", help="the server of the model; decides the default address"),
-        option("--base-url", help="the address of the model; the key is read from OPENAI_API_KEY"),
+        option("--base-url", help="the address of the model, such as http://localhost:11434/v1; by default OpenAI's. The key is read from OPENAI_API_KEY"),
         option("--temperature", type=float, default=0.0, help="of the model"),
         option("--reply", default="auto", help="how JSON is asked for: schema or words; auto takes the first that the endpoint accepts"),
         option("--rule-notes", action="store_true", help="the model only answers; notes are made by rules"),
@@ -51,14 +50,13 @@ def shared_options(k: str) -> tuple[Option, ...]:
 
 def served(given: Namespace) -> dict[str, Served]:
     """Return the `model` and the `judge`, as far as they are named; by default the judge is served like the model."""
-    judge_url = given.judge_base_url or given.base_url
-    named = {"model": (given.model, given.base_url), "judge": (given.judge, judge_url)}
-    shared = {"backend": given.backend, "temperature": given.temperature, "reply": given.reply}
-    return {
-        role: Served(model=name, base_url=base_url, **shared)
-        for role, (name, base_url) in named.items()
-        if name is not None
-    }
+    found, shared = {}, {"temperature": given.temperature, "reply": given.reply}
+    if given.model is not None:
+        found["model"] = Served(model=given.model, base_url=given.base_url, **shared)
+    if given.judge is not None:
+        judge_url = given.judge_base_url or given.base_url
+        found["judge"] = Served(model=given.judge, base_url=judge_url, **shared)
+    return found
 
 
 def measure(

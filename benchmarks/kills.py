@@ -23,7 +23,7 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -87,41 +87,30 @@ class CopyingModel:
         """Return quotes, for `construct` and for every other task."""
         notes = request.inputs["notes"]
         shown = (request.inputs.get(name, ()) for name in ("before", "candidates"))
-        quoted = " ".join(_texts([*chain(*shown), *notes]))
-        answer = _copied_attributes if request.task == "construct" else _copied_updates
-        return as_completion(request, {"notes": [answer(note, quoted) for note in notes]})
+        words = [word for note in [*chain(*shown), *notes] for word in _words(note)]
+        answer = _attributes if request.task == "construct" else _changes
+        return as_completion(request, {"notes": [answer(note, words) for note in notes]})
 
 
-def _texts(shown: Iterable[Shown]) -> Iterable[str]:
-    for note in shown:
-        words = (*note.get("keywords", ()), *note.get("tags", ()))
-        texts = (note["content"], note.get("speaker"), note.get("context"), *words)
-        yield from filter(None, texts)
+def _words(note: Shown) -> list[str]:
+    texts = (note["content"], note.get("speaker") or "", note.get("context") or "")
+    return " ".join([*texts, *note.get("keywords", ()), *note.get("tags", ())]).split()
 
 
-def _copied_attributes(note: Shown, quoted: str) -> dict[str, Any]:
-    words = quoted.split()
-    return {
-        "id": note["alias"],
-        "context": f"{note['content']} {quoted}",
-        "keywords": words[-6:],
-        "tags": words[:4],
-    }
+def _attributes(note: Shown, words: Sequence[str]) -> dict[str, Any]:
+    context = f"{note['content']} {' '.join(words)}"
+    return {"id": note["alias"], "context": context, "keywords": words[-6:], "tags": words[:4]}
 
 
-def _copied_updates(note: Shown, quoted: str) -> dict[str, Any]:
-    words = list(dict.fromkeys(quoted.split()))
-    short, text = " ".join(words[:CONTEXT_WORDS]), " ".join(words)
+def _changes(note: Shown, words: Sequence[str]) -> dict[str, Any]:
+    each = list(dict.fromkeys(words))
+    text, sentence = " ".join(each), {"context": " ".join(each[:CONTEXT_WORDS]), "tags": []}
+    link = {"relation": text[:30], "reason": text[-REASON_CHARS:], "strength": 0.5}
     targets = [candidate["alias"] for candidate in note["candidates"]]
     return {
         "id": note["alias"],
-        "links": [
-            {"to": to, "relation": text[:30], "reason": text[-REASON_CHARS:], "strength": 0.5}
-            for to in targets[:3]
-        ],
-        "updates": [
-            {"to": to, "context": short, "keywords": words[:8], "tags": []} for to in targets[:2]
-        ],
+        "links": [{"to": to, **link} for to in targets[:3]],
+        "updates": [{"to": to, "keywords": each[:8], **sentence} for to in targets[:2]],
     }
 
 
@@ -308,12 +297,15 @@ class Left:
             memory.export(path)
             lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         self.by_key = {line["note"]["key"]: line["note"] for line in lines if "note" in line}
-        self.superseded = {
-            note.id: set(note.supersessions)
-            for space in memory.namespaces()
-            for note in memory.get_all(namespace=space, limit=10**6)
-        }
-        self.unfinished = list(_unfinished(memory))
+        self.superseded: dict[str, set[str]] = {}
+        runtime = memory._runtime  # noqa: SLF001 - no public method tells what is left to be finished
+        unfinished = run_flow(resolve(runtime.store.unfinished()))
+        self.wrong = [f"{space} has something left" for space in unfinished]
+        for space in memory.namespaces():
+            notes = memory.get_all(namespace=space, limit=10**6)
+            self.superseded |= {note.id: set(note.supersessions) for note in notes}
+            wrong = run_flow(differing(writer_of(runtime, space), [note.id for note in notes]))
+            self.wrong += [f"the view of {one} is not what its decisions say" for one in wrong]
         self._texts: defaultdict[str, str] = defaultdict(str)
         for line in lines:
             about = line.get("decision") or line.get("note") or {}
@@ -328,22 +320,10 @@ class Left:
         return {note_id for note_id, text in self._texts.items() if secret in text}
 
 
-def _unfinished(memory: AgenticMemory) -> Iterator[str]:
-    """Yield what is left to be finished of a memory that was just opened, and views that are not as they should be."""
-    runtime = memory._runtime  # noqa: SLF001 - no public method tells
-    yield from (
-        f"{space} has something left" for space in run_flow(resolve(runtime.store.unfinished()))
-    )
-    for space in memory.namespaces():
-        ids = [note.id for note in memory.get_all(namespace=space, limit=10**6)]
-        wrong = run_flow(differing(writer_of(runtime, space), ids))
-        yield from (f"the view of {note_id} is not what its decisions say" for note_id in wrong)
-
-
 def faults(journal: Journal, left: Left) -> Iterator[str]:
     """Yield what is wrong with what is left of a memory."""
     yield from journal.faults
-    yield from left.unfinished
+    yield from left.wrong
     for key, told in journal.notes.items():
         note = left.by_key.get(key)
         said = note["content"] if note else ""

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -35,7 +36,7 @@ from .cache import Cache, key_of
 from .data import load
 from .provenance import code_digest, versions
 from .report import Table, write
-from .statistics import mean, percentile
+from .statistics import rounded
 from .synthetic import BATCH, DIMENSIONS, SPACE, KnownVectors, World, fill, opened
 from .timing import Tape, milliseconds
 
@@ -116,7 +117,7 @@ def bare_vectors(matrix: Vector, queries: Vector, rounds: int = 1) -> Report:
                 shares = [len(some & {hit.id for hit in ten}) / len(some) for some, ten in pairs]
                 found[way] = {
                     **_percentiles(times),
-                    "recall": mean(shares),
+                    "recall": rounded(fmean(shares)),
                     "disk_mb": _disk_mb(Path(folder)),
                 }
             shard.close()
@@ -215,7 +216,7 @@ def _measured_apart(size: int, queries: int) -> Report:
 
 
 def _percentiles(times: Sequence[float]) -> Report:
-    return {f"p{share}": percentile(times, share) for share in (50, 95)}
+    return {f"p{share}": rounded(float(np.percentile(times, share))) for share in (50, 95)}
 
 
 def _memory_mb() -> dict[str, float]:

@@ -26,17 +26,6 @@ def rounded(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
-def mean(values: Values) -> float | None:
-    """Return the mean of the values that are not None, or None if there are none."""
-    known = [value for value in values if value is not None]
-    return rounded(float(sum(known) / len(known))) if known else None
-
-
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return the value that `share` per cent of the values do not exceed, or None of no values."""
-    return rounded(float(np.percentile(values, share))) if values else None
-
-
 def estimate(values: Values) -> dict[str, float | None]:
     """Return the `mean` of the values that are not None, and the bounds `low` and `high` of its 95 % interval.
 

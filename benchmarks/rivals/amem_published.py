@@ -11,7 +11,7 @@ Recorded annotations may stand for the model; their calls are counted, with toke
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,13 +41,10 @@ class Links(BaseModel):
     links: list[int] = []
 
 
-class Rewritten(BaseModel):
+class Rewritten(Attributes):
     """The reply to a neighbour; without `rewrite` it stays as it is."""
 
     rewrite: bool = False
-    context: str = ""
-    keywords: list[str] = []
-    tags: list[str] = []
 
 
 @dataclass(slots=True)
@@ -84,8 +81,7 @@ class AMemPublished:
             names = {"id": turn.key or "", "note": f"[{day_of(turn.at)}] {said(turn)}"}
             attributes = self._ask("amem_construct", Attributes, **names) or Attributes()
             new = Written(turn, attributes)
-            near = self._vectors.nearest(turn.content)[:NEAR]
-            if near:
+            if near := self._vectors.nearest(turn.content)[:NEAR]:
                 self._evolve(new, near, names["id"])
             self._notes.append(new)
             self._vectors.put(str(new))
@@ -130,24 +126,21 @@ class Recorded:
 
     def generate(self, request: ModelRequest) -> Completion:
         """Return what the annotation of the new note says; a turn without one gets nothing."""
-        reply = dict(self._reply(request.task, request.inputs))
+        given, reply = request.inputs, dict[str, Any]()
+        record = self._records.get(given["id"], {})
+        if request.task == "amem_construct":
+            reply = {name: record.get(name, []) for name in ("keywords", "tags")}
+            reply["context"] = record.get("context", "")
+        elif request.task == "amem_link":
+            targets = {link["to"] for link in record.get("links", ())}
+            keys = json.loads(given["keys"]).items()
+            reply["links"] = [int(place) for place, key in keys if key in targets]
+        else:
+            old = self._records.get(given["keys"], {}).get("keywords", [])
+            for one in record.get("updates", ()):
+                if one["to"] == given["keys"]:
+                    reply = {"rewrite": True, "keywords": one.get("keywords") or old}
+                    reply |= {name: one[name] for name in ("context", "tags")}
         text = json.dumps(reply)
         asked = count_tokens(request.system + request.prompt)
         return Completion(text=text, input_tokens=asked, output_tokens=count_tokens(text))
-
-    def _reply(self, task: str, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        record = self._records.get(inputs["id"], {})
-        if task == "amem_construct":
-            yield from ((name, record.get(name, [])) for name in ("keywords", "tags"))
-            yield "context", record.get("context", "")
-        elif task == "amem_link":
-            targets = {link["to"] for link in record.get("links", ())}
-            keys = json.loads(inputs["keys"])
-            yield "links", [int(place) for place, key in keys.items() if key in targets]
-        else:
-            updates = {one["to"]: one for one in record.get("updates", ())}
-            if update := updates.get(inputs["keys"]):
-                yield "rewrite", True
-                old = self._records.get(inputs["keys"], {}).get("keywords", [])
-                yield "keywords", update.get("keywords") or old
-                yield from ((name, update[name]) for name in ("context", "tags"))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -89,13 +90,8 @@ def day_of(at: datetime | None) -> str:
 
 def transcript(turns: Sequence[NoteInput]) -> str:
     """Return turns as they are read, each day under its date."""
-    lines, day = [], ""
-    for turn in turns:
-        if (today := day_of(turn.at)) != day:
-            lines.append(f"[{today}]")
-            day = today
-        lines.append(said(turn))
-    return "\n".join(lines)
+    days = groupby(turns, key=lambda turn: day_of(turn.at))
+    return "\n".join(line for day, some in days for line in (f"[{day}]", *map(said, some)))
 
 
 def said(turn: NoteInput) -> str:

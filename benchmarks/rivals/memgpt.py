@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -114,15 +114,13 @@ class MemGpt:
         return "\n\n".join(f"{name}:\n{text or '(empty)'}" for name, text in parts.items())
 
     def _result(self, call: Call, *, edit: bool) -> str:
-        page = slice(call.page * PAGE, (call.page + 1) * PAGE)
         if call.function == "archival_memory_search":
-            places = self._vectors.nearest(call.query)[page]
-            return _listed("archival memory", call.query, (self._archive[n] for n in places))
+            texts = (self._archive[place] for place in self._vectors.nearest(call.query))
+            return _page("archival memory", call, texts)
         if call.function == "conversation_search":
             words = set(_words(call.query))
-            holding = [one for one in self._messages if words <= set(_words(said(one)))]
-            texts = (f"[{day_of(one.at)}] {said(one)}" for one in holding[page])
-            return _listed("messages", call.query, texts)
+            holding = (one for one in self._messages if words <= set(_words(said(one))))
+            return _page("messages", call, (f"[{day_of(one.at)}] {said(one)}" for one in holding))
         if not edit:
             return f"{call.function}: memory is not edited for a question"
         if call.function == "archival_memory_insert":
@@ -143,8 +141,9 @@ class MemGpt:
         return "edited"
 
 
-def _listed(where: str, query: str, texts: Iterable[str]) -> str:
-    return "\n".join([f"Found in {where} for {query!r}:", *texts])
+def _page(where: str, call: Call, texts: Iterable[str]) -> str:
+    found = islice(texts, call.page * PAGE, (call.page + 1) * PAGE)
+    return "\n".join([f"Found in {where} for {call.query!r}:", *found])
 
 
 def _words(text: str) -> list[str]:

@@ -12,13 +12,14 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+
+import httpx
 
 from amem_integrations import NoteInput
 from amem_integrations.errors import AmemError, InvalidInputError
@@ -29,7 +30,7 @@ from ..cache import key_of
 from ..data import Spent
 from .base import Rival, said
 
-OPENAI, TIMEOUT_S = "https://api.openai.com/v1", 600.0
+TIMEOUT_S = 600.0
 
 
 class Piped:
@@ -59,14 +60,7 @@ class Piped:
     def add(self, turns: Sequence[NoteInput]) -> None:
         """Tell the memory turns, session by session."""
         for _, session in groupby(turns, key=lambda turn: turn.thread):
-            told = []
-            for turn in session:
-                at = turn.at.isoformat() if turn.at else None
-                text = f"[{(at or '')[:10]}] {said(turn)}"
-                told.append(
-                    {"speaker": turn.speaker, "content": turn.content, "at": at, "text": text}
-                )
-            self._tell("add", told)
+            self._tell("add", [_told(turn) for turn in session])
 
     def recall(self, question: str) -> str:
         """Return what the memory says to a question."""
@@ -81,13 +75,11 @@ class Piped:
 
     def _tell(self, verb: str, value: object) -> Any:  # noqa: ANN401 - a JSON value
         with self._lock:
-            assert self._process.stdin and self._process.stdout  # noqa: S101, PT018 - both are pipes
-            try:
-                self._process.stdin.write(json.dumps({verb: value}) + "\n")
-                self._process.stdin.flush()
-            except BrokenPipeError:
-                pass  # its status says why
-            if not (line := self._process.stdout.readline()):
+            into, out = self._process.stdin, self._process.stdout
+            assert into and out  # noqa: S101, PT018 - both are pipes
+            with suppress(BrokenPipeError):  # its status says why
+                print(json.dumps({verb: value}), file=into, flush=True)
+            if not (line := out.readline()):
                 raise AmemError(
                     f"the process of the memory ended with status {self._process.wait()} at {verb!r}; "
                     "what it printed says why"
@@ -95,25 +87,30 @@ class Piped:
             return json.loads(line)["done"]
 
 
+def _told(turn: NoteInput) -> dict[str, str | None]:
+    at = turn.at.isoformat() if turn.at else ""
+    text = f"[{at[:10]}] {said(turn)}"
+    return {"speaker": turn.speaker, "content": turn.content, "at": at or None, "text": text}
+
+
 def _endpoint(rival: Rival, served: Served) -> ThreadingHTTPServer:
     """Return the endpoint of a memory: its chat completions are those of `served`, kept and counted."""
+    from openai import APIStatusError, OpenAI  # noqa: PLC0415 - the extra
+
+    secret = os.environ.get("OPENAI_API_KEY", "none")
+    client = OpenAI(api_key=secret, base_url=served.address, timeout=TIMEOUT_S)
 
     def completed(body: dict[str, Any]) -> bytes:
         body |= {"model": served.model, "temperature": served.temperature, "stream": False}
         key, kept = key_of(served.identity, body), rival.kept
-        known = kept.get([key]) if kept else {}
-        if not known:
-            bearer = f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}"
-            headers = {"Content-Type": "application/json", "Authorization": bearer}
-            address = f"{(served.address or OPENAI).rstrip('/')}/chat/completions"
-            request = Request(address, json.dumps(body).encode(), headers)  # noqa: S310 - the user's own address
-            with urlopen(request, timeout=TIMEOUT_S) as reply:  # noqa: S310
-                known = {key: reply.read()}
+        if not (known := kept.get([key]) if kept else {}):
+            reply = client.post("/chat/completions", body=body, cast_to=httpx.Response)
+            known = {key: reply.content}
             if kept:
                 kept.add(known)
         usage = json.loads(known[key]).get("usage") or {}
-        names = ("prompt_tokens", "completion_tokens")
-        rival.count(Spent(1, *(int(usage.get(name) or 0) for name in names)))
+        tokens = (usage.get(f"{name}_tokens") or 0 for name in ("prompt", "completion"))
+        rival.count(Spent(1, *map(int, tokens)))
         return known[key]
 
     def encoded(body: dict[str, Any]) -> bytes:
@@ -130,8 +127,8 @@ def _endpoint(rival: Rival, served: Served) -> ThreadingHTTPServer:
             work = encoded if self.path.endswith("/embeddings") else completed
             try:
                 status, reply = 200, work(body)
-            except HTTPError as error:
-                status, reply = error.code, error.read()
+            except APIStatusError as error:
+                status, reply = error.status_code, error.response.content
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(reply)))

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.dialects import WINDOW
-from support.openai_server import OpenAIServer, serving
+from support.openai_server import OpenAIServer
 
 from amem_integrations import AgenticMemory
 from amem_integrations.ports import Completion, ModelRequest
@@ -157,56 +157,37 @@ class Scribe:
         return Completion(text=text)
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[OpenAIServer]:
-    """Serve what the scribe says; one for all tests, as its address is part of what a reply is kept under."""
+@pytest.fixture
+def server(openai_server: OpenAIServer) -> OpenAIServer:
+    """Return a server that says what the scribe says."""
     scribe = Scribe()
     settings = Settings(ks=(3,), answer_k=3, systems=KNOWN)
     models = Models(scribe, scribe, scribe)
     list(evaluate(data.load(TINY), settings, embedder=HashEmbedder(256), models=models))
-    with serving() as server:
-        server.dialect.window = 2 * WINDOW  # the replies are to whole batches
-        # In words a prompt ends with the schema. What the scribe was not asked is answered by nothing.
-        server.answer = lambda payload: scribe.replies.get(
-            payload["messages"][-1]["content"].partition("\n\nAnswer with JSON only")[0], ""
-        )
-        yield server
-
-
-@pytest.fixture
-def server(endpoint: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
-    monkeypatch.setattr(endpoint, "answer", endpoint.answer)
-    endpoint.requests.clear()
-    return endpoint
-
-
-def answering(server: OpenAIServer, *more: str) -> list[str]:
-    return [
-        *("--k", "3", "--answer", "--answer-k", "3", "--model", "scripted", "--judge", "scripted"),
-        *("--backend", "vllm", "--base-url", server.base_url, "--concurrency", "2"),
-        *more,
-    ]
+    openai_server.dialect.window = 2 * WINDOW  # the replies are to whole batches
+    # In words a prompt ends with the schema. What the scribe was not asked is answered by nothing.
+    openai_server.answer = lambda payload: scribe.replies.get(
+        payload["messages"][-1]["content"].partition("\n\nAnswer with JSON only")[0], ""
+    )
+    return openai_server
 
 
 def stop(server: OpenAIServer, requests: int, how: signal.Signals, *given: object) -> None:
     """Run the command in a process that gets a signal at its n-th request."""
-    environment = {key: value for key, value in os.environ.items() if key != "OPENAI_API_KEY"}
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, *map(str, given), "--embedder", "hash"],
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    answer, seen = server.answer, []
+    answer, seen = server.answer, count(1)
 
-    def count(payload: dict[str, Any]) -> str | None:
-        seen.append(payload)
-        if len(seen) == requests:
+    def counted(payload: dict[str, Any]) -> str | None:
+        if next(seen) == requests:
             process.send_signal(how)
         return answer(payload)
 
-    server.answer = count
+    server.answer = counted
     said = process.communicate(timeout=240)[1]
     server.answer = answer
-    assert len(seen) >= requests, said
     assert process.returncode == (-9 if how is signal.SIGKILL else 130), said
     if how is signal.SIGINT:
         assert said.splitlines()[-1] == "python -m benchmarks.locomo: stopped"
@@ -218,7 +199,9 @@ def stop(server: OpenAIServer, requests: int, how: signal.Signals, *given: objec
 def test_a_run_answers_scores_and_counts_and_an_interrupted_one_ends_in_the_same_report(
     server, tmp_path
 ):
-    everything = answering(server, "--baselines", "--ablations")
+    everything = ["--k", "3", "--answer", "--answer-k", "3", "--baselines", "--ablations"]
+    everything += ["--model", "scripted", "--judge", "scripted", "--base-url", server.base_url]
+    everything += ["--concurrency", "2"]
     assert run(TINY, tmp_path / "whole", *everything) == 0
     prompts = [request["messages"][-1]["content"] for request in server.requests]
     assert len(prompts) == len(set(prompts))  # nothing is paid for twice

@@ -23,12 +23,11 @@ from benchmarks.rivals.memgpt import QUEUE_TOKENS, STEPS
 from benchmarks.rivals.piped import Piped
 
 TINY = Path(__file__).with_name("tiny_locomo.json")
-START = datetime(2023, 5, 8, tzinfo=UTC)
 
 
-def turn(number: int, text: str, *, days: float = 0, thread: str = "one") -> NoteInput:
-    at = START + timedelta(days=days)
-    return NoteInput(content=text, at=at, key=f"D1:{number}", thread=thread, speaker="Ann")
+def turn(number: int, text: str, *, days: float = 0) -> NoteInput:
+    at = datetime(2023, 5, 8, tzinfo=UTC) + timedelta(days=days)
+    return NoteInput(content=text, at=at, key=f"D1:{number}", thread="one", speaker="Ann")
 
 
 def made(name: str, script: object, **more: object) -> tuple[Memory, ScriptedModel, Rival]:
@@ -62,12 +61,10 @@ def test_readagent_pauses_where_it_is_told_and_looks_a_page_up():
 def test_memorybank_forgets_what_is_not_recalled_and_finds_what_is():
     summary = {"memorybank_day": {"events": "They spoke.", "portrait": "Calm."},
                "memorybank_all": {"events": "A year of talk.", "portrait": "Ann is calm."}}  # fmt: skip
-    old = [turn(number, f"The heron number{number} stood still") for number in range(40)]
     memory, model, _ = made("memorybank", summary)
-    memory.add(old)
+    memory.add([turn(n, f"The heron number{n} stood still") for n in range(40)])
     assert "Ann: The heron number7 " in memory.recall("heron number7")
-    later = [turn(99, "kettle", days=60)]
-    memory.add(later)
+    memory.add([turn(99, "kettle", days=60)])
     text = memory.recall("heron number7")
     assert "heron" not in text  # after two months the curve is near 0
     assert "kettle" in text
@@ -99,21 +96,22 @@ def test_memgpt_files_evicts_and_reaches_all_its_memories_by_functions():
         edit = {"function": "core_memory_append", "block": "Ann", "content": "was asked"}
         return {"calls": [{"function": "conversation_search", "query": "WORD0 and"}, edit]}
 
-    memory, model, rival = made(
-        "memgpt", {"memgpt_step": step, "memgpt_evict": {"summary": "Ann said words."}}
-    )
+    script = {"memgpt_step": step, "memgpt_evict": {"summary": "Ann said words."}}
+    memory, model, rival = made("memgpt", script)
     memory.add([long(number, f"word{number}") for number in range(30)])
     assert len(model.asked("memgpt_step")) == 2  # batches of twenty
     assert "word0 " in model.asked("memgpt_evict")[0].prompt
     text = memory.recall("What is it called?")
     before, _, after = text.partition("Found in archival memory")
-    assert "Summary of evicted messages:\nAnn said words." in before
-    assert "<Ann>\nlikes herons" in before
+    for shown in (
+        "Summary of evicted messages:\nAnn said words.",
+        "<Ann>\nlikes herons",
+        "word29 ",
+    ):
+        assert shown in before
     assert "word0 " not in before
-    assert "word29 " in before
-    assert "Ann's heron is called Otto." in after
-    assert "[8 May 2023] Ann: word0 and" in after
-    assert "not edited for a question" in after
+    for shown in ("Ann's heron is called Otto.", "Ann: word0 and", "not edited for a question"):
+        assert shown in after
     assert len(before) / 4 < 2 * QUEUE_TOKENS
     assert rival.spent("build").calls == len(model.requests)
     memory.recall("endless")
@@ -150,9 +148,8 @@ def test_recorded_annotations_stand_for_the_model_of_a_mem_as_published():
     memory.add(HERONS[:2])
     assert "heron text0\ncontext: second\nkeywords: a\ntags: v" in memory.recall("heron")
     assert memory.recall("heron").count("Ann: heron text0") == 2  # once as a hit, once as linked
-    assert rival.spent("build").calls == 4
+    assert (rival.spent("build").calls, rival.spent("recall")) == (4, Spent())
     assert rival.spent("build").input_tokens > 100
-    assert rival.spent("recall") == Spent()
     assert model.requests == []
 
 
@@ -182,20 +179,23 @@ def test_all_systems_answer_in_one_table_with_what_they_cost_and_nothing_is_paid
     assert list(report["answers"]) == names
     questions = report["answers"]["amem"]["questions"]
     calls = {stage: one["calls"] for stage, one in report["costs"].items()}
-    assert (calls["build shouting"], calls["recall shouting"]) == (1, 0)
-    assert (calls["build readagent"], calls["recall readagent"]) == (1, questions)
-    assert (calls["build memgpt"], calls["recall memgpt"]) == (1, questions)
-    assert calls["build memorybank"] == 2
-    assert calls["build amem-published"] == 6 + 5 + 1 + 2 + 3 + 4 + 5
+    for name, build, recall in (
+        ("shouting", 1, 0),
+        ("readagent", 1, questions),
+        ("memgpt", 1, questions),
+        ("memorybank", 2, 0),
+        ("amem-published", 6 + 5 + 1 + 2 + 3 + 4 + 5, 0),
+    ):
+        assert (calls[f"build {name}"], calls[f"recall {name}"]) == (build, recall)
     assert report["costs"]["build shouting"]["input_tokens"] > 0
     heard = [one["messages"][-1]["content"] for one in openai_server.requests]
     assert sum(one.startswith("Note down 20") for one in heard) == 1
-    page = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "no order" in page
-    assert "27.02 / 20.09" in page
-    tex = (tmp_path / "report.tex").read_text(encoding="utf-8")
-    assert "\\begin{tabular}{lrrrrr" in tex
-    assert "\n amem-published & " in tex
+    for file, shown in (
+        ("report.md", ["no order", "27.02 / 20.09", "](report-cost.png)"]),
+        ("report.tex", ["\\begin{tabular}{lrrrrr", "\n amem-published "]),
+    ):
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert [one for one in shown if one not in text] == []
     assert (tmp_path / "report-cost.png").exists()
     again = run()
     assert len(openai_server.requests) == asked
@@ -207,18 +207,14 @@ def test_all_systems_answer_in_one_table_with_what_they_cost_and_nothing_is_paid
 
 @pytest.mark.enable_socket
 def test_a_memory_whose_process_dies_or_has_no_file_is_an_error():
-    more = {"python": sys.executable, "served": Served(model="m", base_url="http://127.0.0.1:9/v1")}
-
-    def rival(system: str) -> Rival:
-        make = partial(Piped, system=system, **more)
-        return Rival(make, ScriptedModel({}), HashEmbedder())
-
-    with closing(rival(SHOUTING)) as running:
-        assert [one.context(5) for one in running.find(["anything"])] == [""]
+    served = Served(model="m", base_url="http://127.0.0.1:9/v1")
+    make = partial(Piped, python=sys.executable, served=served)
+    with closing(Rival(partial(make, system=SHOUTING), ScriptedModel({}), HashEmbedder())) as rival:
+        assert rival.find(["anything"])[0].context(5) == ""
         with pytest.raises(AmemError, match="status 3 at 'recall'"):
-            running.find(["die"])
+            rival.find(["die"])
     with pytest.raises(InvalidInputError, match="path/to/file"):
-        rival("nowhere.py:X")
+        make(rival, system="nowhere.py:X")
 
 
 def test_ranks_are_those_of_the_paper_and_an_order_is_claimed_only_where_it_is_sure():

@@ -14,7 +14,6 @@ def coin(size: int, seed: int = 1) -> list[float]:
 
 
 def test_figures_of_nothing_are_none():
-    assert stats.mean([]) is stats.mean([None]) is stats.percentile([], 50) is None
     assert stats.estimate([None, None]) == {"mean": None, "low": None, "high": None}
     assert stats.difference([1.0, None], [None, 1.0]) is None
     with pytest.raises(InvalidInputError, match="1 with 0"):
@@ -23,7 +22,7 @@ def test_figures_of_nothing_are_none():
 
 def test_the_interval_of_a_mean_is_that_of_its_standard_error_and_always_the_same():
     found = stats.estimate([None, *[0.0, 1.0] * 200])
-    assert found["mean"] == stats.mean([0.0, None, 1.0]) == stats.percentile([0.0, 1.0], 50) == 0.5
+    assert found["mean"] == 0.5
     assert found["low"] == pytest.approx(0.5 - 1.96 * 0.025, abs=0.006)
     assert found["high"] == pytest.approx(0.5 + 1.96 * 0.025, abs=0.006)
 
