@@ -40,8 +40,9 @@ test-web: $(WEB)/ready
 	$(WEB)/bin/python -m pytest -m web tests/web
 
 # Every order, kill and late copy of the writes of the journal, then kills over a folder and a bad network: one to two hours.
+# WORDS are of the name of what is explored; by default it is all.
 explore: $(VENV)/ready
-	cd tests && PYTHONPATH=.. $(CURDIR)/$(BIN)/python -m protocol.explore
+	cd tests && PYTHONPATH=.. $(CURDIR)/$(BIN)/python -m protocol.explore $(WORDS)
 
 # With the lowest versions that pyproject.toml allows; see CONTRIBUTING.md. The pages need LlamaIndex, which is left out.
 test-lowest: $(LOWEST)/ready

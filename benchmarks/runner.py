@@ -76,9 +76,8 @@ def evaluate(
                 for name, make in makers.items():
                     records = written.records if written else ()
                     assert models.answerer  # noqa: S101 - checked
-                    others[name] = Rival(
-                        make, models.answerer, encoder, records, cache, settings.concurrency
-                    )
+                    tools = (models.answerer, encoder, cache, records, settings.concurrency)
+                    others[name] = Rival(make, *tools)
                     opened.callback(others[name].close)
                 finders = _finders(settings, memories, encoder)
                 finders |= {name: rival.find for name, rival in others.items()}

@@ -42,8 +42,8 @@ class Rival:
         make: Callable[[Rival], Memory],
         model: ChatModel,
         embedder: Embedder,
+        kept: Cache,
         records: Sequence[Mapping[str, Any]] = (),
-        kept: Cache | None = None,
         concurrency: int = 1,
     ) -> None:
         self.model, self.embedder, self.records, self.kept = model, embedder, records, kept

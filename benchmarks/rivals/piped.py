@@ -103,11 +103,9 @@ def _endpoint(rival: Rival, served: Served) -> ThreadingHTTPServer:
     def completed(body: dict[str, Any]) -> bytes:
         body |= {"model": served.model, "temperature": served.temperature, "stream": False}
         key, kept = key_of(served.identity, body), rival.kept
-        if not (known := kept.get([key]) if kept else {}):
+        if not (known := kept.get([key])):
             reply = client.post("/chat/completions", body=body, cast_to=httpx.Response)
-            known = {key: reply.content}
-            if kept:
-                kept.add(known)
+            kept.add(known := {key: reply.content})
         usage = json.loads(known[key]).get("usage") or {}
         tokens = (usage.get(f"{name}_tokens") or 0 for name in ("prompt", "completion"))
         rival.count(Spent(1, *map(int, tokens)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ..data import CATEGORIES
+from ..data import CATEGORIES, Spent
 from ..plots import HUES, INK, axes_in, reach
 from ..report import PAIRED, SCORED, Row, Table, Values
 from ..systems import MAIN
@@ -99,17 +99,15 @@ def costs(report: Values, name: str) -> dict[str, Any]:
     """Return what a system costs to build, and to answer a question from; a plain ranking or the whole is not built."""
     spent, one = report["costs"], report["answers"][name]
     own = "build" if name.startswith(MAIN) and f"build {name}" not in spent else f"build {name}"
-    nothing = {"calls": 0, "input_tokens": 0, "output_tokens": 0}
-    build, recall = spent.get(own, nothing), spent.get(f"recall {name}", nothing)
-    questions = one["questions"]
+    build, recall = (Spent(**spent.get(stage, {})) for stage in (own, f"recall {name}"))
     return {
         "tokens a question": one["context_tokens"],
         "saved": one["saved"],
         "unanswered": one["unanswered"],
-        "calls a question": 1 + recall["calls"] / questions,
-        "tokens to recall": (recall["input_tokens"] + recall["output_tokens"]) / questions,
-        "calls to build": build["calls"],
-        "tokens to build": build["input_tokens"] + build["output_tokens"],
+        "calls a question": 1 + recall.calls / one["questions"],
+        "tokens to recall": sum(recall[1:]) / one["questions"],
+        "calls to build": build.calls,
+        "tokens to build": sum(build[1:]),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -10,9 +9,8 @@ import pytest
 pytest.importorskip("langchain_classic")
 pytest.importorskip("llama_index.core")
 
-from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
-from benchmarks import adapters, against, calibrate, kills, served, speed
+from benchmarks import adapters, against, calibrate, served, speed
 
 
 def rows(text):
@@ -74,24 +72,3 @@ def test_calibrating_prints_the_settings_and_the_row_of_the_table(capsys):
     assert settings == f"MemoryConfig(min_relevance={floor:.2f}, min_gate_similarity={least:.2f})"
     assert row.startswith(f'"{embedder.name}": Cosines(')
     assert row.endswith(f"relevance={floor:.2f}, gate={least:.2f}),")
-
-
-def test_a_lost_note_one_that_is_back_and_a_secret_that_stays_are_found(tmp_path):
-    texts = {key: f"It is pin{n}77." for n, key in enumerate("abc", 1)}
-    done = [{"do": "add", "texts": texts}, *({"do": "delete", "key": key} for key in "ac")]
-    lines = [
-        line
-        for op, one in enumerate(done)
-        for line in ({"op": op, "space": ["ann"], **one}, {"op": op, "do": "done"})
-    ]
-    journal = tmp_path / "journal"
-    journal.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    with AgenticMemory.open(tmp_path / "m", embedder=HashEmbedder()) as memory:
-        memory.add("It is pin177.", namespace=("ann",), key="a", evolve=False)
-        memory.add("They say it is PIN377", namespace=("ann",), key="d", evolve=False)
-        found = list(kills.faults(kills.Journal.read(journal), kills.Left(memory)))
-    assert [re.sub(r"\[.*\]", "", fault) for fault in found] == [
-        "a was deleted and acknowledged, and is there",
-        "b was added and acknowledged, and is lost",
-        "'pin377' of c was deleted, and stands in ",
-    ]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
+from protocol.kills import CopyingModel
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
-from benchmarks.kills import CopyingModel
 
 ANN = ("ann",)
 pytestmark = pytest.mark.enable_socket

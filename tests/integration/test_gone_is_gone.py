@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from protocol.kills import CopyingModel
 from support import models
 
 from amem_integrations import (
@@ -17,7 +18,6 @@ from amem_integrations import (
     NoteNotFoundError,
 )
 from amem_integrations.testing import ScriptedModel
-from benchmarks.kills import CopyingModel
 
 ANN, BOB = ("ann",), ("bob",)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from protocol import kills
+from protocol.kills import CopyingModel
 from support import models
 from support.qdrant_server import FakeQdrant, serving
 
@@ -24,8 +26,6 @@ from amem_integrations.stores import FolderStore
 from amem_integrations.stores.payloads import encode_note, encode_record
 from amem_integrations.stores.store import PointStore
 from amem_integrations.testing import HashEmbedder
-from benchmarks import kills
-from benchmarks.kills import CopyingModel
 
 ANN, SECRET = ("ann",), "zanzibar4711"
 KILLS = 4

@@ -14,12 +14,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from protocol import faulty
+from protocol import faulty, kills
 from protocol.explorer import Found
 from protocol.mutants import MUTANTS, patched
 from protocol.scenarios import NEEDS_FRESH_READS, SCENARIOS, Scenario
-
-from benchmarks import kills
 
 FEW_STATES = 50_000  # scenarios of more are explored after all others
 MOST_STATES = 2_500_000  # with so many every scenario is known up to two switches or more

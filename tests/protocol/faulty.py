@@ -1,7 +1,7 @@
 """Three clients of the stand-in for a server at once, over a bad network, and killed now and then.
 
 Writes are lost, applied in part, have their answers lost, and arrive again late. Every client adds, corrects, deletes,
-undoes, evolves and clears at random, as in `benchmarks.kills`; what was acknowledged is checked as it is there, once every
+undoes, evolves and clears at random, as in `kills`; what was acknowledged is checked as it is there, once every
 late copy has arrived and the memory was opened again.
 """
 
@@ -17,11 +17,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from protocol.kills import SETTINGS, CopyingModel, Report, Worker
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, StoreUnavailableError
 from amem_integrations.testing import HashEmbedder
-from benchmarks.kills import SETTINGS, CopyingModel, Journal, Left, Report, Worker, faults
 
 CLIENTS = 3
 WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions")
@@ -160,10 +160,7 @@ def run(folder: Path, rounds: int, acts: int, seed: int = 0) -> Report:
             for memory in (memory for one in clients for memory in one.memories):
                 memory.close()
             with opened() as memory:
-                journal = Journal.read(path)
-                found = list(faults(journal, Left(memory)))
-            report.faults += [f"round {number}: {fault}" for fault in found]
-            report.done += journal.done
+                report.check(memory, path, f"round {number}")
             report.kills += network.kills
     return report
 

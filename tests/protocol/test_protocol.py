@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
-from protocol import faulty, scenarios
+from protocol import faulty, kills, scenarios
 from protocol.mutants import MUTANTS, patched
 
+from amem_integrations import AgenticMemory
 from amem_integrations.errors import StoreError
 from amem_integrations.journal import projection
+from amem_integrations.testing import HashEmbedder
 
 MOST_STATES = 1_500  # of the scenarios that are gone through here
 # The larger ones among them that show what small ones do not.
@@ -59,3 +64,24 @@ def test_three_clients_over_a_bad_network_leave_nothing_wrong(tmp_path):
     report = faulty.run(tmp_path, rounds=1, acts=12)
     assert report.faults == []
     assert report.done["add"] > 0
+
+
+def test_a_lost_note_one_that_is_back_and_a_secret_that_stays_are_found(tmp_path):
+    texts = {key: f"It is pin{n}77." for n, key in enumerate("abc", 1)}
+    done = [{"do": "add", "texts": texts}, *({"do": "delete", "key": key} for key in "ac")]
+    lines = [
+        line
+        for op, one in enumerate(done)
+        for line in ({"op": op, "space": ["ann"], **one}, {"op": op, "do": "done"})
+    ]
+    journal = tmp_path / "journal"
+    journal.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with AgenticMemory.open(tmp_path / "m", embedder=HashEmbedder()) as memory:
+        memory.add("It is pin177.", namespace=("ann",), key="a", evolve=False)
+        memory.add("They say it is PIN377", namespace=("ann",), key="d", evolve=False)
+        found = list(kills.faults(kills.Journal.read(journal), kills.Left(memory)))
+    assert [re.sub(r"\[.*\]", "", fault) for fault in found] == [
+        "a was deleted and acknowledged, and is there",
+        "b was added and acknowledged, and is lost",
+        "'pin377' of c was deleted, and stands in ",
+    ]

@@ -1,4 +1,4 @@
-"""Kill a process that works on a memory, at random moments, and check what is left: `python -m benchmarks.kills`.
+"""Kill a process that works on a memory, at random moments, and check what is left.
 
 Four threads add, correct, delete, undo, evolve and clear, with a model that copies all that it is shown. Each
 text holds a secret of its own. The process is killed (SIGKILL) while it works or while it opens the folder. Then the
@@ -32,7 +32,6 @@ from typing import Any
 
 from amem_integrations import (
     AgenticMemory,
-    AmemError,
     InvalidInputError,
     MemoryConfig,
     Note,
@@ -47,9 +46,7 @@ from amem_integrations.runtime import resolve
 from amem_integrations.runtime import run as run_flow
 from amem_integrations.testing import HashEmbedder, as_completion
 
-from .command import script
-
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 THREADS = 4
 # All threads write to it; each also has a namespace of its own, which it clears now and then.
 SHARED = ("ann",)
@@ -126,12 +123,17 @@ def opened(folder: Path) -> AgenticMemory:
 def work(folder: Path, journal_path: Path, seed: str) -> None:
     """Work on a memory with several threads until killed."""
     journal = os.open(journal_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    print("start", flush=True)
+    _say("start")
     memory = opened(folder)
-    print("open", flush=True)
+    _say("open")
     for number in range(THREADS):
         worker = Worker(memory, journal, f"{seed}.{number}")
         threading.Thread(target=worker.work).start()
+
+
+def _say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
 
 
 class Worker:
@@ -298,7 +300,7 @@ class Left:
             lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         self.by_key = {line["note"]["key"]: line["note"] for line in lines if "note" in line}
         self.superseded: dict[str, set[str]] = {}
-        runtime = memory._runtime  # noqa: SLF001 - no public method tells what is left to be finished
+        runtime = memory._runtime
         unfinished = run_flow(resolve(runtime.store.unfinished()))
         self.wrong = [f"{space} has something left" for space in unfinished]
         for space in memory.namespaces():
@@ -349,11 +351,24 @@ def faults(journal: Journal, left: Left) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Report:
-    """What happened in all runs."""
+    """What happened in all runs: what was done is counted by the journal that tells of it."""
 
     kills: int = 0
-    done: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+    told: dict[Path, Counter[str]] = field(default_factory=dict)
+
+    @property
+    def done(self) -> Counter[str]:
+        """How often what was done."""
+        return sum(self.told.values(), Counter())
+
+    def check(self, memory: AgenticMemory, path: Path, about: str) -> bool:
+        """Compare what is left of a memory with what a journal tells, and return whether anything is wrong."""
+        journal = Journal.read(path)
+        found = list(faults(journal, Left(memory)))
+        self.faults += [f"{about}: {fault}" for fault in found]
+        self.told[path] = journal.done
+        return bool(found)
 
 
 def run(folder: Path, kills: int, seed: int = 0) -> Report:
@@ -364,24 +379,19 @@ def run(folder: Path, kills: int, seed: int = 0) -> Report:
     for report.kills in range(1, kills + 1):
         if not left:
             left, place = KILLS_A_FOLDER, folder / str(report.kills)
-        journal_path = place.with_suffix(".journal")
-        _start_and_kill(place, journal_path, f"{seed}-{report.kills}", dice, report.kills)
+        journal = place.with_suffix(".journal")
+        _start_and_kill(place, journal, f"{seed}-{report.kills}", dice, report.kills)
         with opened(place) as memory:
-            journal = Journal.read(journal_path)
-            found = list(faults(journal, Left(memory)))
-        report.faults += [f"kill {report.kills}: {fault}" for fault in found]
-        # After a fault, the next ones may follow from it.
-        left = 0 if found or report.kills == kills else left - 1
-        if not left:
-            report.done += journal.done
+            is_wrong = report.check(memory, journal, f"kill {report.kills}")
+        left = 0 if is_wrong else left - 1  # after a fault, the next ones may follow from it
     return report
 
 
 def _start_and_kill(place: Path, journal: Path, seed: str, dice: random.Random, at: int) -> None:
     """Start a process, and kill it while it works; every now and then while it opens the memory."""
     wait_for, within = ("start", OPENING) if at % OPENING_EVERY == 0 else ("open", WORKING)
-    command = [sys.executable, "-m", "benchmarks.kills", "--work", str(place), str(journal), seed]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+    command = [sys.executable, "-m", "tests.protocol.kills", str(place), str(journal), seed]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             if wait_for not in map(str.strip, process.stdout or ()):
                 raise RuntimeError(f"the process ended by itself with {process.wait()}")
@@ -390,20 +400,5 @@ def _start_and_kill(place: Path, journal: Path, seed: str, dice: random.Random, 
             process.kill()
 
 
-def _kills(kills: int, seed: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="amem-kills-") as folder:
-        report = run(Path(folder), kills, seed)
-    done = ", ".join(f"{count} {do}" for do, count in sorted(report.done.items()))
-    print(f"{report.kills} kills; acknowledged: {done}")
-    print(f"faults: {len(report.faults)}", *report.faults[:20], sep="\n  ")
-    if report.faults:
-        raise AmemError("something was lost, or stayed")
-
-
-main = script("kills", __doc__, _kills, kills=200, seed=0)
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--work"]:
-        work(Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
-    else:
-        sys.exit(main())
+    work(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
