@@ -127,7 +127,7 @@ def _recalls(memory: AgenticMemory, run: Run) -> Acts:
     node = langchain_amem.recall_node(memory, namespace=ANN, k=K)
     (tool,) = langchain_amem.memory_tools(memory, namespace=ANN, kinds=["search"], k=K)
     index = llamaindex_amem.AMemRetriever(memory, ANN)
-    block = llamaindex_amem.AMemMemoryBlock(memory, ANN, k=K)
+    block = llamaindex_amem.AMemMemoryBlock(memory=memory, namespace=ANN, k=K)
     search: Act = lambda text: memory.search(text, namespace=ANN, k=K)  # noqa: E731
     asearch: Act = lambda text: run(memory.asearch(text, namespace=ANN, k=K))  # noqa: E731
     ways: dict[str, tuple[Act, Act]] = {

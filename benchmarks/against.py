@@ -28,7 +28,7 @@ from typing import Any
 SPACE = ("bench",)
 THREAD = 20  # notes
 # How often each is done in a turn, and the most that is wanted as a share of the other checkout's; of a search by the number of notes.
-ASKED = {
+ASKED: dict[str, tuple[int, Any]] = {
     "search": (40, {1_000: 0.8, 10_000: 1.0}),
     "raw add": (20, 1 / 2),
     "evolving add": (8, 1 / 2),
@@ -228,7 +228,7 @@ def in_checkout(what: str, folder: str, number: int, turn: int) -> object:
         return work(folder, number, turn)
     if what == "open":
         return opening(folder)
-    return be_killed(folder, turn) if what == "be killed" else build(folder, number)
+    return be_killed(folder, turn) if what == "be killed" else build(folder, number)  # type: ignore[func-returns-value]
 
 
 def _against(given: Namespace) -> None:

@@ -124,8 +124,7 @@ class CachedEmbedder:
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length."""
-        (vector,) = self._vectors("query", [text])
-        return vector
+        return np.asarray(self._vectors("query", [text])[0])
 
     def _encoded(self, role: str, texts: Sequence[str]) -> Vector:
         if role == "document":

@@ -163,8 +163,7 @@ def _count_question(found: Found, memory: AgenticMemory, case: Case, question: C
     """Look where the answers stand, now and at earlier or later times."""
 
     def ranks(at: str) -> dict[str, int]:
-        asked = {"namespace": SPACE, "k": SHOWN, "as_of": _time(at)}
-        hits = memory.search(question["question"], **asked)
+        hits = memory.search(question["question"], namespace=SPACE, k=SHOWN, as_of=_time(at))
         return {hit.note.key or "": rank for rank, hit in enumerate(hits)}
 
     current, stale = question["current"], question["stale"]

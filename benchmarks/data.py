@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -67,7 +67,7 @@ class Question:
         StringConstraints(strip_whitespace=True, min_length=1),
         Field(validation_alias="question"),
     ]
-    category: Literal[1, 2, 3, 4, 5]
+    category: Annotated[int, Field(ge=1, le=5)]
     evidence: Annotated[frozenset[str], BeforeValidator(_turn_ids)] = frozenset()
     answer: str | None = None
     adversarial: Annotated[str | None, Field(validation_alias="adversarial_answer")] = None
@@ -90,12 +90,11 @@ class Conversation:
     id: str
     turns: tuple[NoteInput, ...]
     questions: tuple[Question, ...]
-    dataset: str = "locomo"
 
     @property
     def namespace(self) -> tuple[str, str]:
         """The namespace of its notes."""
-        return (self.dataset, self.id)
+        return ("benchmark", self.id)
 
     def stages(self) -> Iterator[tuple[int, list[Question]]]:
         """Yield how many turns have been said, and the questions that are asked then; at the end if there are none."""

@@ -224,9 +224,7 @@ def choose(show: Show, seed: int = 0) -> tuple[Conversation, dict[str, int]]:
         raise InvalidInputError(
             f"nothing can be asked of {show.agent!r} in {show.name!r}: {dict(left_out)}"
         )
-    whole = Conversation(
-        id=show.name, turns=tuple(turns), questions=tuple(asked), dataset="dialsim"
-    )
+    whole = Conversation(id=show.name, turns=tuple(turns), questions=tuple(asked))
     return whole, dict(left_out)
 
 

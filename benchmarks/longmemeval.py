@@ -104,9 +104,7 @@ def _conversation(one: _Instance, kind: str) -> Conversation:
         sessions=frozenset(() if kind == ABSTENTION else one.answer_session_ids),
         types=(kind,),
     )
-    return Conversation(
-        id=one.question_id, turns=tuple(turns), questions=(question,), dataset="longmemeval"
-    )
+    return Conversation(id=one.question_id, turns=tuple(turns), questions=(question,))
 
 
 def _longmemeval(given: Namespace) -> None:

@@ -324,7 +324,7 @@ class Table(NamedTuple):
     def _drawn(self, form: str, side: str) -> str:
         rows = [{head: cell(one) for head, one in row.items()} for row in self.rows]
         sides = ["left", *[side] * (len(rows[0]) - 1)]
-        return tabulate(rows, "keys", form, disable_numparse=True, colalign=sides)
+        return str(tabulate(rows, "keys", form, disable_numparse=True, colalign=sides))
 
 
 def cell(value: object) -> str:

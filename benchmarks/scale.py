@@ -128,7 +128,10 @@ def _shard(folder: str, matrix: Vector, way: str) -> edge.EdgeShard:
     """Return the engine alone with these vectors, searched without a graph."""
     small = edge.ScalarQuantizationConfig(edge.ScalarType.Int8, always_ram=True)
     flat = edge.HnswIndexConfig(m=0, ef_construct=16, full_scan_threshold=10)
-    size = {"on_disk": way != EXACT, "quantization_config": small if way == INT8 else None}
+    size: dict[str, Any] = {
+        "on_disk": way != EXACT,
+        "quantization_config": small if way == INT8 else None,
+    }
     kept = edge.EdgeVectorParams(matrix.shape[1], edge.Distance.Cosine, hnsw_config=flat, **size)
     soon = edge.EdgeOptimizersConfig(indexing_threshold=1)  # copies are made of every segment
     shard = edge.EdgeShard.create(
@@ -160,7 +163,8 @@ def exponent(rows: Sequence[Values], name: str) -> float | None:
     values = [row.get(name) for row in rows]
     values = [one["p50"] if isinstance(one, Mapping) else one for one in values]
     points = [(row["notes"], one) for row, one in zip(rows, values, strict=True) if one]
-    return float(np.polyfit(*np.log(points).T, 1)[0]) if len(points) > 1 else None
+    sizes, figures = np.log(points).T if points else ((), ())
+    return float(np.polyfit(sizes, figures, 1)[0]) if len(points) > 1 else None
 
 
 def nearest(matrix: Vector, vector: Vector) -> Sequence[int]:
@@ -205,7 +209,7 @@ def _measured_apart(size: int, queries: int) -> Report:
     """Return the row of a size from a fresh process: a process that has done something else has grown already."""
     with TemporaryDirectory(prefix="amem-scale-") as folder:
         row = ["-m", "benchmarks.scale", "--row", str(size), str(queries), folder]
-        run_in = {"cwd": ROOT, "env": {**os.environ, **ONE_THREAD}, "text": True}
+        run_in: dict[str, Any] = {"cwd": ROOT, "env": {**os.environ, **ONE_THREAD}, "text": True}
         done = subprocess.run([sys.executable, *row], check=False, stdout=subprocess.PIPE, **run_in)  # noqa: S603 - this module
     if done.returncode:
         raise AmemError(
@@ -279,8 +283,9 @@ def figure(rows: Sequence[Values]) -> Figure:
     sizes = [row["notes"] for row in rows]
     for axes, labels, unit in ((times, TIMES, "ms a query"), (spaces, SPACES, "MB (of 2²⁰ bytes)")):
         for name, line, hue in zip(labels, ("o-", "^-", "v--", "s:"), plots.HUES, strict=False):
-            values = [row.get(name) for row in rows]
-            values = [value["p50"] if labels is TIMES else value or math.nan for value in values]
+            values = [
+                row[name]["p50"] if labels is TIMES else row.get(name) or math.nan for row in rows
+            ]
             power = exponent(rows, name)
             label = labels[name] if power is None else f"{labels[name]} ~ n^{power:.2f}"
             axes.plot(sizes, values, line, color=hue, ms=5, lw=1.5, label=label)

@@ -64,6 +64,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _PORTER = PorterStemmer()
+_stem = cache(_PORTER.stem)
 _SENTENCES, _WORDS = PunktSentenceTokenizer(), NLTKWordTokenizer()
 _ROUGE = RougeScorer(ROUGE, tokenizer=SimpleNamespace(tokenize=list))  # texts are split already
 _SMOOTHING = SmoothingFunction().method1
@@ -144,7 +145,7 @@ def amem_parts(question: Question, answer: str) -> Parts | None:
 def official_words(text: str) -> Words:
     """Return the words of a text: without punctuation and articles, stemmed."""
     plain = normalised(text).split()
-    stems = tuple(map(stem, plain))
+    stems = tuple(map(_stem, plain))
     return Words(f1=stems, bleu=stems, rouge=stems, meteor=plain)
 
 
@@ -195,13 +196,6 @@ def f1(answer: Collection[str], gold: Collection[str]) -> float:
     """Return the F1 of the words, each as often as it occurs; 0 when none is shared."""
     shared = (Counter(answer) & Counter(gold)).total()
     return 2 * shared / (len(answer) + len(gold)) if shared else 0.0
-
-
-@cache
-def stem(word: str) -> str:
-    """Return the stem of a word."""
-    stemmed: str = _PORTER.stem(word)
-    return stemmed
 
 
 def treebank(text: str) -> list[str]:

@@ -90,7 +90,7 @@ def record(file: Path) -> list[Request]:
             answers[called] = answers[f"{called} {json.dumps(body)}"] = json.dumps(given)
             return status, given
 
-        fake.answer = remember  # type: ignore[method-assign]
+        fake.answer = remember
         with opened(fake.url) as memory:
             texts = [f"Thing {n} is in the old room {n % 9}" for n in range(NOTES)]
             memory.add_many(texts, namespace=ANN, evolve=False)

@@ -142,14 +142,12 @@ def at_once(questions: list[str], rounds: int) -> None:
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
         add(TALK)
-        both = by_turns(
-            {
-                "one by one": lambda _: list(map(recall, asked[:AT_ONCE])),
-                "at once": lambda _: list(pool.map(recall, asked[:AT_ONCE])),
-            },
-            rounds,
-        )
-        print_ratio(f"{AT_ONCE} recalls: one by one, at once", *both.values(), aim=AIM_AT_ONCE)
+        both: dict[str, Operation] = {
+            "one by one": lambda _: list(map(recall, asked[:AT_ONCE])),
+            "at once": lambda _: list(pool.map(recall, asked[:AT_ONCE])),
+        }
+        one_by_one, together = by_turns(both, rounds).values()
+        print_ratio(f"{AT_ONCE} recalls: one by one, at once", one_by_one, together, AIM_AT_ONCE)
         alone, beside = list[float](), list[float]()
         for _ in range(rounds):
             alone.append(slow())

@@ -34,7 +34,7 @@ def estimate(values: Values) -> dict[str, float | None]:
     known = [value for value in values if value is not None]
     if not known:
         return {"mean": None, "low": None, "high": None}
-    return rounded({"mean": float(np.mean(known)), **_bounds(_resampled(known))})
+    return {**rounded({"mean": float(np.mean(known)), **_bounds(_resampled(known))})}
 
 
 def difference(first: Values, second: Values) -> dict[str, Any] | None:
@@ -58,7 +58,7 @@ def difference(first: Values, second: Values) -> dict[str, Any] | None:
     if not gains:
         return None
     found = {"difference": float(np.mean(gains)), **_bounds(_resampled(gains))}
-    return rounded({**found, "questions": len(gains)})
+    return {**rounded(found), "questions": len(gains)}
 
 
 def compare(

@@ -7,7 +7,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,8 +116,8 @@ class Ours:
 
     def find(self, questions: Sequence[str], *, links: bool = True) -> list[Found]:
         """Return the notes that a search finds for each question."""
-        asked = {"namespace": self.namespace, "k": self.depth, "links": links}
-        every = (self.memory.search(question, **asked) for question in questions)  # type: ignore[arg-type]
+        asked: dict[str, Any] = {"namespace": self.namespace, "k": self.depth, "links": links}
+        every = (self.memory.search(question, **asked) for question in questions)
         return [of_notes(hit.note for hit in hits) for hits in every]
 
     def recall(self, questions: Sequence[str], *, budget: int, largest: int) -> list[Found]:

@@ -13,6 +13,8 @@ from .readagent import ReadAgent
 
 Maker = Callable[[Rival], Memory]
 
+__all__ = ["RIVALS", "Maker", "Memory", "Rival"]
+
 RIVALS: Mapping[str, Maker] = {
     "readagent": ReadAgent,
     "memorybank": MemoryBank,

@@ -91,9 +91,8 @@ class AMemPublished:
         keys = json.dumps({place: self._notes[place].turn.key for place in near})
         values = {"id": name, "note": str(new), "keys": keys}
         found = self._ask("amem_link", Links, near="\n\n".join(shown.values()), **values)
-        new.links = [
-            place for place in dict.fromkeys(found.links if found else ()) if place in shown
-        ]
+        wanted = dict.fromkeys(found.links if found else ())
+        new.links = [place for place in wanted if place in shown]
         for place in near:
             others = "\n\n".join(text for number, text in shown.items() if number != place)
             values |= {"keys": self._notes[place].turn.key or "", "near": others or "(none)"}

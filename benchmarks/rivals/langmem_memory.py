@@ -7,6 +7,7 @@ its speaker and date, and keeps memories in LangGraph's store in the process; a 
 import os
 
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from langgraph.store.base import IndexConfig
 from langgraph.store.memory import InMemoryStore
 from langmem import create_memory_store_manager
 
@@ -18,13 +19,13 @@ class LangMem:
 
     def __init__(self) -> None:
         encoder = OpenAIEmbeddings(model="shared", check_embedding_ctx_length=False)
-        index = {"dims": int(os.environ["AMEM_DIMENSIONS"]), "embed": encoder}
+        index: IndexConfig = {"dims": int(os.environ["AMEM_DIMENSIONS"]), "embed": encoder}
         self.store = InMemoryStore(index=index)
         self.manager = create_memory_store_manager(
             ChatOpenAI(model=os.environ["AMEM_MODEL"]), namespace=SPACE, store=self.store
         )
 
-    def add(self, turns: list[dict]) -> None:
+    def add(self, turns: list[dict[str, str]]) -> None:
         """Remember the turns of a session."""
         said = [{"role": "user", "content": turn["text"]} for turn in turns]
         self.manager.invoke({"messages": said})

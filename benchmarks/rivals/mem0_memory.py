@@ -29,7 +29,7 @@ class Mem0:
             "history_db_path": "history.db",
         })  # fmt: skip
 
-    def add(self, turns: list[dict]) -> None:
+    def add(self, turns: list[dict[str, str]]) -> None:
         """Remember the turns of a session."""
         said = [{"role": "user", "content": turn["text"]} for turn in turns]
         self.memory.add(said, user_id=WHO)

@@ -66,7 +66,7 @@ def paper() -> dict[str, Both]:
 
 
 def _rows(found: Mapping[str, Both]) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for name, rank in ranks(found).items():
         row = {"system": name}
         for of, both in found[name].items():

@@ -44,7 +44,6 @@ def test_turns_come_in_order_as_notes_of_their_session_and_empty_ones_are_left_o
     ]
     turn, at = one.turns[1], datetime(2024, 3, 1, 0, 5, tzinfo=UTC)
     assert (turn.thread, turn.speaker, turn.at) == ("session_2", "Tariq", at)
-    assert one.namespace == ("locomo", "conv-1")
     assert (one.questions[0].answer, one.questions[0].evidence) == ("1", {"D2:1", "D2:2"})
 
 
