@@ -26,9 +26,9 @@ class Recalling(BaseModel):
     also: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     k: StrictInt = 10
     where: dict[str, Any] | None = None
-    min_similarity: float | None = Field(None, strict=True)
+    min_similarity: float | None = Field(default=None, strict=True)
     links: StrictBool = True
-    as_of: datetime | None = Field(None, strict=True)
+    as_of: datetime | None = Field(default=None, strict=True)
     on_error: adapting.OnError = "log"
     _door: Door = PrivateAttr()
 
