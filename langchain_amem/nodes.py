@@ -157,12 +157,8 @@ def remember_node(  # noqa: PLR0913 - options are keywords
         entries = _value(state, turn_key, {})
         entry = _begun(entries, space, run.caller)
         over = {space: history.ended(space)}
-        # The notes that another node has just remembered of this turn stand there already.
-        seen = [
-            one["seen"]
-            for one in entries.values()
-            if one["namespace"] != list(space) and "start" not in one
-        ]
+        # The notes that a node has just remembered of this turn stand there already.
+        seen = {one["seen"] for one in entries.values() if "start" not in one}
         ids = list(_value(state, output_key, ())) if over[space]["seen"] in seen else []
         parts = turns.parts(history, entry, entries.values(), run)
         for each, places in parts.items():

@@ -29,6 +29,7 @@ Outcome = tuple[str, list[dict[str, Any]]]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
 
+NO_ANSWER = "The memory does not answer now; go on without it."
 TAKEN = "It takes the place of note {}."
 PROPOSED = "That it takes the place of note {}, which a user said, is only proposed: both count until somebody approves."
 
@@ -174,8 +175,11 @@ class Actions(Door):
     ) -> Outcome:
         """Search the long-term memory of {owner}. Returns notes, each with its id."""
         space = self.space(runtime)
-        with self._explained("search"):
+        with self.failures.tolerated("where", callback=True) as reasons:
             options = {"k": 10, "max_tokens": 1000, **self.asked(runtime, space)}
+        if reasons:
+            raise ToolException(NO_ANSWER)
+        with self._explained("search"):
             max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
             own = {f"metadata.{name}": given for name, given in filters.items() if given}
             where = {**(options["where"] or {}), **own} or None
@@ -256,7 +260,7 @@ class Actions(Door):
             except (InvalidInputError, NoteNotFoundError) as error:
                 raise ToolException(str(error)) from error
         if reasons:
-            raise ToolException("The memory does not answer now; go on without it.")
+            raise ToolException(NO_ANSWER)
 
 
 def described_call(

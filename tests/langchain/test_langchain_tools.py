@@ -115,6 +115,8 @@ def test_a_search_tool_takes_a_limit_and_filters(memory: AgenticMemory) -> None:
     found = search.invoke({"query": "I saw", "trip": "Rome"})
     assert "Rome" in found
     assert "Oslo" not in found
+    broken = one(memory, "search", where=lambda _: 1 / 0)
+    assert "does not answer" in broken.invoke({"query": "I saw"})
 
 
 def test_what_is_remembered_can_be_corrected_and_forgotten(memory: AgenticMemory) -> None:
