@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -132,6 +133,7 @@ def _namespace_of_state(run: Run) -> list[str]:
     return namespace
 
 
+@dataclass(eq=False)
 class _Steps(Door):
     """Construct, propose, review, commit, as nodes.
 
@@ -140,10 +142,7 @@ class _Steps(Door):
     the state, and a plan in the state says nothing about where it is written.
     """
 
-    def __init__(self, *given: Any, limit: int, **options: Any) -> None:  # noqa: ANN401 - of `Door`
-        """Take the options of a `Door`, and how many notes are taken up beyond those of a turn."""
-        super().__init__(*given, **options)
-        self.limit = limit
+    limit: int = 64  # most notes that are taken up beyond those of a turn
 
     def tolerating(self, name: str, step: Step) -> Step:
         """Return a step after which the graph has nothing more to do, if the memory does not answer; the report says why."""

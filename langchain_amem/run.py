@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -194,29 +194,29 @@ class AMemRecall(BaseRetriever):
     _get_relevant_documents, _aget_relevant_documents = adapting.both(_search)
 
 
+@dataclass(eq=False)
 class Door:
-    """The options that middleware, nodes and tools share, checked: whose memory, what is read of it, and on failure what."""
+    """The options that middleware, nodes and tools share, checked: whose memory, what is read of it, and on failure what.
 
-    def __init__(
-        self,
-        memory: AgenticMemory,
-        namespace: NamespaceOf,
-        *,
-        also: Mapping[str, NamespaceOf] | None = None,
-        recall: Mapping[str, Any] | None = None,
-        evolve: bool = False,
-        on_error: adapting.OnError = "log",
-    ) -> None:
-        """Take the options.
+    Raises:
+        ConfigurationError: An option has a value it cannot have.
+        NamespaceError: A namespace is malformed.
+    """
 
-        Raises:
-            ConfigurationError: An option has a value it cannot have.
-            NamespaceError: A namespace is malformed.
-        """
-        adapting.check_flags(evolve=evolve)
-        self.memory, self.evolve, self.failures = memory, evolve, Failures(on_error)
-        self.namespace, self.also = checked_source(namespace), checked_also(also)
-        self.recall = adapting.checked_recall(recall or {})
+    memory: AgenticMemory
+    namespace: NamespaceOf
+    _: KW_ONLY
+    also: Mapping[str, NamespaceOf] | None = None
+    recall: Mapping[str, Any] = field(default_factory=dict)
+    evolve: bool = False
+    on_error: adapting.OnError = "log"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        adapting.check_flags(evolve=self.evolve)
+        self.failures = Failures(self.on_error)
+        self.namespace, self.also = checked_source(self.namespace), checked_also(self.also)
+        adapting.checked_recall(self.recall)
 
     def space(self, run: Any) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
         """Return whose memory it is in a run."""
@@ -228,7 +228,9 @@ class Door:
         Raises:
             NamespaceError: The run does not say one of the further namespaces.
         """
-        named = {name: namespace_of(one, run, optional=True) for name, one in self.also.items()}
+        named = {
+            name: namespace_of(one, run, optional=True) for name, one in (self.also or {}).items()
+        }
         also, where = {name: one for name, one in named.items() if one}, self.recall.get("where")
         given = {"where": where(run) if callable(where) else where, "also": also}
         return {**self.recall, **given, "namespace": space}

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
@@ -117,7 +118,7 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     tools = list[BaseTool]()
     for kind in kinds:
         act = getattr(actions, kind)
-        sources = [namespace, *actions.also.values(), recall.get("where")]
+        sources = [namespace, *(also or {}).values(), recall.get("where")]
         asks_run = any(map(callable, sources if kind == "search" else sources[:1]))
         tool = StructuredTool(
             name=f"{prefix}{NAMES[kind]}",
@@ -153,16 +154,14 @@ def _schema(act: Any, filters: Mapping[str, str] | None, *, asks_run: bool) -> A
     return create_model(act.__name__, __config__=config, **fields)
 
 
+@dataclass(eq=False)
 class Actions(Door):
     """The actions of the tools: text for the model, and the notes themselves as the artifact.
 
     The model reads the docstrings. `runtime` is LangGraph's `ToolRuntime`; None outside of a run.
     """
 
-    def __init__(self, *given: Any, supersedes: bool, **options: Any) -> None:  # noqa: ANN401 - of `Door`
-        """Take the options of a `Door`, and whether what the model remembers takes the place of what a user said."""
-        super().__init__(*given, **options)
-        self.supersedes = supersedes
+    supersedes: bool = False
 
     async def _search(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from inspect import iscoroutinefunction
 from typing import Any
@@ -106,33 +107,25 @@ class History:
         return 0
 
 
+@dataclass(eq=False)
 class Turns(Door):
     """Recalls for what was asked, and remembers what was said.
 
     What the functions of the application or the memory raise is counted, and takes no answer away.
     """
 
-    def __init__(
-        self,
-        *given: Any,  # noqa: ANN401 - of `Door`
-        should_store: ShouldStore = is_spoken,
-        metadata: ByRun = None,
-        unanswered: bool = True,
-        **options: Any,  # noqa: ANN401 - of `Door`
-    ) -> None:
-        """Take the options of a `Door`, and what is stored.
+    should_store: ShouldStore = is_spoken
+    metadata: ByRun = None
+    unanswered: bool = True
 
-        Raises:
-            ConfigurationError: An option has a value it cannot have; the result of a coroutine function would always
-                count as true.
-        """
-        super().__init__(*given, **options)
-        adapting.check_flags(remember_unanswered=unanswered)
-        if not callable(should_store) or iscoroutinefunction(should_store):
+    def __post_init__(self) -> None:
+        """Check the options; the result of a coroutine function would always count as true."""
+        super().__post_init__()
+        adapting.check_flags(remember_unanswered=self.unanswered)
+        if not callable(self.should_store) or iscoroutinefunction(self.should_store):
             raise ConfigurationError(
-                f"should_store={should_store!r} must be a plain function of a message that returns a bool"
+                f"should_store={self.should_store!r} must be a plain function of a message that returns a bool"
             )
-        self.should_store, self.metadata, self.unanswered = should_store, metadata, unanswered
 
     def parts(
         self, history: History, entry: Entry, known: Iterable[Entry], run: Run
