@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from .. import texts
 from ..config import PARTED, MemoryConfig
-from ..decisions import Call, Decision, Item, Source, Stage, slot_id
+from ..decisions import Call, Decision, Item, ItemKind, Source, Stage, slot_id
 from ..errors import (
     AmemError,
     ConfigurationError,
@@ -44,9 +44,8 @@ The user of this memory asks for this as well; follow it, but for the form of th
 <instructions>
 {}
 </instructions>"""
-MARGIN = (
-    1.2  # tokens are estimated from the length of the text, and a second try says what was wrong
-)
+# Tokens are estimated from the length of the text, and a second try says what was wrong.
+MARGIN = 1.2
 AGAIN = """
 
 Your previous answer could not be used: {problem}
@@ -184,18 +183,17 @@ async def commit(call: OpenCall, writer: Writer, decisions: Sequence[Decision]) 
 def _report(decisions: Sequence[Decision]) -> EvolutionReport:
     """Return the report of the changes that decisions made."""
     items = [(one, item) for one in decisions for item in one.items]
-    on = [item for _, item in items if item.is_on]
-    targets = {
-        kind: [item.to for item in on if item.kind == kind]
-        for kind in ("link", "relink", "sentence", "supersession")
-    }
+
+    def ends(kind: ItemKind) -> list[str]:
+        return [item.to for _, item in items if item.is_on and item.kind == kind]
+
     return EvolutionReport(
         constructed=tuple(one.note for one in decisions if one.stage == "construct"),
         done=tuple(one.note for one in decisions if one.stage == "link"),
-        links=len(targets["link"]),
-        relinked=len(targets["relink"]),
-        evolved=tuple(dict.fromkeys(targets["sentence"])),
-        superseded=tuple(dict.fromkeys(targets["supersession"])),
+        links=len(ends("link")),
+        relinked=len(ends("relink")),
+        evolved=tuple(dict.fromkeys(ends("sentence"))),
+        superseded=tuple(dict.fromkeys(ends("supersession"))),
         proposals=tuple(f"{o.id}:{i.number}" for o, i in items if i.switch == "waiting"),
         failed={one.note: item.text for one, item in items if item.kind == "failure"},
     )
@@ -203,20 +201,20 @@ def _report(decisions: Sequence[Decision]) -> EvolutionReport:
 
 def failures(call: OpenCall, notes: Sequence[Note]) -> list[Decision]:
     """Return the decisions that say why notes could not be finished; a reason may quote what was shown."""
-    made = []
-    for note in notes:
-        if note.id in call.failed:
-            text = storable(call.failed[note.id])
-            item = Item(
-                kind="failure",
-                to=note.id,
-                by=call.runtime.model_name,
-                text=text,
-                sources=call.seen.sources_of([text], [note]),
-                data={"stage": "construct" if note.own_entry is None else "link"},
-            )
-            made.append(call.decide(note, "failure", [item]))
-    return made
+
+    def failure(note: Note) -> Item:
+        text = storable(call.failed[note.id])
+        return Item(
+            kind="failure",
+            to=note.id,
+            by=call.runtime.model_name,
+            text=text,
+            sources=call.seen.sources_of([text], [note]),
+            data={"stage": "construct" if note.own_entry is None else "link"},
+        )
+
+    failed = [note for note in notes if note.id in call.failed]
+    return [call.decide(note, "failure", [failure(note)]) for note in failed]
 
 
 class RefusedError(ModelReplyError):

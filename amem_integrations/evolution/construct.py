@@ -23,9 +23,8 @@ from .show import aliases, bare, raw, speakers, turns
 TURNS_BEFORE = 24
 TOKENS_BEFORE = 250
 REPLY_TOKENS = 100  # for a note
-FILLER_TOKENS = (
-    50  # a longer note is linked, whatever a model holds of it; encouragement has seldom more
-)
+# A longer note is linked, whatever a model holds of it; encouragement has seldom more.
+FILLER_TOKENS = 50
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
@@ -56,19 +55,17 @@ def in_parts(notes: Sequence[Note], size: int) -> list[Part]:
 
     A note that failed before goes alone, so that it cannot fail others again.
     """
-    ordered = sorted(notes, key=lambda note: (note.thread or "", note.attempts > 0, note.seq))
+
+    def kind(note: Note) -> tuple[str, bool]:
+        return note.thread or "", note.attempts > 0
+
     made: list[Part] = []
-    for (_, retried), group in groupby(ordered, key=lambda n: (n.thread or "", n.attempts > 0)):
+    for (_, has_failed), group in groupby(sorted(notes, key=lambda n: (*kind(n), n.seq)), key=kind):
         alike = list(group)
-        step = 1 if retried else _even(len(alike), size)
+        parts = -(-len(alike) // size)
+        step = 1 if has_failed else -(-len(alike) // parts)  # the last is not much smaller
         made += [alike[i : i + step] for i in range(0, len(alike), step)]
     return sorted(made, key=lambda batch: batch[0].seq)
-
-
-def _even(count: int, size: int) -> int:
-    """Return how many go into a batch, so that the last one is not much smaller than the others."""
-    parts = -(-count // size)
-    return -(-count // parts)
 
 
 async def construct(call: OpenCall, batch: Batch) -> tuple[Batch, list[Decision]]:

@@ -96,13 +96,10 @@ def candidate(note: Note, alias: str) -> str:
 def remarks(note: Note) -> list[str]:
     """Return what later notes added to a note, the newest of it that has room, each in full."""
     later = [e.text for e in note.shown_contexts if e.cause != note.id and e.text]
-    kept: list[str] = []
-    left = REMARKS_TOKENS
+    kept, left = list[str](), REMARKS_TOKENS
     for text in reversed(later):
         left -= texts.count_tokens(text)
-        if left < 0:
-            break
-        kept.append(flat(text))
+        kept += [flat(text)] if left >= 0 else []
     return kept[::-1]
 
 
@@ -161,14 +158,10 @@ def lines(rows: Sequence[str]) -> str:
 
 
 def linked(link: Mapping[str, Any]) -> str:
-    """Return one line for a link between two notes."""
+    """Return one line for a link between two notes, with its strength as a word."""
+    strength = next(word for least, word in STEPS if link["strength"] >= least)
     relation = texts.inline(link["relation"], MAX_RELATION_CHARS)
-    return f"{'-'.join(link['between'])} {relation}, {step(link['strength'])}"
-
-
-def step(strength: float) -> str:
-    """Return a strength as a word."""
-    return next(word for least, word in STEPS if strength >= least)
+    return f"{'-'.join(link['between'])} {relation}, {strength}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,20 +281,16 @@ class Offer:
         """
         found: dict[tuple[str, str], Link] = {}
         for note in self.notes:
-            shown = [note.id, *(candidate.id for candidate in self.candidates[note.id])]
-            for one, other in permutations(shown, 2):
-                link = self.known[one].links.get(other)
+            for one, other in permutations((note, *self.near(note)), 2):
+                link = one.links.get(other.id)
                 if link is not None and link.direction == "out" and link.relation not in SURE:
-                    found[one, other] = link
+                    found[self.alias[one.id], self.alias[other.id]] = link
         rows: list[Shown] = []
-        for (one, other), link in list(found.items())[:MAX_LINKS_SHOWN]:
-            between = [self.alias[one], self.alias[other]]
+        for between, link in list(found.items())[:MAX_LINKS_SHOWN]:
             strength = round(link.strength, 2)
-            row = {"between": between, "relation": link.relation, "strength": strength}
+            row = {"between": list(between), "relation": link.relation, "strength": strength}
             room -= texts.count_tokens(f"{linked(row)}\n")
-            if room < 0:
-                break
-            rows.append(row)
+            rows += [row] if room >= 0 else []
         return rows
 
     def target(self, note: Note, alias: str) -> str | None:
