@@ -128,7 +128,7 @@ class OpenCall:
 async def open_calls(
     runtime: Runtime, namespace: Namespace, count: int = 1
 ) -> AsyncIterator[list[OpenCall]]:
-    """Yield so many calls; in the end, what one has cost that nobody has written is written alone, also after an error."""
+    """Yield new calls; in the end the cost of each call whose decisions nobody wrote is written alone, also after an error."""
     calls = [OpenCall(runtime, namespace) for _ in range(count)]
     try:
         yield calls
@@ -140,7 +140,7 @@ async def open_calls(
 
 
 async def write_costs(calls: Iterable[OpenCall]) -> None:
-    """Write what calls have cost of which nothing else came."""
+    """Write the cost of the calls from which no decision came."""
     for call in calls:
         if call.model_calls and not call.is_written:
             call.is_written = True
@@ -163,7 +163,7 @@ class Outcome:
 
 
 async def commit(call: OpenCall, writer: Writer, decisions: Sequence[Decision]) -> Outcome:
-    """Write what a call decided; what was decided before, or was made of a text that is gone, is left out."""
+    """Write the decisions of a call, without decisions that were made before or that rest on a text that is gone."""
     if not decisions:
         return Outcome()
     call.is_written = True
@@ -251,8 +251,8 @@ class Question(Generic[M]):
 async def ask(call: OpenCall, question: Question[M]) -> M:
     """Return the model's reply to a question.
 
-    A reply that cannot be read, or with which there is a problem, is asked for once more. If neither is complete, the last
-    one that can be read is returned: what it has is worth keeping.
+    The model is asked once more if its reply cannot be read, or if there is a problem with the reply. If neither reply is
+    complete, the last readable one is returned, since a part of an answer is worth keeping.
 
     Raises:
         ModelReplyError: No reply could be read.

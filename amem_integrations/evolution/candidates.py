@@ -148,7 +148,7 @@ class EntryWords:
     """The words of notes whose entries are not written yet: the store knows only the words that were said."""
 
     def __init__(self, notes: Iterable[Note]) -> None:
-        """Take the telling words that were said (content, speaker, date), those that an entry adds, and how rare each is."""
+        """Take the telling words of content, speaker and date, the words that each entry adds, and how rare each word is."""
         by_id = {note.id: note for note in notes}
         whole = {i: _words(note) for i, note in by_id.items()}
         number = Counter(chain.from_iterable(whole.values()))
@@ -159,9 +159,9 @@ class EntryWords:
     def scores(
         self, note: Note, ids: Collection[str], known: Mapping[str, float]
     ) -> dict[str, float]:
-        """Return the BM25 scores for a note of those that share a word with it, as if their entries were written.
+        """Return the BM25 scores that notes would have for a note if their entries were written; notes without a shared word have none.
 
-        `known` are the scores of what was said: a word of an entry counts as much as a word that was said and is as rare.
+        `known` are the scores of the words that were said: a word of an entry counts as much as a said word of the same rarity.
         """
         wanted = _words(note)
         said = {i: self._weight(self._said[i] & wanted) for i in ids}

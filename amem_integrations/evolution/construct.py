@@ -41,7 +41,7 @@ class Batch:
 
     @property
     def shown_before(self) -> Sequence[Note]:
-        """The turns that are shown to the model: the last ones that fit, and one in any case."""
+        """The last turns before the batch that fit into the prompt, and one in any case."""
         left = TOKENS_BEFORE
         for count, turn in enumerate(reversed(self.before)):
             left -= count_tokens(turn.content)
@@ -136,7 +136,7 @@ def _rest(batch: Batch, reply: ConstructReply) -> list[Batch]:
 
 
 def _said(reply: ConstructReply, notes: Sequence[Note]) -> dict[str, Said]:
-    """Return by id what a reply says of notes; those that the reply leaves out are missing."""
+    """Return by note id the attributes and the kind that a reply gives; a note that the reply leaves out is missing."""
     given = {item.id: item for item in reversed(reply.notes)}  # the first of two counts
     questions, filler = set(map(bare, reply.questions)), set(map(bare, reply.filler))
     found = dict[str, Said]()
@@ -175,7 +175,7 @@ def _decision(call: OpenCall, note: Note, attributes: NoteAttributes, kind: Kind
 
 
 def _with_entry(note: Note, decision: Decision) -> Note:
-    """Return a note as it will be with its entry, for a model that is shown the note before that is written."""
+    """Return a note with an entry that is not written yet, for the question about links."""
     stored = StoredNote(
         id=note.id, namespace=note.namespace, token=decision.token, rev=note.rev, note=note
     )

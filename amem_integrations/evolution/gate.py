@@ -1,7 +1,7 @@
-"""Gate: what of a model's proposals may be written. What fails waits as a proposal, and a reviewer decides.
+"""Gate: which proposals of a model are written at once, and which ones wait until a reviewer decides.
 
-A sentence for an earlier note is judged by its text and vector; a new strength of a link, and what takes the place of an
-earlier note, by who linked and who said it.
+A sentence for an earlier note is judged by its text and its vector, a new strength of a link by the author of the link, a
+supersession by the speakers of both notes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ NOT_BY_USER = "what the {source} said takes the place of what a user said only i
 async def judge(
     runtime: Runtime, writer: Writer, items: Sequence[Item], notes: Mapping[str, Note]
 ) -> list[Item]:
-    """Return items with why they wait for a person, if they do, by one call of the embedder at most.
+    """Return the items, each with the reason why it waits for a person, if it does; the embedder is called once at most.
 
-    The cosine of a sentence alone with the note it is for tells an update of the right note from one of a note that
-    happened to be shown; of a long one the nearest passage counts. What has no vector cannot be judged, and is not held
-    back for it. A person has to agree to part what a person has linked.
+    The cosine of a sentence with its note tells an update of the right note from an update of a note that happened to be
+    shown; of a long note the nearest passage counts. A sentence without a vector is not held back. A person has to agree
+    before notes are parted that a person has linked.
     """
     sentences = [item for item in items if item.kind == "sentence"]
     targets = {
@@ -67,7 +67,7 @@ async def judge(
 
 
 async def _linked_by_a_person(writer: Writer, items: Sequence[Item]) -> set[tuple[str, str]]:
-    """Return the ends of links that a person has made, approved or brought back, of those that are to be parted."""
+    """Return the ends of the links that items weaken or remove and that a person has made, approved or brought back."""
     parted = frozenset(item.other for item in items if item.kind == "relink" and _parts(item))
     if not parted:
         return set()

@@ -113,7 +113,7 @@ async def propose(
 
 
 def with_sources(call: OpenCall, plan: PlannedNote, notes: Mapping[str, Note]) -> PlannedNote:
-    """Return a plan in which everything says of which wordings it was made, besides those that it names already."""
+    """Return a plan in which each item names all wordings that it was made of."""
 
     def found(item: Item) -> Item:
         ends = [notes[i] for i in dict.fromkeys((plan.id, item.to, item.other)) if i in notes]
@@ -130,7 +130,7 @@ def with_sources(call: OpenCall, plan: PlannedNote, notes: Mapping[str, Note]) -
 def link_decisions(
     call: OpenCall, plans: Sequence[PlannedNote], notes: Mapping[str, Note]
 ) -> list[Decision]:
-    """Return the decisions of plans, without what is about a note that is not among these, or says nothing.
+    """Return the decisions of plans, without items that are empty or about a note that is not among these.
 
     Of several changes of one link the first counts.
     """
@@ -252,7 +252,7 @@ def _revision(neighbour: Note, offer: Offer) -> Question[ReviseReply]:
 def _proposed(
     runtime: Runtime, note: Note, offer: Offer, said: NoteEvolution | None
 ) -> Iterator[Item | None]:
-    """Yield what a model proposes for one note; nothing is judged yet. None stands for what makes no sense."""
+    """Yield the items that a model proposes for one note, not judged yet. None stands for a proposal that makes no sense."""
     config, draft = runtime.config, partial(_item, runtime.model_name)
     if said is None:
         return

@@ -40,7 +40,7 @@ def aliases(notes: Iterable[Note], letter: str) -> dict[str, str]:
 
 
 def raw(note: Note, alias: str | None = None) -> Shown:
-    """Return what is known of a note before any model has read it."""
+    """Return the fields of a note that are known before any model has read the note."""
     shown: Shown = {name: getattr(note, name) for name in SAID}
     shown |= {"at": note.at.isoformat() if note.at else None, "when": note.when.isoformat()}
     return {"alias": alias, **shown} if alias else shown
@@ -73,14 +73,14 @@ def apart(notes: Sequence[Note]) -> list[str]:
 
 
 def turn(note: Note, alias: str | None = None) -> str:
-    """Return one line: who said what."""
+    """Return one line: the alias, the speaker and the words."""
     who = speaker(note)
     said = f"{who}: " if who else ""
     return f"{f'[{alias}] ' if alias else ''}{said}{clipped(note.content, CONTENT_CHARS)}"
 
 
 def candidate(note: Note, alias: str) -> str:
-    """Return one line for an earlier note: its context, its own words where they are short, what was added later."""
+    """Return one line for an earlier note: its context, its own words where they are short, and later remarks."""
     own = note.own_entry.text if note.own_entry else ""
     facts = (speaker(note), texts.day(note.when))
     who = ", ".join(fact for fact in facts if fact and fact not in own)  # it mostly names them
@@ -94,7 +94,7 @@ def candidate(note: Note, alias: str) -> str:
 
 
 def remarks(note: Note) -> list[str]:
-    """Return what later notes added to a note, the newest of it that has room, each in full."""
+    """Return the newest sentences that later notes added to a note, as many as have room, each in full."""
     later = [e.text for e in note.shown_contexts if e.cause != note.id and e.text]
     kept, left = list[str](), REMARKS_TOKENS
     for text in reversed(later):
@@ -104,7 +104,7 @@ def remarks(note: Note) -> list[str]:
 
 
 def meaning(note: Note, names: str) -> list[str]:
-    """Return the line that says what a new note means by itself; none if its own words, and names, say nearly all of that."""
+    """Return the line with the context of a new note; none if the note's own words, and names, say nearly all of that."""
     text = note.own_entry.text if note.own_entry else ""
     told = telling_words(text)
     more = told - telling_words(f"{names} {note.content}")
@@ -134,7 +134,7 @@ def day_of(note: Note) -> str:
 
 
 def bare(alias: str) -> str:
-    """Return an alias without the marks that it is shown with."""
+    """Return an alias without brackets and star."""
     return alias.strip("[]()* ")
 
 
@@ -266,7 +266,7 @@ class Offer:
         return "\n".join(rows)
 
     def _ids(self, note: Note) -> str:
-        """Return the aliases of the candidates of a new note; what it replies to has a star."""
+        """Return the aliases of the candidates of a new note; the turn that the note replies to has a star."""
         ids = [
             f"{self.alias[one.id]}{'*' if one.previous and replies(note, self.known[one.id]) else ''}"
             for one in self.candidates[note.id]

@@ -1,4 +1,4 @@
-"""Of which wordings a text was made: found when the text is written, by the words that it shares with what was shown.
+"""Sources: the wordings of which a text was made, found when the text is written, by words that it shares with shown texts.
 
 The sources of a text are its own notes, and each text in front of the model with which it shares a telling word that
 its own notes do not have. A text that was made of others itself brings its sources along. So nobody has to compare words
@@ -78,7 +78,7 @@ class SourceFinder:
         return tuple(sorted(found))
 
     def quotes(self, relation: str) -> bool:
-        """Return whether a relation has a telling word of something that was shown; what prompts explain has none."""
+        """Return whether a relation has a telling word of a shown text; a relation that prompts explain has none."""
         said = words_of(relation)
         if said in EXPLAINED or not (words := _telling(said.split()) - COMMON - self._names):
             return False
@@ -98,7 +98,7 @@ def _written_in(entry: ContextEntry) -> frozenset[Mark]:
 
 @lru_cache(maxsize=1024)  # many texts are shown again and again while a batch is linked
 def _marks_of(text: str) -> frozenset[Mark]:
-    """Return by what a text is known again: its telling words, and its runs of words, whatever they tell."""
+    """Return the marks of a text: its telling words, and its runs of any words."""
     words = words_of(text).split()
     return _telling(words).union(zip(*(words[n:] for n in range(RUN)), strict=False))
 

@@ -121,7 +121,7 @@ def check(source: Source, format_: str, max_chars: int) -> ImportReport:
 
 
 def _items(source: Source, format_: str, max_chars: int) -> Iterator[Found | Skipped]:
-    """Yield what can be stored, and what was skipped."""
+    """Yield the notes that can be stored, and the parts that were skipped."""
     for one in FORMATS[format_].read(source):
         try:
             if not isinstance(one, Skipped):

@@ -149,7 +149,7 @@ def _said(entry: Record) -> Iterator[tuple[str | None, Record]]:
 
 
 def _message(item: Record) -> Message | None:
-    """Return what an object says that is a message in any of its spellings; None if the object is none.
+    """Return the message that an object holds in any of the known spellings; None if the object holds none.
 
     Raises:
         InvalidInputError: The time of the message cannot be read.
@@ -292,7 +292,7 @@ def _claude(talk: Record) -> Iterator[Message | Skipped]:
 
 
 def _claude_message(message: Record, about: Mapping[str, Any]) -> Iterator[Message | Skipped]:
-    """Yield what was said, then what was attached."""
+    """Yield the message, then the text of each attachment."""
     blocks, where = message.objects("content"), message.where
     for kind in (str(block.get("type")) for block in blocks):
         if kind != "text":

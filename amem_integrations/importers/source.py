@@ -49,7 +49,7 @@ class Format(NamedTuple):
 
 
 def having(*names: str) -> Callable[[Collection[str]], bool]:
-    """Return what tells whether an object has all of these fields."""
+    """Return a function that tells whether an object has all of these fields."""
     return lambda fields: all(name in fields for name in names)
 
 
@@ -112,7 +112,7 @@ class Record(dict[str, Any]):
         return {**rest, **given}
 
     def attempt(self, convert: Callable[[Record], Iterable[Any]]) -> list[Any]:
-        """Return all that the object becomes; if one thing in it cannot be read, that alone, as skipped."""
+        """Return all notes and skipped parts that a function makes of the object; an object that cannot be read is one skipped part."""
         try:
             return list(convert(self))
         except InvalidInputError as error:

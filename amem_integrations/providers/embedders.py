@@ -70,7 +70,7 @@ _KNOWN = (
 
 
 def prefixes_of(model: str, query: str | None, document: str | None) -> Prefixes:
-    """Return the prefixes that were given, and for what was not those that the model is known to want."""
+    """Return the given prefixes; in place of None stands the prefix that the card of the model asks for."""
     known = next((p for pattern, p in _KNOWN if pattern.search(model.lower())), Prefixes())
     return Prefixes(
         known.query if query is None else query,

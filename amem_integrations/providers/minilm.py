@@ -141,7 +141,8 @@ def _json(folder: Path, name: str, *, optional: bool = False) -> Any:  # noqa: A
 def _oddity(folder: Path, config: Mapping[str, Any]) -> str | None:
     """Return in which way a model differs from BERT with gelu and mean pooling; None if it does not."""
     for name, wanted in _BERT.items():
-        if (value := config.get(name, wanted)) != wanted or "model_type" not in config:
+        value = config.get(name, None if name == "model_type" else wanted)
+        if value != wanted:
             return f"{name}={value!r}"
     modules = _json(folder, "modules.json")
     kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
@@ -200,7 +201,7 @@ def limited(threads: int | None) -> Iterator[None]:
 
 @cache
 def libraries() -> Any:  # noqa: ANN401 - a ThreadpoolController
-    """Return what sets the threads of the BLAS libraries that are loaded; that of NumPy is.
+    """Return the controller of the threads of all loaded BLAS libraries, NumPy's among them.
 
     Raises:
         MissingExtraError: threadpoolctl is not installed.

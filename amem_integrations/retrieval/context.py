@@ -96,7 +96,7 @@ class _Page:
             self.replaced.setdefault(hit.superseded_by or "", []).append(hit.note)
 
     def take_above(self, text: str, most: int) -> None:
-        """Take what stands above the notes, line by line, as far as it fits in `most` tokens."""
+        """Take the text above the notes, line by line, as far as the text fits in `most` tokens."""
         for line in text.splitlines():
             room = min(self.left, most)
             fitted = _beginning(neutral(line), room if room >= LEAST_PART else 0)
@@ -105,7 +105,7 @@ class _Page:
                 self.above.append(fitted)
 
     def take(self, hit: ScoredNote, passage: Passage | None, for_a_part: float) -> None:
-        """Take a note, or another passage of it, if all of it fits; one that another takes the place of is told there."""
+        """Take a note, or another passage of it, if there is room; a replaced note is a clause of the note that replaced it."""
         note_id = hit.note.id
         if hit.superseded_by in self.times or note_id in self.cut:
             return
@@ -130,7 +130,7 @@ class _Page:
         self.sessions.add(_session(hit.note))
 
     def add_later(self) -> None:
-        """Add what later notes added to those shown, best first, if there is room for all notes."""
+        """Add the sentences of later notes to the shown notes, best first, if there is room for all notes."""
         for hit in () if self.is_full else self.hits:
             entries = [e for e in hit.note.shown_contexts if e.cause != hit.note.id and e.text]
             told = [entry.text for entry in entries if entry.cause not in self.lines]
@@ -168,7 +168,7 @@ def neutral(text: str) -> str:
 
 
 def as_of(note: Note, time: datetime) -> Note:
-    """Return the note as it was understood then: without context that later notes brought."""
+    """Return the note as it was understood at a time: without the contexts that came later."""
     contexts = tuple(entry for entry in note.contexts if entry.at <= time)
     return replace(note, contexts=contexts)
 
@@ -208,7 +208,7 @@ def _line(
 
 
 def _replaced(note: Note, older: Note) -> str:
-    """Return in one clause what a note took the place of, and until when that was so."""
+    """Return one clause: the older note that a note replaced, and the day until which the older note held."""
     said = texts.inline(older.content, REPLACED_CHARS)
     given = older.supersessions.get(note.id)
     if given is not None and given.relation == "corrects":

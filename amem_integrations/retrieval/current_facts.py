@@ -88,7 +88,7 @@ class CurrentFacts:
         )
 
     def _placed(self, note: Note, seen: set[str]) -> Iterator[Note]:
-        """Yield what stands above a note, the note, and what contradicts it; of each of these likewise."""
+        """Yield the notes above a note, the note, and the notes that contradict it; each of these in the same way."""
         todo = [(note, False)]
         while todo:
             one, has_above = todo.pop()
@@ -114,7 +114,7 @@ class CurrentFacts:
         return None if note is None or note.is_expired(self._now) else note
 
     def _retractions(self, note: Note) -> list[str]:
-        """Return the notes that say that a note does not hold, and put nothing in its place."""
+        """Return the notes that retract a note, without another one in its place."""
         return [i for i in self.successors(note) if note.supersessions[i].relation == "retracts"]
 
     def _replaced_by(self, newer: Note) -> list[str]:

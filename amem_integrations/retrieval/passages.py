@@ -108,7 +108,7 @@ def _sorted(scores: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def _word_scores(query: str, texts: Mapping[str, str]) -> dict[str, float]:
-    """Return how much the words of each text have to do with a query: more for those that few of these texts have.
+    """Return a score for the words of a query that each text has: a word that few of these texts have counts more.
 
     How often a text has a word does not count.
     """

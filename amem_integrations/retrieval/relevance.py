@@ -79,14 +79,14 @@ def _text(message: object) -> str:
 
 
 def mixed(query: Vector, background: Vector) -> Vector:
-    """Return the unit vector of a query with the vector of what was said before in it."""
+    """Return the unit vector of a query mixed with the vector of the messages before the query."""
     both = query + BACKGROUND * background
     unit: Vector = (both / np.linalg.norm(both)).astype(np.float32)
     return unit
 
 
 def relevant(query: str, hits: Sequence[ScoredNote], floor: float | None) -> list[ScoredNote]:
-    """Return the hits that are about what is asked, and what these led to; all of them without a floor.
+    """Return the hits that have to do with the query, and the hits that those led to; all hits without a floor.
 
     With the floor 1 cosines tell nothing, and words alone decide.
     """
