@@ -41,12 +41,6 @@ Line = str | Text | Table | tuple[str | Text, ...]
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.
 _UsageError: Any = typer.BadParameter.__base__
-# What the command line calls what errors of the library name by the words of Python.
-_WORDS = {
-    "amem_integrations.reindex.reindex(location, embedder)": "amem reindex --embedder NAME",
-    "import it without a namespace": "import it without --namespace",
-    "give a namespace": "give --namespace",
-}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -203,8 +197,8 @@ class Session:
 
     def reworded(self, message: str) -> str:
         """Return a message of the library in the words of the command line."""
-        for python, here in _WORDS.items():
-            message = message.replace(python, here)
+        python = "amem_integrations.reindex.reindex(location, embedder)"
+        message = message.replace(python, "amem reindex --embedder NAME")
         space = self.__dict__.get("any_space")  # if it was read
         return message.replace(repr(space), format_namespace(space)) if space else message
 
@@ -215,9 +209,9 @@ class Session:
             NoteNotFoundError: There is none.
             InvalidInputError: Several ids start with it.
         """
-        for named in ({"id": name}, {"key": name}):
-            if found := self.memory.get_all(namespace=self.space, where=named, limit=1):
-                return found[0]
+        named = {"$or": [{"id": name}, {"key": name}]}
+        if found := self.memory.get_all(namespace=self.space, where=named, limit=1):
+            return found[0]
         some = self.all_notes(self.space) if re.fullmatch(r"[0-9a-f-]{4,35}", name) else ()
         notes = {note.id: note for note in some}
         where = f"in namespace {format_namespace(self.space)}; `amem show` lists the last ones"

@@ -168,7 +168,13 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
         with amem.read() as memory:
             info, counts = memory.info(), memory.stats()
             bare, differing, failed = run(unsound(memory._runtime))  # noqa: SLF001
-        yield from _describe(info, counts)
+        for name in ("versions", "format", "schema", "created_at", "embedder", "dimensions"):
+            yield check("good", name, app.text_of(info[name]))
+        states, links = counts["states"], counts["links"]
+        yield check("good", "notes", f"{counts['notes']}, {links} links")
+        if waiting := states.get("pending", 0) + states.get("constructed", 0):
+            text = f"{waiting} notes wait to be linked"
+            yield check("hint", "unfinished", text, "run `amem evolve`")
         if failed:
             told = "; ".join(f"{n.id[:SHORT_ID]}: {n.failure or '?'}" for n in failed[:SHOWN])
             advice = "run `amem evolve --retry` with a model to try again"
@@ -189,16 +195,6 @@ def _notes(about: str, ids: Sequence[str], what: str) -> Finding:
     if ids:
         return check("wrong", about, f"{len(ids)} notes {what}: {some}", "run `amem doctor --mend`")
     return check("good", about, f"no notes {what}")
-
-
-def _describe(info: Mapping[str, Any], counts: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what the memory was made with, which versions read it, and what is in it."""
-    for name in ("versions", "format", "schema", "created_at", "embedder", "dimensions"):
-        yield check("good", name, app.text_of(info[name]))
-    yield check("good", "notes", f"{counts['notes']}, {counts['links']} links")
-    states = counts["states"]
-    if waiting := states.get("pending", 0) + states.get("constructed", 0):
-        yield check("hint", "unfinished", f"{waiting} notes wait to be linked", "run `amem evolve`")
 
 
 def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Finding]:
