@@ -65,9 +65,14 @@ def parse(where: Mapping[str, Any]) -> Conditions:
     conditions: list[Condition | AnyOf] = []
     for field, test in where.items():
         if field in ("$and", "$or"):
-            conditions += _several(field, test)
+            filters = _filters(field, test)
+            conditions += [AnyOf(filters)] if field == "$or" else chain.from_iterable(filters)
             continue
-        _check_field(field)
+        is_metadata = isinstance(field, str) and field.startswith("metadata.")
+        if field not in FIELDS and not (is_metadata and field != "metadata."):
+            raise InvalidInputError(
+                f"unknown field {field!r} in where; use one of {', '.join(FIELDS)}, 'metadata.<name>', $or or $and"
+            )
         tests = test if isinstance(test, Mapping) else {"$eq": test}
         if not tests:
             raise InvalidInputError(
@@ -78,53 +83,41 @@ def parse(where: Mapping[str, Any]) -> Conditions:
     return tuple(conditions)
 
 
-def _several(operator: str, filters: object) -> Conditions:
+def _filters(operator: str, filters: object) -> tuple[Conditions, ...]:
     if isinstance(filters, str) or not isinstance(filters, Sequence) or not all(filters):
         raise InvalidInputError(
             f"{operator} wants a list of filters that are not empty, not {filters!r}"
         )
-    parsed = tuple(parse(where) for where in filters)
-    if operator == "$or" and parsed:
-        return (AnyOf(parsed),)
-    if operator == "$or":
+    if operator == "$or" and not filters:
         raise InvalidInputError("$or wants at least one filter")
-    return tuple(chain.from_iterable(parsed))
-
-
-def _check_field(field: str) -> None:
-    if field in FIELDS or (
-        isinstance(field, str) and field.startswith("metadata.") and len(field) > len("metadata.")
-    ):
-        return
-    known = ", ".join(FIELDS)
-    message = (
-        f"unknown field {field!r} in where; use one of {known}, 'metadata.<name>', $or or $and"
-    )
-    raise InvalidInputError(message)
+    return tuple(map(parse, filters))
 
 
 def _conditions(field: str, operator: str, value: object) -> Conditions:
+    wanted = None
     if operator not in OPERATORS:
         known = " ".join(OPERATORS)
-        message = f"unknown operator {operator!r} for {field!r} in where; use one of {known}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(
+            f"unknown operator {operator!r} for {field!r} in where; use one of {known}"
+        )
+    if operator == "$exists" and not isinstance(value, bool):
+        wanted = "True or False"
+    elif operator in ("$in", "$nin") and (
+        isinstance(value, str) or not isinstance(value, Sequence | set | frozenset)
+    ):
+        wanted = "a list"
+    elif operator in _RANGES and (value is None or isinstance(value, str | bool)):
+        wanted = "a number or a datetime"
+    if wanted:
+        raise InvalidInputError(f"{operator} for {field!r} wants {wanted}, not {value!r}")
     if operator == "$exists":
-        if not isinstance(value, bool):
-            raise InvalidInputError(f"$exists for {field!r} wants True or False, not {value!r}")
         return (Condition(field, "$ne" if value else "$eq", None),)
     if operator in ("$in", "$nin"):
-        if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
-            message = f"{operator} for {field!r} wants a list, not {value!r}"
-            raise InvalidInputError(message)
-        values = tuple(_scalar(field, item) for item in value)
+        values = tuple(_scalar(field, item) for item in cast("Sequence[object]", value))
         if operator == "$in":
             return (Condition(field, "$in", values),)
         return tuple(Condition(field, "$ne", item) for item in values)
-    scalar = _scalar(field, value)
-    if operator in _RANGES and (scalar is None or isinstance(scalar, str | bool)):
-        message = f"{operator} for {field!r} wants a number or a datetime, not {value!r}"
-        raise InvalidInputError(message)
-    return (Condition(field, cast("Operator", operator), scalar),)
+    return (Condition(field, cast("Operator", operator), _scalar(field, value)),)
 
 
 def _scalar(field: str, value: object) -> Scalar:

@@ -74,7 +74,7 @@ def check_item(
         ValueError: There can be none.
     """
     data = form.model_validate(item.data, strict=strict).model_dump(exclude_unset=True)
-    if item.kind == "supersession" and data.get("relation", "updates") not in RELATIONS:
+    if item.kind == "supersession" and data.get("relation") not in RELATIONS:
         raise ValueError(f"the relation of a supersession is one of {', '.join(RELATIONS)}")
     if item.kind == "relink" and "strength" not in data:
         raise ValueError("another strength of a link has a strength")
