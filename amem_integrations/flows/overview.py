@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, cast
@@ -74,16 +74,17 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
             runtime.budget.take_over(space, spent)
             stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
         said, threads, outdated = set[str](), set[str](), dict[str, Note]()
-        async for note in _notes(runtime, space):
-            words = _normalised(note.content)
-            states[note.state] += 1
-            degrees[len(note.links)] += 1
-            counts["links"] += sum(link.direction == "out" for link in note.links.values())
-            counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
-            counts["duplicates"] += words in said
-            said.add(words)
-            threads |= {note.thread} if note.thread is not None else set()
-            outdated |= {note.id: note} if note.supersessions else {}
+        async for page in note_pages(runtime.store, space):
+            for note in page:
+                words = _normalised(note.content)
+                states[note.state] += 1
+                degrees[len(note.links)] += 1
+                counts["links"] += sum(link.direction == "out" for link in note.links.values())
+                counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
+                counts["duplicates"] += words in said
+                said.add(words)
+                threads |= {note.thread} if note.thread is not None else set()
+                outdated |= {note.id: note} if note.supersessions else {}
         counts["threads"] += len(threads)
         counts["superseded"] += await _superseded(runtime, space, outdated)
         waiting.update(made.by for made in await proposals(runtime, namespace=space))
@@ -109,12 +110,6 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
         },
         "stopped": stopped,
     }
-
-
-async def _notes(runtime: Runtime, namespace: Namespace) -> AsyncIterator[Note]:
-    async for page in note_pages(runtime.store, namespace):
-        for note in page:
-            yield note
 
 
 async def info(runtime: Runtime) -> dict[str, Any]:

@@ -51,11 +51,8 @@ NOTE = {
     "id", "seq", "content", "recorded_at", "at", "speaker", "source", "origin", "thread", "key", "until", "expires_at",
     "metadata", "rev",
 }  # fmt: skip
-OF_ONE_MEMORY = {
-    "namespace",
-    "token",
-    "phase",
-}  # fields of calls and decisions that are not written
+# Fields of calls and decisions that are not written.
+OF_ONE_MEMORY = {"namespace", "token", "phase"}
 
 Line = dict[str, Any]
 Record = StoredNote | Call | Decision

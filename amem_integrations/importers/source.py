@@ -36,9 +36,8 @@ class Skipped(NamedTuple):
     where: str
 
 
-Found = tuple[
-    Namespace, NoteInput
-]  # the namespace is () where the source does not say whose a note is
+# The namespace is () where the source does not say whose a note is.
+Found = tuple[Namespace, NoteInput]
 
 
 class Format(NamedTuple):
@@ -220,9 +219,7 @@ def _document(file: IO[bytes], name: str) -> Iterator[Record]:
                 yield Record(_value(event, given, events), name, field)
         list(events)  # raises an error if there is more after the end
     except (ijson.JSONError, RecursionError) as error:
-        reason = " ".join(
-            str(error).partition("(right here)")[0].split()
-        )  # with the text up to there
+        reason = " ".join(str(error).partition("(right here)")[0].split())
         raise InvalidInputError(f"{name} is not JSON: {reason}") from error
 
 
