@@ -20,7 +20,7 @@ TIMES = ("created_at", "timestamp")
 TIME = TypeAdapter(datetime)  # reads a datetime, ISO 8601, seconds and milliseconds
 
 
-def to_message(message: BaseMessage) -> Message:
+def to_message(message: BaseMessage, *, stored: bool = True) -> Message:
     """Return a LangChain message as the core reads it.
 
     A summary that another middleware wrote counts as a system message: it is no turn of the conversation.
@@ -34,6 +34,7 @@ def to_message(message: BaseMessage) -> Message:
         speaker=message.name,
         at=_time(message),
         calls_tools=isinstance(message, AIMessage) and bool(message.tool_calls),
+        stored=stored,
     )
 
 
@@ -63,19 +64,17 @@ def is_human(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")
 
 
-def conversation(
-    messages: Sequence[BaseMessage],
-    is_stored: Callable[[int, BaseMessage], bool | None] = lambda _number, _message: False,
-) -> list[Message]:
-    """Return a conversation as the core reads it, and which of the messages, by place, are to be stored; see `Message.stored`.
+def conversation(messages: Sequence[BaseMessage]) -> list[Message]:
+    """Return a conversation as the core reads it; nothing of it is to be stored.
 
     An answer names the message that it answers, by which an answer that is given again is known.
     """
     said, question = [], None
-    for number, message in enumerate(messages):
-        found = replace(to_message(message), stored=is_stored(number, message))
-        question = found.id if found.party == "user" else question
-        if found.party == "assistant" and question is not None:
+    for message in messages:
+        found = to_message(message, stored=False)
+        if found.party == "user":
+            question = found.id
+        elif found.party == "assistant" and question is not None:
             found = replace(found, metadata={adapting.ANSWERS: question})
         said.append(found)
     return said

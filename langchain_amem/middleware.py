@@ -164,13 +164,13 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         known = known or _UnderWay()
         parts, is_first = self._turns.parts(history, entry, [entry], run), known.text is None
         if known.text is None:
-            known.text = (await self._turns.find(call, history.messages, run, [*parts][-1])).text
+            known.text = (await self._turns.find(call, history, run, [*parts][-1])).text
         for space, places in parts.items() if self._remember else ():
             people = {n: history.marks[n] for n in places if is_human(history.messages[n])}
             new = {n for n, mark in people.items() if mark not in known.stored}
             # Also where nothing is new, a message of an earlier turn may have been edited.
             if new or is_first:
-                await self._turns.store(call, history.messages, run, space, new, complete=False)
+                await self._turns.store(call, history, run, space, new, complete=False)
             known.stored.update(people.values())
         return self._with_notes(request, known.text)
 
@@ -185,14 +185,15 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         """Store the answer, and have the turn evolve."""
         messages = with_final_answer(state["messages"], state.get("structured_response"))
         run, (known, entry) = current_run(state), self._run(state)
-        parts = self._turns.parts(History(messages), entry, [entry], run)
+        history = History(messages)
+        parts = self._turns.parts(history, entry, [entry], run)
         self._under_way.pop((state.get("amem_run") or {}).get(self._name, ""), None)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
         blocked = "start" not in entry or (known is not None and known.text is None)
         remembers = self._remember and (self._turns.unanswered or not blocked)
         for space, places in parts.items() if remembers else ():
             wanted = {n for n in places if blocked or not is_human(messages[n])}
-            await self._turns.store(call, messages, run, space, wanted, looks=blocked)
+            await self._turns.store(call, history, run, space, wanted, looks=blocked)
             self._turns.evolve_later(space)
         return {"amem": {self._name: History(state["messages"]).ended([*parts][-1])}}
 

@@ -97,7 +97,7 @@ def recall_node(
 
     async def step(call: adapting.Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
-        found = await turns.find(call, history.messages, run, space)
+        found = await turns.find(call, history, run, space)
         report("recall", notes=[hit.note.id for hit in found.hits])
         entry = history.began(_value(state, turn_key, {}).values(), space)
         # Of a fixed namespace nobody else can resume a run.
@@ -163,7 +163,7 @@ def remember_node(  # noqa: PLR0913 - options are keywords
         parts = turns.parts(history, entry, entries.values(), run)
         for each, places in parts.items():
             over[each] = history.ended(each)
-            ids += [n.id for n in await turns.store(call, history.messages, run, each, places)]
+            ids += [n.id for n in await turns.store(call, history, run, each, places)]
             turns.evolve_later(each)
         report("remember", notes=ids)
         return {output_key: ids, turn_key: {json.dumps(each): one for each, one in over.items()}}

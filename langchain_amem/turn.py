@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from inspect import iscoroutinefunction
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from amem_integrations import ConfigurationError, Note, adapting
+from amem_integrations.conversation import Message
 
 from .messages import ShouldStore, conversation, is_human, is_spoken
 from .run import ByRun, Door, Namespace, Run
@@ -54,6 +56,11 @@ class History:
             None: 0,
             **{mark: place for place, mark in enumerate(self.marks, 1)},
         }
+
+    @cached_property
+    def said(self) -> list[Message]:
+        """The messages as the core reads them; nothing of them is to be stored."""
+        return conversation(self.messages)
 
     def began(
         self, known: Iterable[Entry], namespace: Namespace, *, is_over: bool = False
@@ -151,19 +158,19 @@ class Turns(Door):
         return {begun: range(start, seen), space: range(seen, end)}
 
     async def find(
-        self, call: adapting.Call, messages: Sequence[BaseMessage], run: Run, space: Namespace
+        self, call: adapting.Call, history: History, run: Run, space: Namespace
     ) -> adapting.Recalled:
         """Return the notes that are worth showing for the last message of a person."""
         with self.failures.tolerated("where", callback=True) as reasons:
             options = self.asked(run, space)
         if reasons:
             return adapting.Recalled()
-        return await self.recalled(call, conversation(messages), options)
+        return await self.recalled(call, history.said, options)
 
     async def store(
         self,
         call: adapting.Call,
-        messages: Sequence[BaseMessage],
+        history: History,
         run: Run,
         space: Namespace,
         wanted: Container[int],
@@ -175,21 +182,18 @@ class Turns(Door):
 
         If it `looks`, notes of other messages among the last ones are edited where the messages were.
         """
-
-        def is_stored(number: int, message: BaseMessage) -> bool | None:
-            if number not in wanted:
-                is_recent = number >= len(messages) - RECENT and message.id is not None
-                return None if looks and is_recent else False
-            with self.failures.tolerated("should_store", callback=True):
-                return bool(self.should_store(message))
-            return False
-
+        said, recent = list(history.said), len(history.said) - RECENT
+        for place, (message, one) in enumerate(zip(history.messages, history.said, strict=True)):
+            if place in wanted:
+                with self.failures.tolerated("should_store", callback=True):
+                    said[place] = replace(one, stored=bool(self.should_store(message)))
+            elif looks and place >= recent and message.id is not None:
+                said[place] = replace(one, stored=None)
         metadata = self.metadata
         if callable(metadata):
             given, metadata = metadata, None
             with self.failures.tolerated("metadata", callback=True):
                 metadata = given(run)
-        said = conversation(messages, is_stored)
         options = {"metadata": metadata, "complete": complete}
         roles = tuple({one.party for one in said})
         return await self.remembered(call, said, space, thread=run.thread, roles=roles, **options)
