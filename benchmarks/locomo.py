@@ -32,6 +32,8 @@ def _rivals(given: Namespace) -> dict[str, Maker]:
             f"there is no system {unknown[0]!r}; there are {', '.join((*KNOWN, *RIVALS))}"
         )
     found = {name: make for name, make in RIVALS.items() if name in named}
+    if (found or given.system) and not given.answer:
+        raise InvalidInputError("other memories are compared by answers: give --answer")
     if len(given.python) != len(given.system) or (given.system and not given.model):
         raise InvalidInputError(
             "each --system needs a --python to run it, and all of them a --model"

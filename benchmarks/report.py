@@ -174,19 +174,7 @@ def _figures(some: Sequence[Asked]) -> Report:
     """Return the number of questions, and the means of their marks with intervals."""
     names = some[0].marks if some else ()
     means = {name: estimate([one.marks[name] for one in some]) for name in names}
-    return {"questions": len(some), **_nested(means)}
-
-
-def _nested(figures: Values) -> Report:
-    """Return figures by name, and those of names such as `recall@5` by what stands before the mark, then after it."""
-    nested: Report = {}
-    for name, figure in figures.items():
-        measure, _, k = name.partition("@")
-        if k:
-            nested.setdefault(measure, {})[k] = figure
-        else:
-            nested[measure] = figure
-    return nested
+    return {"questions": len(some), **means}
 
 
 def _against(found: Mapping[str, Sequence[Asked]], main: str = MAIN) -> Report:
@@ -198,16 +186,16 @@ def _against(found: Mapping[str, Sequence[Asked]], main: str = MAIN) -> Report:
         categories = [one.question.category for one in ours]
         for other, gain in compare(values, categories, main).items():
             gains[other][name] = gain
-    return {other: _nested(figures) for other, figures in gains.items()}
+    return dict(gains)
 
 
 def _context(some: Sequence[Asked], ks: Sequence[int]) -> Report:
     """Return the tokens that a system puts before a question, and how much less that is than the conversation."""
     whole = sum(one.result.full_tokens for one in some)
-    shown = {str(k): sum(count_tokens(one.found.context(k)) for one in some) for k in ks}
+    shown = {k: sum(count_tokens(one.found.context(k)) for one in some) for k in ks}
     return {
-        "tokens": {k: round(tokens / len(some), 1) for k, tokens in shown.items()},
-        "saved": {k: rounded(1 - tokens / whole) if whole else None for k, tokens in shown.items()},
+        **{f"tokens@{k}": round(tokens / len(some), 1) for k, tokens in shown.items()},
+        **{f"saved@{k}": rounded(1 - one / whole) if whole else None for k, one in shown.items()},
     }
 
 
@@ -347,27 +335,23 @@ def cell(value: object) -> str:
             return " ".join(str(value).split()).replace("|", "/")
 
 
-def cells(values: Values) -> Report:
-    """Return figures as cells of a row: those by number of hits as `recall@5`."""
-    row: Report = {}
-    for name, found in values.items():
-        if name != "by_category":
-            by_k = isinstance(found, Mapping) and all(map(str.isdigit, found))
-            row |= {f"{name}@{k}": one for k, one in found.items()} if by_k else {name: found}
-    return row
+def cells(figures: Values, of: str = "") -> Report:
+    """Return figures as cells of a row, or those whose names begin with a word."""
+    names = [name for name in figures if name.startswith(of) and name != "by_category"]
+    return {name.removeprefix(of): figures[name] for name in names}
 
 
-def _rows(head: str, found: Values, part: str = "") -> list[Row]:
-    """Return rows of figures, or of a part of them: over all questions, and by category."""
+def _rows(head: str, found: Values, of: str = "") -> list[Row]:
+    """Return rows of figures, or of those whose names begin with a word: over all questions, and by category."""
     return [
         {
             head: name,
-            "category": f"{of} {CATEGORIES[int(of)]}" if of.isdigit() else of,
+            "category": f"{group} {CATEGORIES[int(group)]}" if group.isdigit() else group,
             "questions": one["questions"],
-            **cells(one[part] if part else one),
+            **cells(one, of),
         }
         for name, whole in found.items()
-        for of, one in {"all": whole, **whole["by_category"]}.items()
+        for group, one in {"all": whole, **whole["by_category"]}.items()
     ]
 
 
@@ -403,7 +387,7 @@ def tables(report: Values) -> Iterator[Table]:
     )
     for name, words in SCORED.items():
         about = f"Answers from the first notes, a budget, or the whole conversation: {words}"
-        yield Table(about, _rows("system", answers, name))
+        yield Table(about, _rows("system", answers, f"{name}@"))
     yield from cost_tables(report)
 
 

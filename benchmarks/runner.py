@@ -13,7 +13,6 @@ from itertools import product
 from tempfile import TemporaryDirectory
 
 from amem_integrations import AgenticMemory
-from amem_integrations.errors import InvalidInputError
 from amem_integrations.ports import Embedder
 from amem_integrations.testing import RecordedModel
 from amem_integrations.texts import count_tokens
@@ -52,14 +51,9 @@ def evaluate(
         progress: Called now and then with conversation, stage, done and total.
 
     Raises:
-        InvalidInputError: Questions are to be answered, and there is no model to answer them.
         ModelUnavailableError: A model gave no answer. What was answered before is in the cache.
     """
     models, makers = models or Models(), rivals or {}
-    if makers and settings.answer_k is None:
-        raise InvalidInputError("other memories are compared by answers: have questions answered")
-    if settings.answer_k is not None and models.answerer is None:
-        raise InvalidInputError("questions are answered by a chat model: name one")
     with closing(kept or Cache()) as cache:
         encoder = CachedEmbedder(embedder, cache)
         for one in conversations:
@@ -75,7 +69,7 @@ def evaluate(
                 others = dict[str, Rival]()
                 for name, make in makers.items():
                     records = written.records if written else ()
-                    assert models.answerer  # noqa: S101 - checked
+                    assert models.answerer  # noqa: S101 - they are compared by answers
                     tools = (models.answerer, encoder, cache, records, settings.concurrency)
                     others[name] = Rival(make, *tools)
                     opened.callback(others[name].close)

@@ -37,7 +37,7 @@ def tables(report: Values) -> Iterator[Table]:
     gains: Values = next((one["against"] for one in answers.values() if "against" in one), {})
     yield Table(
         f"By how much the memory's answers are better: official F1, {PAIRED}; no order is claimed where it includes 0",
-        [gain_over(name, one["official"]["f1"]) for name, one in gains.items()],
+        [gain_over(name, one["official@f1"]) for name, one in gains.items()],
     )
     yield Table(
         "What each system puts before a question, and costs",
@@ -52,7 +52,7 @@ def tables(report: Values) -> Iterator[Table]:
 
 def _both(groups: Values, scoring: str) -> Both:
     return {
-        number: [group[scoring][name]["mean"] for name in ("f1", "bleu1")]
+        number: [group[f"{scoring}@{name}"]["mean"] for name in ("f1", "bleu1")]
         for number, group in groups.items()
     }
 
@@ -115,7 +115,7 @@ def figure(report: Values) -> Figure:
     """Return F1 over the tokens that a model reads and writes for it, building included; a point a system."""
     made, (axes,) = axes_in(1, 3.2)
     for number, (name, one) in enumerate(report["answers"].items()):
-        cost, score = costs(report, name), one["official"]["f1"]
+        cost, score = costs(report, name), one["official@f1"]
         each = cost["tokens a question"] + cost["tokens to recall"]
         x, hue = cost["tokens to build"] / one["questions"] + each, HUES[number % len(HUES)]
         axes.errorbar(x, score["mean"], reach(score), fmt="o", color=hue, ms=6, lw=1, capsize=2)

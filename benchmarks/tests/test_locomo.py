@@ -71,8 +71,8 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(tmp_path, c
     report = read(tmp_path / "deep")
     assert list(report["questions"].values())[:2] == [8, 2]
     assert list(report["retrieval"]) == list(KNOWN[:-1])
-    assert report["retrieval"]["amem"]["recall"]["20"]["mean"] == 1.0  # of all twelve notes
-    assert report["retrieval"]["amem"]["recall"]["5"]["mean"] >= 0.75
+    assert report["retrieval"]["amem"]["recall@20"]["mean"] == 1.0  # of all twelve notes
+    assert report["retrieval"]["amem"]["recall@5"]["mean"] >= 0.75
     shown = [report["within"][budget]["recall"]["mean"] for budget in ("60", "250")]
     assert 0 < shown[0] <= shown[1] < 1.0  # words alone tell what has to do with a question here
     one, two = (report["conversations"][name] for name in ("conv-1", "conv-2"))
@@ -96,7 +96,7 @@ def test_the_command_writes_a_report_for_machines_and_one_for_people(tmp_path, c
     assert ENCODED == [("document", PROBE), ("query", PROBE)]
     again = read(tmp_path / "deep")
     assert (again["settings"]["k"], list(again["conversations"])) == ([1, 3], ["conv-2"])
-    assert again["retrieval"]["dense"]["recall"]["3"] == two["retrieval"]["dense"]["recall"]["3"]
+    assert again["retrieval"]["dense"]["recall@3"] == two["retrieval"]["dense"]["recall@3"]
 
 
 def test_a_run_repeats_to_the_digit_and_tells_how_far_it_is():
@@ -209,10 +209,10 @@ def test_a_run_answers_scores_and_counts_and_an_interrupted_one_ends_in_the_same
     assert list(report["answers"]) == list(KNOWN)
     ours = report["answers"]["amem"]
     # The file holds the gold answers; of that of category 3 only the part before ";" counts.
-    assert (ours["questions"], ours["official"]["f1"]["mean"]) == (12, 0.9167)
-    assert ours["by_category"]["3"]["official"]["f1"]["mean"] == 0.5
-    assert ours["official"]["judge"]["mean"] == 1.0
-    assert ours["by_category"]["5"]["amem"]["f1"]["mean"] == 0.0
+    assert (ours["questions"], ours["official@f1"]["mean"]) == (12, 0.9167)
+    assert ours["by_category"]["3"]["official@f1"]["mean"] == 0.5
+    assert ours["official@judge"]["mean"] == 1.0
+    assert ours["by_category"]["5"]["amem@f1"]["mean"] == 0.0
     assert ours["saved"] > report["answers"]["full"]["saved"] == 0.0
     assert set(ours["against"]) == set(KNOWN) - {"amem"}
     assert report["conversations"]["conv-1"]["written_by"] == "scripted"
@@ -254,7 +254,7 @@ def measured(embedder: MiniLmEmbedder, *names: str, annotated: bool) -> Report:
 @pytest.mark.parametrize(("name", "candidates"), [("conv-26", 0.86), ("conv-30", 0.78)])
 def test_with_a_language_model_the_evidence_is_found(embedder, name, candidates):
     report = measured(embedder, name, annotated=True)
-    assert report["retrieval"]["amem"]["recall"]["10"]["mean"] >= 0.85
+    assert report["retrieval"]["amem"]["recall@10"]["mean"] >= 0.85
     made = report["builds"]["amem"]
     assert made["candidate_recall"] >= candidates
     # A bulk add costs less than a third of a call for a note.
@@ -296,5 +296,5 @@ def test_what_a_turn_points_to_is_a_candidate(embedder):
 @pytest.mark.timeout(900)
 def test_without_a_language_model_most_of_the_evidence_is_found(embedder):
     report = measured(embedder, *FEW, annotated=False)
-    assert report["retrieval"]["amem"]["recall"]["10"]["mean"] >= (0.78 if FEW else 0.65)
+    assert report["retrieval"]["amem"]["recall@10"]["mean"] >= (0.78 if FEW else 0.65)
     assert report["builds"]["amem"]["model_calls"] == 0

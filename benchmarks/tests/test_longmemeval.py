@@ -49,8 +49,8 @@ def test_recall_of_turns_and_sessions_and_answers_stand_by_type(openai_server, t
     assert list(found) == ["all", "single-session-user", "knowledge-update", ABSTENTION]
     assert found["all"]["questions"] == 3
     for measure in ("turns", "sessions"):  # of the update one of two
-        assert [one[measure]["1"]["mean"] for one in found.values()] == [0.75, 1.0, 0.5, None]
-    assert found["knowledge-update"]["sessions"]["2"]["mean"] == 1.0
+        assert [one[f"{measure}@1"]["mean"] for one in found.values()] == [0.75, 1.0, 0.5, None]
+    assert found["knowledge-update"]["sessions@2"]["mean"] == 1.0
     assert [one["judge"]["mean"] for one in found.values()] == [0.3333, 0.0, 1.0, 0.0]
     assert found["knowledge-update"]["f1"]["mean"] == 1.0
     assert report["about"] in (tmp_path / "longmemeval.md").read_text(encoding="utf-8")
