@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 Values = Mapping[str, Any]
-Marks = Mapping[
-    str, float | None
-]  # of what was found for a question, by measure such as `recall@5`
-Measure = Callable[
-    [Sequence[str], Collection[str]], float
-]  # of what was found, and what is evidence
 Row = Mapping[str, object]  # cells by the heads of their columns
+# Of what was found for a question, by measure such as `recall@5`.
+Marks = Mapping[str, float | None]
+# Is given what was found, and what is evidence.
+Measure = Callable[[Sequence[str], Collection[str]], float]
 
 COUNTED = tuple(one for one in CATEGORIES if one != ADVERSARIAL)  # what 5 asks about was never said
 SCORED = {
@@ -75,10 +73,7 @@ def build(
         "costs": costs(results),
         "settings": dict(settings),
         "conversations": {
-            one.conversation.id: {
-                "written_by": one.written_by,
-                **_evidence([one], ks, budgets),
-            }
+            one.conversation.id: {"written_by": one.written_by, **_evidence([one], ks, budgets)}
             for one in results
         },
     }
@@ -211,12 +206,10 @@ def scored(results: Sequence[Result], embedder: Embedder) -> dict[str, list[Aske
     judged = any(one.found.correct is not None for _, one, _ in answered)
     table: defaultdict[str, list[Asked]] = defaultdict(list)
     for (system, one, _), marks in zip(answered, scores, strict=True):
-        correct = one.found.correct
-        verdict = {
-            "official@judge": None if correct is None else float(correct),
-            "amem@judge": None,
-        }
-        table[system].append(one._replace(marks={**marks, **(verdict if judged else {})}))
+        if judged:
+            correct = one.found.correct
+            marks["official@judge"] = None if correct is None else float(correct)
+        table[system].append(one._replace(marks=marks))
     return table
 
 
@@ -257,14 +250,12 @@ def by_type(results: Sequence[Result], ks: Sequence[int], embedder: Embedder) ->
             marks["refused"] = float(refuses(one.found.answer))
         for name in ("all", *one.question.types):
             types[name].append(one._replace(marks=marks))
-    known = {name for one in types["all"] for name, mark in one.marks.items() if mark is not None}
+    figures = {name: _figures(some) for name, some in types.items()}
+    nothing = {name for name, one in figures["all"].items() if one == estimate([])}
     return {
-        name: _figures([
-            one._replace(marks={n: mark for n, mark in one.marks.items() if n in known})
-            for one in some
-        ])
-        for name, some in types.items()
-    }  # fmt: skip
+        name: {measure: one for measure, one in some.items() if measure not in nothing}
+        for name, some in figures.items()
+    }
 
 
 def builds(results: Sequence[Result]) -> Report:

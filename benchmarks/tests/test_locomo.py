@@ -124,6 +124,7 @@ def test_an_error_is_one_line_and_a_status(tmp_path, monkeypatch, capsys):
         (f"{TINY} --conversations conv-9", "no conversation 'conv-9'"),
         (f"{TINY} --out {TINY}", "tiny_locomo.json"),
         (f"{TINY} --answer", "give --model"),
+        (f"{TINY} --systems readagent", "give --answer"),
         (f"{TINY} --model m --reply magic", "structured='magic'"),
     ):
         file, *more = arguments.split()
@@ -132,6 +133,9 @@ def test_an_error_is_one_line_and_a_status(tmp_path, monkeypatch, capsys):
         assert said in error
         assert error.startswith("python -m benchmarks.locomo: ")
         assert error.count("\n") == 1
+    with pytest.raises(SystemExit):
+        run(TINY, tmp_path / "out", "--turns", "0")
+    assert "--turns: 0 is less than 1" in capsys.readouterr().err
 
 
 class Scribe:
