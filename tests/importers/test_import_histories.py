@@ -38,16 +38,11 @@ NOT_TAKEN = {"system message": 1, "output of a tool": 1, "image or other file": 
 
 
 def spellings():
-    dicts = core.messages_to_dict(MESSAGES)
     dumped = [message.model_dump(mode="json") for message in MESSAGES]
     buffer = {"chat_memory": {"messages": dumped}, "memory_key": "history", "output_key": None}
     dumps = [load.dumpd(message) for message in MESSAGES]
-    return {
-        "dumpd": dumps,
-        "messages_to_dict": dicts,
-        "model_dump": dumped,
-        "buffer memory": buffer,
-    }
+    dicts = core.messages_to_dict(MESSAGES)
+    return {"dumpd": dumps, "to_dict": dicts, "model_dump": dumped, "buffer memory": buffer}
 
 
 def test_histories_in_files_are_read_as_langchain_writes_them(tmp_path):
@@ -69,18 +64,11 @@ def test_the_summary_of_a_summary_memory_is_told(tmp_path):
 
 
 def test_what_a_runnable_with_message_history_kept_by_session_is_a_thread_each(tmp_path):
-    store = {
-        "store": {
-            "s-1": core.messages_to_dict(MESSAGES[:2]),
-            "s-2": core.messages_to_dict(MESSAGES[4:]),
-        }
-    }
+    sessions = {"s-1": MESSAGES[:2], "s-2": MESSAGES[4:]}
+    store = {"store": {name: core.messages_to_dict(said) for name, said in sessions.items()}}
     _, notes = imported_twice(write(tmp_path, "store.json", store), namespace=ANN)
-    assert [(note.thread, note.content) for note in notes] == [
-        ("s-1", "I am Ann."),
-        ("s-2", "Hello Ann!"),
-        ("s-2", "See?"),
-    ]
+    told = [(note.thread, note.content) for note in notes]
+    assert told == [("s-1", "I am Ann."), ("s-2", "Hello Ann!"), ("s-2", "See?")]
 
 
 def rows_of_a_database():
@@ -145,10 +133,9 @@ def test_a_call_of_a_tool_has_no_place_in_a_conversation():
 def test_rows_in_hand_are_the_messages_that_add_messages_stores():
     said = [{"role": "user", "content": "I am Ann."}, {"role": "assistant", "content": "Hello!"}]
     with open_memory() as memory:
-        memory.add_messages(said, namespace=ANN)
-        assert import_from(memory, said, namespace=ANN).added == {ANN: 0}
-        memory.add_messages(said, namespace=ANN, thread="t")
-        assert import_from(memory, said, namespace=ANN, thread="t").added == {ANN: 0}
+        for thread in (None, "t"):
+            memory.add_messages(said, namespace=ANN, thread=thread)
+            assert import_from(memory, said, namespace=ANN, thread=thread).added == {ANN: 0}
 
 
 def test_a_row_without_a_message_stops_the_import_and_nothing_is_stored():
@@ -164,38 +151,19 @@ def test_a_row_without_a_message_stops_the_import_and_nothing_is_stored():
 
 def test_chat_stores_of_llamaindex_give_each_key_a_thread(tmp_path):
     llms = pytest.importorskip("llama_index.core.llms")
-    said = [
-        llms.ChatMessage(role=role, content=text).model_dump(mode="json")
-        for role, text in [("user", "I am Ann."), ("assistant", "Hello!")]
-    ]
+    turns = [("user", "I am Ann."), ("assistant", "Hello!")]
+    messages = [llms.ChatMessage(role=role, content=text) for role, text in turns]
+    said = [message.model_dump(mode="json") for message in messages]
     store = {"store": {"user-1": said, "user-2": said}, "class_name": "SimpleChatStore"}
     path = write(tmp_path, "chat_store.json", store)
-    for name in ("auto", "llamaindex"):
-        _, notes = imported_twice(path, name, namespace=ANN)
-        assert [(note.thread, note.content) for note in notes] == [
-            ("user-1", "I am Ann."),
-            ("user-1", "Hello!"),
-            ("user-2", "I am Ann."),
-            ("user-2", "Hello!"),
-        ]
-
-
-def test_rows_of_a_chat_store_of_llamaindex_give_each_key_a_thread():
-    llms = pytest.importorskip("llama_index.core.llms")
     rows = [
-        {
-            "id": number,
-            "key": "s-1",
-            "timestamp": 1_778_234_400_000_000_000 + number,
-            "role": role,
-            "status": "active",
-            "data": llms.ChatMessage(role=role, content=f"Hello {number}.").model_dump_json(),
-        }
-        for number, role in enumerate(["user", "assistant"])
-    ]
-    report, notes = imported_twice(rows, namespace=ANN)
-    assert report.format == "llamaindex"
-    assert [(note.thread, note.content) for note in notes] == [
-        ("s-1", "Hello 0."),
-        ("s-1", "Hello 1."),
-    ]
+        {"id": number, "key": key, "timestamp": 1_778_234_400_000_000_000 + number, "role": role,
+         "status": "active", "data": message.model_dump_json()}
+        for key in ("user-1", "user-2")
+        for number, ((role, _), message) in enumerate(zip(turns, messages, strict=True))
+    ]  # fmt: skip
+    for source, name in ((path, "auto"), (path, "llamaindex"), (rows, "auto")):
+        report, notes = imported_twice(source, name, namespace=ANN)
+        assert source is path or report.format == "llamaindex"
+        told = [(note.thread, note.content) for note in notes]
+        assert told == [(user, text) for user in ("user-1", "user-2") for _, text in turns]

@@ -15,31 +15,19 @@ ANN = ("ann",)
 MEM0 = {
     "results": [
         {
-            "id": "f38b689d-6b24-45b7-bced-17fbb4d8bac7",
-            "memory": "Likes quinces",
-            "hash": "62bc074f56d1f909f1b4c2b639f56f6a",
-            "created_at": "2025-02-25T23:57:00.108347-08:00",
-            "updated_at": None,
-            "user_id": "ann",
-            "run_id": "r-1",
-            "actor_id": "Ann",
-            "role": "user",
-            "metadata": {"kind": "food"},
+            "id": "f38b689d-6b24-45b7-bced-17fbb4d8bac7", "memory": "Likes quinces", "hash": "62bc",
+            "created_at": "2025-02-25T23:57:00.108347-08:00", "updated_at": None, "user_id": "ann",
+            "run_id": "r-1", "actor_id": "Ann", "role": "user", "metadata": {"kind": "food"},
         },
         {
-            "id": "0b0b689d-6b24-45b7-bced-17fbb4d8bac7",
-            "memory": "Answers briefly",
-            "hash": "00",
-            "created_at": "2025-02-26T23:57:00-08:00",
-            "updated_at": "2025-02-27T23:57:00-08:00",
-            "agent_id": "ann",
-            "categories": ["style"],
-            "expiration_date": "2099-01-01",
+            "id": "0b0b689d-6b24-45b7-bced-17fbb4d8bac7", "memory": "Answers briefly", "hash": "00",
+            "created_at": "2025-02-26T23:57:00-08:00", "updated_at": "2025-02-27T23:57:00-08:00",
+            "agent_id": "ann", "categories": ["style"], "expiration_date": "2099-01-01",
         },
         {"id": "e", "memory": "  ", "user_id": "ann"},
     ],
     "relations": [{"source": "ann", "relationship": "likes", "target": "quinces"}],
-}
+}  # fmt: skip
 
 
 def test_mem0_keeps_owners_times_and_metadata(tmp_path):
@@ -69,15 +57,8 @@ def test_mem0_of_the_platform_is_a_page_or_a_bare_list(tmp_path):
 
 def test_the_items_of_langmem_keep_namespace_key_and_all_of_their_value(tmp_path):
     def item(key, value, **more):
-        at = "2025-02-25T23:57:00.108347+00:00"
-        return {
-            "namespace": ["memories", "ann"],
-            "key": key,
-            "value": value,
-            "created_at": at,
-            "updated_at": at,
-            **more,
-        }
+        times = dict.fromkeys(("created_at", "updated_at"), "2025-02-25T23:57:00.108347+00:00")
+        return {"namespace": ["memories", "ann"], "key": key, "value": value, **times, **more}
 
     managed = {"kind": "Memory", "content": {"content": "Likes quinces"}}
     profile = {"kind": "Profile", "content": {"name": "Zoë", "language": "nl"}}
@@ -92,10 +73,12 @@ def test_the_items_of_langmem_keep_namespace_key_and_all_of_their_value(tmp_path
         assert report.format == "langgraph"
         assert report.found == {("memories", "ann"): 3}
         assert "4 lacks a namespace, a key or a value" in report.first_skipped["cannot be read"]
-        assert [note.key for note in notes] == ["k1", "k2", "k3"]
-        assert [note.content for note in notes[:2]] == ["Likes quinces", "Has a cat"]
-        assert notes[2].content == json.dumps(profile, sort_keys=True, ensure_ascii=False)
-        assert [n.metadata for n in notes] == [{"value": managed}, {}, {"value": profile}]
+        whole = json.dumps(profile, sort_keys=True, ensure_ascii=False)
+        assert [(note.key, note.content, note.metadata) for note in notes] == [
+            ("k1", "Likes quinces", {"value": managed}),
+            ("k2", "Has a cat", {}),
+            ("k3", whole, {"value": profile}),
+        ]
 
 
 def test_the_payloads_of_the_vector_store_of_mem0_are_read_by_name():

@@ -31,7 +31,7 @@ json_values = st.recursive(
 
 @given(value=json_values, indent=st.sampled_from([None, 1]), start=st.sampled_from([b"", BOM_UTF8]))
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_a_document_is_read_like_the_json_module_reads_it(tmp_path, value, indent, start):
     path = tmp_path / "x.json"
@@ -72,20 +72,11 @@ def test_a_damaged_document_is_an_error_with_its_place(tmp_path):
             assert memory.namespaces() == [], text[:20]
 
 
-def test_a_file_that_breaks_off_at_its_end_stores_nothing(tmp_path):
-    rows = [{"id": str(n), "memory": f"Memory {n}.", "user_id": "ann"} for n in range(200)]
-    path = write(tmp_path, "mem0.json", json.dumps({"results": rows})[:-40])
-    with open_memory() as memory:
-        with pytest.raises(InvalidInputError, match="premature EOF"):
-            import_from(memory, path)
-        assert memory.namespaces() == []
-
-
 def test_a_large_export_is_read_value_by_value(tmp_path):
     path = tmp_path / "mem0.json"
     with path.open("w") as file:
-        file.write('{"count": 3000, "results": [')
-        for n in range(3000):
+        file.write('{"count": 2000, "results": [')
+        for n in range(2000):
             row = {"id": str(n), "memory": f"Memory {n}. " + "x" * 10_000, "user_id": "ann"}
             file.write((", " if n else "") + json.dumps(row))
         file.write("]}")
@@ -93,8 +84,13 @@ def test_a_large_export_is_read_value_by_value(tmp_path):
     count = sum(1 for _ in FORMATS["mem0"].read(Source(path)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 3000
-    assert peak < 3_000_000 < path.stat().st_size / 10
+    assert count == 2000
+    assert peak < 2_000_000 < path.stat().st_size / 10
+    path.write_bytes(path.read_bytes()[:-40])  # it breaks off at its end
+    with open_memory() as memory:
+        with pytest.raises(InvalidInputError, match="premature EOF"):
+            import_from(memory, path)
+        assert memory.namespaces() == []
 
 
 def test_lines_are_known_by_the_name_of_the_file_or_by_its_first_two(tmp_path):

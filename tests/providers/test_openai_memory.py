@@ -10,11 +10,13 @@ import sys
 
 import pytest
 from openai_kit import FORMATS, chat, embedder, every_note, formats
+from support import models
 
-from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig
+from amem_integrations import ConfigurationError
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
+ONE_BY_ONE = {"batch_size": 2, "max_concurrency": 1}
 LINES = [f"Turn {number} of the rehearsal" for number in range(6)]
 pytestmark = pytest.mark.enable_socket
 
@@ -42,16 +44,9 @@ def evolution(note, first):
     }
 
 
-@pytest.fixture
-def memory(openai_server, request):
-    openai_server.accepts, openai_server.answer = getattr(request, "param", "words"), answer
-    with AgenticMemory.open(
-        ":memory:",
-        model=chat(openai_server),
-        embedder=embedder(openai_server, dimensions=64),
-        config=MemoryConfig(min_gate_similarity=-1.0),
-    ) as opened:
-        yield opened
+def opened(server, **settings):
+    model, vectors = chat(server, max_retries=0), embedder(server, dimensions=64, max_retries=0)
+    return models.opened(model=model, embedder=settings.pop("embedder", vectors), **settings)
 
 
 def add(memory, content, *, asynchronous, **options):
@@ -66,26 +61,24 @@ def states(memory):
     return [note.state for note in memory.get_all(namespace=ANN)]
 
 
-@pytest.mark.parametrize(
-    ("memory", "asynchronous"),
-    [("schema", False), ("words", True)],
-    indirect=["memory"],
-)
-def test_notes_are_made_linked_and_evolved_in_every_format(memory, openai_server, asynchronous):
-    first = add(memory, "I joined a choir", asynchronous=asynchronous, thread="t")
-    second = add(memory, "We sing on Mondays", asynchronous=asynchronous, thread="t")
-
-    assert (first.state, first.tags) == ("done", ("chat",))
-    assert second.links[first.id].reason == "the next turn"
-    entry = memory.get(first.id, namespace=ANN).contexts[1]
-    assert (entry.text, entry.model) == ("It went on.", "tiny")
-    assert memory.search("choir", namespace=ANN, k=1)[0].note.id == first.id
-    usage = memory.stats()["usage"]["total"]
-    assert usage["calls"] == 3
-    assert usage["input_tokens"] > 0
-    assert "rejected_replies" not in usage
-    refused = list(FORMATS).index(openai_server.accepts)
-    assert formats(openai_server)[refused:] == [FORMATS[openai_server.accepts]] * 3
+def test_notes_are_made_linked_and_evolved_in_every_format(openai_server):
+    for accepts, asynchronous in (("schema", False), ("words", True)):
+        openai_server.accepts, openai_server.answer = accepts, answer
+        openai_server.requests.clear()
+        with opened(openai_server) as memory:
+            first = add(memory, "I joined a choir", asynchronous=asynchronous, thread="t")
+            second = add(memory, "We sing on Mondays", asynchronous=asynchronous, thread="t")
+            assert (first.state, first.tags) == ("done", ("chat",))
+            assert second.links[first.id].reason == "the next turn"
+            entry = memory.get(first.id, namespace=ANN).contexts[1]
+            assert (entry.text, entry.model) == ("It went on.", "tiny")
+            assert memory.search("choir", namespace=ANN, k=1)[0].note.id == first.id
+            usage = memory.stats()["usage"]["total"]
+        assert usage["calls"] == 3
+        assert usage["input_tokens"] > 0
+        assert "rejected_replies" not in usage
+        refused = list(FORMATS).index(accepts)
+        assert formats(openai_server)[refused:] == [FORMATS[accepts]] * 3
 
 
 COLD = """
@@ -107,71 +100,41 @@ with AgenticMemory.open(":memory:", model=model, embedder=embedder) as memory:
 
 def test_the_first_asynchronous_call_of_a_process_does_not_block_the_event_loop(openai_server):
     openai_server.answer = lambda payload: every_note(payload).replace("}]", "},]")  # to repair
-
-    done = subprocess.run(
-        [sys.executable, "-c", COLD, openai_server.base_url],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
+    command = [sys.executable, "-c", COLD, openai_server.base_url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.strip() == "done None", done.stdout + done.stderr[-2000:]
 
 
-@pytest.mark.parametrize(
-    ("broken", "asynchronous"),
-    [('{"notes": [{"id": "n1", "co', True), ("I would describe n1.", False)],
-)
-def test_an_answer_that_cannot_be_used_is_shown_to_the_model_once(
-    memory, openai_server, broken, asynchronous
-):
-    def broken_at_first(payload):
-        again = "could not be used" in payload["messages"][-1]["content"]
-        return answer(payload) if again else broken
+def test_an_answer_that_cannot_be_used_is_shown_to_the_model_once(openai_server):
+    for broken in ('{"notes": [{"id": "n1", "co', "I would describe n1."):
 
-    openai_server.answer = broken_at_first
-    note = add(memory, "I joined a choir", asynchronous=asynchronous)
+        def broken_at_first(payload, broken=broken):
+            again = "could not be used" in payload["messages"][-1]["content"]
+            return answer(payload) if again else broken
 
-    assert (note.state, note.tags) == ("done", ("chat",))
-    counted = memory.stats()["usage"]["models"]["tiny"]
-    assert (counted["calls"], counted["rejected_replies"]) == (2, 1)
+        openai_server.answer = broken_at_first
+        with opened(openai_server) as memory:
+            note = memory.add("I joined a choir", namespace=ANN)
+            assert (note.state, note.tags) == ("done", ("chat",))
+            counted = memory.stats()["usage"]["models"]["tiny"]
+        assert (counted["calls"], counted["rejected_replies"]) == (2, 1)
 
 
 # A key that is revoked while the memory works: the caller gets an error, and no content is lost.
-
-
-def revoke_after(server, calls):
-    """Accept no key any more after so many chat completions."""
-    left = [calls]
-
-    def counted(payload):
-        left[0] -= 1
-        if not left[0]:
-            server.key = "sk-new"
-        return every_note(payload)
-
-    server.answer = counted
-
-
-def keyed(server, *, own_embedder=True, **settings):
-    server.answer = every_note
-    return AgenticMemory.open(
-        ":memory:",
-        model=chat(server, max_retries=0),
-        embedder=embedder(server, dimensions=64, max_retries=0) if own_embedder else HashEmbedder(),
-        config=MemoryConfig(batch_size=2, max_concurrency=1, **settings),
-    )
 
 
 @pytest.mark.parametrize(("asynchronous", "on_model_error"), [(False, "log"), (True, "raise")])
 def test_a_key_of_the_model_revoked_between_batches_loses_nothing(
     openai_server, asynchronous, on_model_error
 ):
-    with keyed(
-        openai_server, own_embedder=False, link=False, on_model_error=on_model_error
-    ) as memory:
-        revoke_after(openai_server, 2)
+    def counted(payload):
+        if len(openai_server.requests) == 2:
+            openai_server.key = "sk-new"
+        return every_note(payload)
+
+    openai_server.answer = counted
+    settings = {"link": False, "on_model_error": on_model_error, **ONE_BY_ONE}
+    with opened(openai_server, embedder=HashEmbedder(), **settings) as memory:
         with pytest.raises(ConfigurationError, match="check the API key") as caught:
             add(memory, LINES, asynchronous=asynchronous)
         assert "sk-secret" not in str(caught.value)
@@ -184,28 +147,29 @@ def test_a_key_of_the_model_revoked_between_batches_loses_nothing(
         assert states(memory) == ["done"] * 6
 
 
-@pytest.mark.parametrize(
-    ("asynchronous", "status", "evolve"), [(True, 401, True), (False, 403, False)]
-)
-def test_a_key_of_the_embedder_revoked_leaves_the_note_found_by_its_words(
-    openai_server, status, evolve, asynchronous
-):
-    with keyed(openai_server) as memory:
-        memory.add("We rehearsed", namespace=ANN, thread="t")
-        openai_server.failures.append(status)
-        with pytest.raises(ConfigurationError, match="check the API key"):
-            add(memory, "We sang", asynchronous=asynchronous, evolve=evolve)
-        assert states(memory) == ["done", "pending"]
-        (note,) = memory.get_all(namespace=ANN, where={"state": "pending"})
-        (hit,) = [h for h in memory.search("sang", namespace=ANN) if h.note.id == note.id]
-        assert hit.similarity is None  # found by its words
-        assert memory.evolve().done == (note.id,)
-        (hit,) = [h for h in memory.search("sang", namespace=ANN) if h.note.id == note.id]
-        assert hit.similarity > 0.1
+def test_a_key_of_the_embedder_revoked_leaves_the_note_found_by_its_words(openai_server):
+    openai_server.answer = every_note
+    for asynchronous, status, evolve in ((True, 401, True), (False, 403, False)):
+        with opened(openai_server) as memory:
+            memory.add("We rehearsed", namespace=ANN, thread="t")
+            openai_server.failures.append(status)
+            with pytest.raises(ConfigurationError, match="check the API key"):
+                add(memory, "We sang", asynchronous=asynchronous, evolve=evolve)
+            assert states(memory) == ["done", "pending"]
+            (note,) = memory.get_all(namespace=ANN, where={"state": "pending"})
+
+            def cosine(memory=memory, note=note):
+                hits = memory.search("sang", namespace=ANN)
+                return {hit.note.id: hit.similarity for hit in hits}[note.id]
+
+            assert cosine() is None  # found by its words
+            assert memory.evolve().done == (note.id,)
+            assert cosine() > 0.1
 
 
 def test_a_key_of_the_embedder_revoked_stops_evolve_and_search(openai_server):
-    with keyed(openai_server) as memory:
+    openai_server.answer = every_note
+    with opened(openai_server) as memory:
         note = memory.add("We rehearsed", namespace=ANN, evolve=False)
         openai_server.key = "sk-new"
         with pytest.raises(ConfigurationError, match="check the API key"):
