@@ -36,17 +36,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import (
-    Any,
-    Concatenate,
-    Literal,
-    ParamSpec,
-    Protocol,
-    Self,
-    TypedDict,
-    TypeVar,
-    get_args,
-)
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar
 
 from .errors import (
     AmemError,
@@ -223,7 +213,7 @@ def check_structured(structured: str) -> None:
     Raises:
         ConfigurationError: In none of the ways of `Structured`.
     """
-    if structured not in get_args(Structured):
+    if structured not in ("auto", "schema", "words"):
         raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
 
 

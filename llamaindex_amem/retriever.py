@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Unpack
 
-from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import (
     NodeRelationship,
@@ -91,8 +90,6 @@ class AMemRetriever(BaseRetriever):
         similarity_top_k: int | None = None,
         filters: MetadataFilters | None = None,
         on_error: adapting.OnError = "log",
-        callback_manager: CallbackManager | None = None,
-        verbose: bool = False,
         **search: Unpack[Search],
     ) -> None:
         """Take what `AgenticMemory.search` takes, or what LlamaIndex calls the same.
@@ -104,14 +101,13 @@ class AMemRetriever(BaseRetriever):
             filters: Conditions on metadata, or on fields of notes (`speaker`, `at`, …): a key that is the name of both
                 is met by either.
             on_error: `"log"` returns no notes while something fails; `"raise"` raises.
-            callback_manager: The framework's.
-            verbose: The framework's.
             search: `k`, `also` (further namespaces, by a name), `where` (conditions as the memory has them, or a function
                 that returns them), `min_similarity`, `links` and `as_of`: see `AgenticMemory.search`.
 
         Raises:
             NamespaceError: The namespace is not a non-empty tuple of strings.
             ConfigurationError: An option has a value that cannot be used.
+            TypeError: An option is unknown.
         """
         k = search.pop("k", 10)
         self.similarity_top_k = k if similarity_top_k is None else similarity_top_k
@@ -119,7 +115,7 @@ class AMemRetriever(BaseRetriever):
         self._filters, self._failures = _where(filters), Failures(on_error)
         checked(memory, namespace, {**search, "k": self.similarity_top_k})
         checked(memory, namespace, {"where": self._filters})
-        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        super().__init__()
 
     @property
     def failures(self) -> dict[str, int]:
