@@ -78,32 +78,32 @@ def prefixes_of(model: str, query: str | None, document: str | None) -> Prefixes
     )
 
 
-class Truncation:
-    """Counts the texts of which only the beginning was embedded, and tells of the first of them.
+class LimitedEmbedder:
+    """Base of embedders that read only the beginning of a long text: such texts are counted, the first is told in the log.
 
     Attributes:
-        count: How many there were.
+        name: Identifies the embedder; a collection remembers it.
+        max_tokens: How many tokens of a text are read, if the model says.
+        truncated: Of how many texts only the beginning was read.
     """
 
     def __init__(self, name: str, max_tokens: int | None = None) -> None:
         """Take the name of an embedder, and how many tokens of a text it reads, if that is known."""
-        self._name, self.max_tokens, self.count = name, max_tokens, 0
+        self.name, self.max_tokens, self.truncated = name, max_tokens, 0
 
-    def add(self, count: int = 1) -> None:
-        """Count texts that were too long."""
-        if count and not self.count:
+    def _count_truncated(self, count: int) -> None:
+        if count and not self.truncated:
             limit = f"the first {self.max_tokens} tokens" if self.max_tokens else "the beginning"
-            log.warning(
-                "%s reads only %s of a text that is longer; such texts are counted in `truncated`",
-                self._name,
-                limit,
+            text = (
+                "%s reads only %s of a text that is longer; such texts are counted in `truncated`"
             )
-        self.count += count
+            log.warning(text, self.name, limit)
+        self.truncated += count
 
-    def estimate(self, texts: Iterable[str]) -> None:
+    def _estimate_truncated(self, texts: Iterable[str]) -> None:
         """Count the texts that are too long by their length in bytes, for models that do not say."""
         if self.max_tokens is not None:
-            self.add(sum(count_tokens(text) > self.max_tokens for text in texts))
+            self._count_truncated(sum(count_tokens(text) > self.max_tokens for text in texts))
 
 
 def unit_rows(rows: Vector) -> Vector:
@@ -118,7 +118,7 @@ def prefixed(prefix: str, texts: Sequence[str]) -> list[str]:
     return [prefix + text for text in texts]
 
 
-class WrappedEmbedder:
+class WrappedEmbedder(LimitedEmbedder):
     """Puts prefixes before the texts that a framework encodes, and makes unit-length rows of its lists of numbers.
 
     Attributes:
@@ -147,8 +147,7 @@ class WrappedEmbedder:
             check_count(option, 1 if size is None else size, error=ConfigurationError)
         self._documents, self._query, self._dimensions = documents, query, dimensions
         self._prefixes = Prefixes(query_prefix, document_prefix)
-        self.name, self.max_tokens = name or self._prefixes.named(model), max_tokens
-        self._truncation = Truncation(self.name, max_tokens)
+        super().__init__(name or self._prefixes.named(model), max_tokens)
 
     @property
     def dimensions(self) -> int:
@@ -156,11 +155,6 @@ class WrappedEmbedder:
         if self._dimensions is None:
             self._dimensions = len(self._query("dimensions"))
         return self._dimensions
-
-    @property
-    def truncated(self) -> int:
-        """How many documents were longer than `max_tokens`, by an estimate; the first is told in the log."""
-        return self._truncation.count
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""
@@ -175,14 +169,14 @@ class WrappedEmbedder:
     def _read(self, texts: Sequence[str]) -> list[str]:
         """Return documents as the model is given them; count those that are too long for the model."""
         given = prefixed(self._prefixes.document, texts)
-        self._truncation.estimate(given)
+        self._estimate_truncated(given)
         return given
 
     def _unit(self, vectors: Any) -> Vector:  # noqa: ANN401 - lists of numbers
         return unit_rows(np.asarray(vectors, dtype=np.float32))
 
 
-class CachedEmbedder(ABC):
+class CachedEmbedder(LimitedEmbedder, ABC):
     """Encodes each text once, as long as its vector is among the latest.
 
     It may be used from many threads, and in a forked child.
@@ -199,20 +193,14 @@ class CachedEmbedder(ABC):
 
     def __init__(self, name: str, cache_size: int, max_tokens: int | None) -> None:
         """Keep the vectors of the last `cache_size` documents and of as many queries."""
-        self.name, self.max_tokens, self.encoded = name, max_tokens, 0
-        self._truncation = Truncation(name, max_tokens)
-        self._cache_size = cache_size
+        super().__init__(name, max_tokens)
+        self._cache_size, self.encoded = cache_size, 0
         self._renew()
         _embedders.add(self)
 
     def __repr__(self) -> str:
         """Return the name and size of the model."""
         return f"{type(self).__name__}({self.name!r}, dimensions={self.dimensions})"
-
-    @property
-    def truncated(self) -> int:
-        """Of how many texts only the beginning was read."""
-        return self._truncation.count
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""
@@ -359,7 +347,7 @@ class FastEmbedEmbedder(CachedEmbedder):
     def _encode(self, texts: list[str], role: Role) -> Vector:
         given = prefixed(getattr(self._prefixes, role), texts)
         if self.max_tokens is not None:
-            self._truncation.add(sum(bool(self._tokenizer.encode(t).overflowing) for t in given))
+            self._count_truncated(sum(bool(self._tokenizer.encode(t).overflowing) for t in given))
         embed = self._model.query_embed if role == "query" else self._model.passage_embed
         return unit_rows(np.stack([*embed(given, batch_size=self._batch_size)]).astype(np.float32))
 
@@ -415,7 +403,7 @@ class SentenceTransformerEmbedder(CachedEmbedder):
         if self.max_tokens is not None:
             whole = [prompts.get(name, "") + text for text in texts]
             read = self._model.tokenizer(whole, truncation=False)["input_ids"]
-            self._truncation.add(sum(len(ids) > self.max_tokens for ids in read))
+            self._count_truncated(sum(len(ids) > self.max_tokens for ids in read))
         rows = self._model.encode(
             texts,
             prompt_name=name,

@@ -423,7 +423,7 @@ class MiniLmEmbedder(CachedEmbedder):
 
     def _encode(self, texts: list[str], role: Role) -> Vector:
         ids = [self._ids(text, role) for text in texts]
-        self._truncation.add(sum(len(one) > self._most for one in ids))
+        self._count_truncated(sum(len(one) > self._most for one in ids))
         ids = [one if len(one) <= self._most else [*one[: self._most - 1], one[-1]] for one in ids]
         rows = np.empty((len(ids), self.dimensions), dtype=np.float32)
         for batch in _batches([len(one) for one in ids]):

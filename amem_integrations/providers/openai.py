@@ -21,7 +21,7 @@ from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError,
 from ..ports import Completion, ModelRequest
 from ..runtime import resolve, run
 from ..stored_note import Vector
-from .embedders import Prefixes, Truncation, prefixed, prefixes_of, unit_rows
+from .embedders import LimitedEmbedder, Prefixes, prefixed, prefixes_of, unit_rows
 
 __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
 
@@ -369,7 +369,7 @@ def _answer(message: Any) -> str:  # noqa: ANN401 - of the SDK
     return str(reasoning) if is_json else ""
 
 
-class OpenAIEmbedder(_Client):
+class OpenAIEmbedder(_Client, LimitedEmbedder):
     """An embedder of the Embeddings API, `batch_size` texts a request.
 
     Of a text that is longer than the model reads, the beginning is embedded, as local embedders do.
@@ -411,26 +411,20 @@ class OpenAIEmbedder(_Client):
             MissingExtraError: The openai package is not installed.
             ConfigurationError: There is no usable API key.
         """
-        self.name = Prefixes(query_prefix or "", document_prefix or "").named(model)
-        self.max_tokens = max_tokens
+        named = Prefixes(query_prefix or "", document_prefix or "").named(model)
+        LimitedEmbedder.__init__(self, named, max_tokens)
         self._model, self._dimensions, self._batch_size = model, dimensions, batch_size
         self._prefixes = prefixes_of(model, query_prefix, document_prefix)
-        self._truncation = Truncation(self.name, max_tokens)
         self._requested = {"dimensions": dimensions} if dimensions else {}
         self._probing = threading.Lock()
         options = {"timeout": timeout, "max_retries": max_retries, **client_options}
-        super().__init__(model, base_url, api_key, **options)
+        _Client.__init__(self, model, base_url, api_key, **options)
 
     @property
     def dimensions(self) -> int:
         """Length of a vector; the first access can send a request, and raise its errors."""
         with self._probing:
             return self._dimensions or len(self.embed_query("dimensions"))
-
-    @property
-    def truncated(self) -> int:
-        """Of how many texts only the beginning was read."""
-        return self._truncation.count
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows.
@@ -462,7 +456,7 @@ class OpenAIEmbedder(_Client):
         if not texts and self._dimensions is None:  # only an answer tells the length of a row
             return (await self._embed(client, ["dimensions"]))[:0]
         vectors: list[list[float]] = []
-        self._truncation.estimate(texts)
+        self._estimate_truncated(texts)
         with self._errors():
             for start in range(0, len(texts), self._batch_size):
                 vectors += await self._batch(client, texts[start : start + self._batch_size])
@@ -487,7 +481,7 @@ class OpenAIEmbedder(_Client):
                 if not getattr(response, "data", None):
                     raise self._malformed(response)
                 if self.max_tokens is None:  # else it is estimated
-                    self._truncation.add(sum(map(str.__ne__, texts, whole)))
+                    self._count_truncated(sum(map(str.__ne__, texts, whole)))
                 return [x.embedding for x in sorted(response.data, key=lambda x: x.index)]
 
     def _unit_rows(self, vectors: list[list[float]], count: int) -> Vector:
