@@ -27,7 +27,7 @@ from amem_integrations.conversation import Message
 
 from . import conversation
 from .conversation import SPOKEN, Space, Where, Whose
-from .events import AMemEvolutionEvent, AMemRecallEvent, AMemWriteEvent, Failures, dispatcher
+from .events import AMemEvolutionEvent, AMemWriteEvent, Failures, dispatcher
 from .retriever import to_node
 
 K = TypeVar("K")
@@ -177,18 +177,15 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     @dispatcher.span
     def _recall(self, messages: Sequence[Message], thread: str | None) -> str:
-        asked = next((one for one in reversed(messages) if one.party == "user" and one.text), None)
-        if asked is None or self._failures.resting("recall"):
-            return ""
-        found = adapting.Recalled()
-        with self._failures.tolerated("recall", callback=True):
+        users = [one.text for one in messages if one.party == "user" and one.text]
+        asked = next(reversed(users), "")
+
+        def find() -> adapting.Recalled:
             recall = {name: getattr(self, name) for name in RECALL}
             options = conversation.searched(lambda: self._space(thread), recall)
-            found = self.memory.recall_turn(messages, **options)
-            found = self._postprocessed(found, asked.text)
-        self._failures.failed("recall", found.error)
-        ids = [hit.note.id for hit in found.hits]
-        dispatcher.event(AMemRecallEvent(question=asked.text, note_ids=ids))
+            return self._postprocessed(self.memory.recall_turn(messages, **options), asked)
+
+        found = self._failures.recalled(asked, find)
         _keep(self._shown, found.text, found)
         return found.text
 
@@ -374,7 +371,7 @@ class AMemMemory(Uncopied, Memory):
                 something fails (`on_error`), and the tag around the notes (`name`): see `AMemMemoryBlock`. And what
                 `Memory.from_defaults` takes: `session_id`, `token_limit`, `token_flush_size`, `chat_history_token_ratio`,
                 `tokenizer_fn`, `memory_blocks_template`; for a history that outlives the object `async_database_uri`
-                (the table is made at once), `async_engine`, `table_name`, `db_schema` or `chat_store`.
+                (of SQLite the table is made at once), `async_engine`, `table_name`, `db_schema` or `chat_store`.
 
         Raises:
             NamespaceError: Neither `user_id` nor `namespace` is given.

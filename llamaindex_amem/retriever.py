@@ -28,7 +28,7 @@ from amem_integrations import (
 )
 
 from .conversation import Search, Whose, checked, searched
-from .events import AMemRecallEvent, Failures, dispatcher
+from .events import Failures
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -131,18 +131,13 @@ class AMemRetriever(BaseRetriever):
         return RetrieverQueryEngine.from_args(self, llm=llm, **options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        query = query_bundle.query_str
-        if not query.strip() or self._failures.resting("recall"):
-            return []
-        found = adapting.Recalled()
-        with self._failures.tolerated("recall", callback=True):
-            search = {**self._search, "k": self.similarity_top_k}
+        query, search = query_bundle.query_str, {**self._search, "k": self.similarity_top_k}
+
+        def find() -> adapting.Recalled:
             options = searched(self._namespace, search, self._filters)
-            found = self._memory.search_turn(query, **options)
-        self._failures.failed("recall", found.error)
-        ids = [hit.note.id for hit in found.hits]
-        dispatcher.event(AMemRecallEvent(question=query, note_ids=ids))
-        return [to_node(hit) for hit in found.hits]
+            return self._memory.search_turn(query, **options)
+
+        return [to_node(hit) for hit in self._failures.recalled(query, find).hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.

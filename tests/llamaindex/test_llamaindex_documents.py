@@ -154,6 +154,7 @@ def test_a_document_that_nobody_split_is_one_node_of_itself(memory):
     AMemIngest(memory, TEAM)([Document(text="One.", doc_id="a", metadata={"page": 1})])
     (hit,) = AMemRetriever(memory, TEAM).retrieve("one")
     assert (hit.node_id, hit.node.ref_doc_id, hit.metadata) == ("a", "a", {"page": 1})
+    assert "One." not in str(notes(memory)[0].metadata)
     memory.add("What was imported of thread a stays.", namespace=TEAM, thread="a", source="import")
     assert AMemIngest(memory, TEAM).remove(["a"]) == 1
     assert texts(memory) == ["What was imported of thread a stays."]
