@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from itertools import repeat
 
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
+from amem_integrations import NoteInput
 from amem_integrations.evolution.show import clipped
-from amem_integrations.testing import HashEmbedder
 from amem_integrations.texts import count_tokens
 
 ANN = ("ann",)
@@ -18,21 +16,21 @@ MAY = datetime(2023, 5, 8, tzinfo=UTC)
 
 
 @pytest.fixture
-def opened():
+def opened(request):
     """Open memories; their model is at `memory.model`."""
-    made = []
 
     def open_(model=None, **settings):
         model = model or models.model(models.nothing)
-        config = MemoryConfig(min_gate_similarity=-1.0, **settings)
-        memory = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
+        memory = models.opened(model=model, **settings)
+        request.addfinalizer(memory.close)
         memory.model = model
-        made.append(memory)
         return memory
 
-    yield open_
-    for memory in made:
-        memory.close()
+    return open_
+
+
+def last(memory, task="evolve"):
+    return memory.model.asked(task)[-1]
 
 
 def said(content, **more):
@@ -45,28 +43,41 @@ def test_new_notes_stand_under_their_day_with_its_weekday_and_speakers_are_said_
     (request,) = memory.model.asked("construct")
     assert "(Monday 8 May 2023)\n[n1] Ann: I paint\n[n2] Ann: A lot" in request.prompt
     memory.add_many([NoteInput(content=c, thread="t", speaker="Bob") for c in "ab"], namespace=ANN)
-    assert "Speakers: Ann, Bob\n" in memory.model.asked("construct")[-1].prompt
-
-
-def test_a_note_without_a_speaker_is_shown_by_its_role(opened):
-    memory = opened()
-    memory.add("I paint", namespace=ANN)
-    memory.add("How nice", namespace=ANN, source="assistant")
-    memory.add("Tides of June", namespace=ANN, source="import")
-    prompts = [request.prompt for request in memory.model.asked("construct")]
-    assert "[n1] user: I paint" in prompts[0]
-    assert "[n1] assistant: How nice" in prompts[1]
-    assert "[n1] Tides of June" in prompts[2]
+    assert "Speakers: Ann, Bob\n" in last(memory, "construct").prompt
+    # A note without a speaker is shown by its role, and notes of no thread as no conversation.
+    for source, line in (("user", "user: "), ("assistant", "assistant: "), ("import", "")):
+        memory.add(f"Tides of {source}", namespace=ANN, source=source)
+        assert f"[n1] {line}Tides of {source}" in last(memory, "construct").prompt
+        assert "no conversation" not in last(memory, "construct").prompt
+    memory.add_many(["kayak trip", "my kayak trip"], namespace=ANN)
+    none = "(notes of their own, no conversation)\n("
+    assert f"New notes:\n{none}" in last(memory, "construct").prompt
+    assert f"refer to:\n{none}" in last(memory).prompt
 
 
 def test_the_ids_that_a_note_may_refer_to_stand_under_it_with_a_star_at_what_it_replies_to(opened):
     memory = opened()
     bob = NoteInput(content="kayak trip 2", speaker="Bob", thread="t", at=MAY)
     memory.add_many([said("kayak trip 0"), said("kayak trip 1"), bob], namespace=ANN)
-    (request,) = memory.model.asked("evolve")
-    assert "[n1] Ann: kayak trip 0\n  ids: (none)" in request.prompt
-    assert "[n2] Ann: kayak trip 1\n  ids: n1\n" in request.prompt
-    assert "[n3] Bob: kayak trip 2\n  ids: n2*, n1" in request.prompt
+    prompt = last(memory).prompt
+    assert "[n1] Ann: kayak trip 0\n  ids: (none)" in prompt
+    assert "[n2] Ann: kayak trip 1\n  ids: n1\n" in prompt
+    assert "[n3] Bob: kayak trip 2\n  ids: n2*, n1" in prompt
+    # Filler is shown as a turn, but is no candidate, and nobody replies to it.
+
+    def construct(request):
+        notes = request.inputs["notes"]
+        return {
+            "notes": [models.attributes(n) for n in notes if "kayak" in n["content"]],
+            "filler": [n["alias"] for n in notes if "kayak" not in n["content"]],
+        }
+
+    memory = opened(models.model(models.nothing, construct))
+    splendid = NoteInput(content="Splendid!", speaker="Bob", thread="t", at=MAY)
+    memory.add_many([said("kayak trip"), splendid, said("kayak again")], namespace=ANN)
+    assert "Splendid" not in last(memory).prompt
+    assert "ids: n1\n" in last(memory).prompt  # no star: the turn before it is Ann's own
+    assert "[n2] Bob: Splendid!" in last(memory, "construct").prompt
 
 
 def test_what_a_note_means_by_itself_stands_under_it_where_its_words_leave_that_open(opened):
@@ -89,15 +100,11 @@ def test_what_a_note_means_by_itself_stands_under_it_where_its_words_leave_that_
 
 def test_the_links_between_candidates_have_a_twentieth_of_the_tokens_at_most(opened):
     def link_all(request):
-        return {
-            "notes": [
-                {
-                    "id": n["alias"],
-                    "links": [{"to": c["alias"], "rel": "x" * 40} for c in n["candidates"]],
-                }
-                for n in request.inputs["notes"]
-            ]
-        }
+        notes = []
+        for note in request.inputs["notes"]:
+            links = [{"to": c["alias"], "rel": "x" * 40} for c in note["candidates"]]
+            notes.append({"id": note["alias"], "links": links})
+        return {"notes": notes}
 
     memory = opened(models.model(link_all))
     for n in range(6):
@@ -109,17 +116,6 @@ def test_the_links_between_candidates_have_a_twentieth_of_the_tokens_at_most(ope
         whole = count_tokens(request.system) + count_tokens(request.prompt)
         assert rows == "(none)" or count_tokens(rows) <= whole / 20
         assert rows.count("x" * 40) == len(request.inputs["links"])
-
-
-def test_an_earlier_note_is_shown_where_it_is_first_listed_and_once(opened):
-    memory = opened()
-    memory.add("kayak trip to Norway", namespace=ANN, thread="old", speaker="Ann", at=MAY)
-    memory.add_many([said("kayak trip"), said("the kayak trip")], namespace=ANN)
-    prompt = memory.model.asked("evolve")[-1].prompt
-    assert prompt.count("[c1]") == 1
-    first, second = prompt.split("[n2]")
-    assert "[c1]" in first
-    assert "c1" in second
 
 
 @pytest.mark.parametrize("link", [True, False])
@@ -143,43 +139,36 @@ def test_a_reply_may_refer_only_to_what_stands_under_its_note(opened, link):
 
 def test_a_short_earlier_note_is_shown_in_its_own_words_beside_its_context(opened):
     memory = opened()
-    memory.add("kayak trip", namespace=ANN, speaker="Ann", at=MAY)
-    memory.add("kayak trip " * 20, namespace=ANN, speaker="Ann", at=MAY)
-    memory.add("kayak trip now", namespace=ANN)
-    prompt = memory.model.asked("evolve")[-1].prompt
+    for text in ("kayak trip", "kayak trip " * 20):
+        memory.add(text, namespace=ANN, thread="old", speaker="Ann", at=MAY)
+    memory.add_many([said("kayak trip now"), said("the kayak trip")], namespace=ANN)
+    prompt = last(memory).prompt
     assert 'Ann, 8 May 2023: About kayak trip "kayak trip"\n' in prompt
     assert f"About {'kayak trip ' * 20}".strip() + "\n" in prompt
+    first, second = prompt.split("[n2]")  # it is shown where it is first listed, and once
+    assert (first.count("[c1]"), second.count("[c1]"), "c1" in second) == (1, 0, True)
+    memory = opened(models.model(models.supersede_first))
+    for text in ("is in June", "is in May", "was good"):
+        memory.add(f"The kayak trip {text}", namespace=ANN)
+    assert "(outdated)" in last(memory).prompt
 
 
 def test_what_was_added_to_an_earlier_note_is_shown_in_full_or_not_at_all(opened):
-    texts = iter(
-        [
-            f"{number} " + "kayak " * size + "end"
-            for number, size in (("a", 45), ("b", 15), ("c", 15))
-        ]
-    )
+    texts = [
+        f"{name} " + "kayak " * size + "end" for name, size in (("a", 45), ("b", 15), ("c", 15))
+    ]
 
     def remark(request):
         (note,) = request.inputs["notes"]
-        (trip,) = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "kayak trip"]
-        return {"notes": [{"id": note["alias"], "updates": [{"to": trip, "c": next(texts)}]}]}
+        trip = [c["alias"] for c in request.inputs["candidates"] if c["content"] == "kayak trip"]
+        updates = [{"to": trip[0], "c": texts.pop(0)}] if trip and texts else []
+        return {"notes": [{"id": note["alias"], "updates": updates}]}
 
     memory = opened(models.model(remark))
-    memory.add("kayak trip", namespace=ANN)
-    for n in range(3):
-        memory.add(f"kayak trip {n}", namespace=ANN)
-    memory.model._answers["evolve"] = repeat(models.nothing)
-    memory.add("kayak trip at last", namespace=ANN)
-    prompt = memory.model.asked("evolve")[-1].prompt
+    for n in ("", " 0", " 1", " 2", " at last"):
+        memory.add(f"kayak trip{n}", namespace=ANN)
+    prompt = last(memory).prompt
     assert prompt.count("Later: ") == prompt.count("kayak end") == 2  # the long one has no room
-
-
-def test_an_outdated_note_says_so(opened):
-    memory = opened(models.model(models.supersede_first))
-    memory.add("The kayak trip is in June", namespace=ANN)
-    memory.add("The kayak trip is in May", namespace=ANN)
-    memory.add("The kayak trip was good", namespace=ANN)
-    assert "(outdated)" in memory.model.asked("evolve")[-1].prompt
 
 
 def test_the_turns_before_are_as_many_as_fit(opened):
@@ -199,32 +188,3 @@ def test_text_is_cut_between_words_and_says_so():
         assert len(cut) <= 100
         assert cut.endswith(" …")
         assert set(cut.split()) <= {"kayak", "…"} or " " not in text
-
-
-def test_notes_of_no_thread_are_not_shown_as_a_conversation(opened):
-    memory = opened()
-    memory.add_many(["kayak trip", "my kayak trip"], namespace=ANN)
-    memory.add("kayak trip again", namespace=ANN)
-    both, alone = memory.model.asked("construct")
-    assert "New notes:\n(notes of their own, no conversation)\n(" in both.prompt
-    assert "no conversation" not in alone.prompt
-    asked = memory.model.asked("evolve")[0]
-    assert "refer to:\n(notes of their own, no conversation)\n(" in asked.prompt
-
-
-def kayaks_are_no_filler(request):
-    notes = request.inputs["notes"]
-    return {
-        "notes": [models.attributes(n) for n in notes if "kayak" in n["content"]],
-        "filler": [n["alias"] for n in notes if "kayak" not in n["content"]],
-    }
-
-
-def test_filler_is_shown_as_a_turn_but_is_no_candidate_and_nobody_replies_to_it(opened):
-    memory = opened(models.model(models.nothing, kayaks_are_no_filler))
-    splendid = NoteInput(content="Splendid!", speaker="Bob", thread="t", at=MAY)
-    memory.add_many([said("kayak trip"), splendid, said("kayak again")], namespace=ANN)
-    (request,) = memory.model.asked("evolve")
-    assert "Splendid" not in request.prompt
-    assert "ids: n1\n" in request.prompt  # no star: the turn before it is Ann's own
-    assert "[n2] Bob: Splendid!" in memory.model.asked("construct")[0].prompt
