@@ -1,4 +1,4 @@
-"""A form of the user's own, filled from what was said and kept current."""
+"""Forms: one of the user's own, filled from what was said and kept current, and the profile, which a memory keeps by itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pydantic import BaseModel, Field, create_model
 from support import models
 
 from amem_integrations import (
-    AgenticMemory,
     ConfigurationError,
     ModelReplyError,
+    ModelUnavailableError,
     NoteInput,
+    Profile,
 )
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import ScriptedModel
 
 ANN = ("ann",)
 
@@ -100,36 +101,31 @@ def test_before_anything_is_known_there_is_none(open_memory):
 
 
 @pytest.mark.on_a_server
-@pytest.mark.parametrize("corrected", [False, True])
-def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(
-    open_memory, tmp_path, corrected
-):
+def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(open_memory, tmp_path):
     both = {"value": {"diet": "zanzibar4711", "cups": 1}, "of": ["n1", "n2"]}
-    memory = open_memory(filling(both, {"value": {"cups": 1}, "of": ["n1"]}))
-    secret, _ = say(memory, "I only eat zanzibar4711", "I drink one cup")
-    memory.fill(Preferences, namespace=ANN)
-    if corrected:
-        memory.update(secret.id, namespace=ANN, content="I eat little")
-    else:
-        memory.delete(secret.id, namespace=ANN)
-    assert [(made.state, made.after) for made in fillings(memory)] == [("void", {})]
-    memory.export(tmp_path / "all", namespace=ANN)
-    lines = (tmp_path / "all").read_text(encoding="utf-8").splitlines()
-    assert all(secret.id in line for line in lines if "zanzibar4711" in line)
-    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
+    for corrected in (False, True):
+        memory = open_memory(filling(both, {"value": {"cups": 1}, "of": ["n1"]}))
+        secret, _ = say(memory, "I only eat zanzibar4711", "I drink one cup")
+        memory.fill(Preferences, namespace=ANN)
+        if corrected:
+            memory.update(secret.id, namespace=ANN, content="I eat little")
+        else:
+            memory.delete(secret.id, namespace=ANN)
+        assert [(made.state, made.after) for made in fillings(memory)] == [("void", {})]
+        memory.export(tmp_path / "all", namespace=ANN)
+        lines = (tmp_path / "all").read_text(encoding="utf-8").splitlines()
+        assert all(secret.id in line for line in lines if "zanzibar4711" in line)
+        assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
 
 
-@pytest.mark.parametrize("quotes", [True, False])
-def test_a_form_goes_with_a_note_that_it_was_not_said_to_be_of_only_if_it_quotes_that(
-    open_memory, quotes
-):
-    diet = "zanzibar4711" if quotes else "vegan"
-    memory = open_memory(filling({"value": {"diet": diet}, "of": ["n2"]}))
-    shown, _ = say(memory, "I only eat zanzibar4711", "Vegan food is good")
-    memory.fill(Preferences, namespace=ANN)
-    memory.delete(shown.id, namespace=ANN)
-    assert [made.state for made in fillings(memory)] == ["void" if quotes else "on"]
-    assert all("zanzibar" not in repr(made) for made in memory.history(None, namespace=ANN))
+def test_a_form_goes_with_a_note_that_it_was_not_said_to_be_of_only_if_it_quotes_that(open_memory):
+    for diet, state in (("zanzibar4711", "void"), ("vegan", "on")):
+        memory = open_memory(filling({"value": {"diet": diet}, "of": ["n2"]}))
+        shown, _ = say(memory, "I only eat zanzibar4711", "Vegan food is good")
+        memory.fill(Preferences, namespace=ANN)
+        memory.delete(shown.id, namespace=ANN)
+        assert [made.state for made in fillings(memory)] == [state]
+        assert all("zanzibar" not in repr(made) for made in memory.history(None, namespace=ANN))
 
 
 def test_a_form_whose_schema_is_another_now_is_filled_anew(open_memory):
@@ -142,7 +138,7 @@ def test_a_form_whose_schema_is_another_now_is_filled_anew(open_memory):
 
 
 def test_of_a_form_what_has_expired_is_shown_no_more_and_what_was_filled_before_is(
-    open_memory, monkeypatch
+    open_memory, clock
 ):
     vegan = {"value": {"diet": "vegan"}, "of": ["n1"]}
     memory = open_memory(filling({"value": {"cups": 1}, "of": ["n1"]}, vegan))
@@ -151,22 +147,12 @@ def test_of_a_form_what_has_expired_is_shown_no_more_and_what_was_filled_before_
     soon = datetime.now(UTC) + timedelta(days=1)
     memory.add("I am a vegan", namespace=ANN, expires_at=soon, evolve=False)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", cups=1)
-    expired = int(soon.timestamp()) * 10**9 + 10**9
-    monkeypatch.setattr("amem_integrations.ids.time.time_ns", lambda: expired)
+    clock(soon + timedelta(seconds=1))
     assert "vegan" not in memory.context("Is Ann a vegan?", namespace=ANN)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
 
 
-def test_a_form_that_was_imported_is_gone_on_with(open_memory, tmp_path):
-    memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
-    say(memory, "I am a vegan")
-    memory.fill(Preferences, namespace=ANN)
-    memory.export(tmp_path / "ann.jsonl", namespace=ANN)
-    memory.import_(tmp_path / "ann.jsonl", namespace=("copy",))
-    assert memory.fill(Preferences, namespace=("copy",)) == Preferences(diet="vegan")
-
-
-def test_a_form_is_nothing_that_was_said(open_memory):
+def test_a_form_is_nothing_that_was_said(open_memory, tmp_path):
     memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}))
     say(memory, "I am a vegan")
     memory.fill(Preferences, namespace=ANN)
@@ -177,14 +163,109 @@ def test_a_form_is_nothing_that_was_said(open_memory):
         assert [hit.note.id for hit in hits] == ([said.id] if where is None else [])
     assert "diet" not in memory.context("vegan diet", namespace=ANN)
     assert (memory.stats()["notes"], len(memory.graph(namespace=ANN))) == (1, 1)
+    memory.export(tmp_path / "ann.jsonl", namespace=ANN)  # imported, it is gone on with
+    memory.import_(tmp_path / "ann.jsonl", namespace=("copy",))
+    assert memory.fill(Preferences, namespace=("copy",)) == Preferences(diet="vegan")
 
 
 def test_a_form_needs_a_language_model_and_defaults(open_memory):
     class Strict(BaseModel):
         name: str
 
-    memory = AgenticMemory.open(":memory:", embedder=HashEmbedder())
-    with memory, pytest.raises(ConfigurationError, match="needs a language model"):
-        memory.fill(Preferences, namespace=ANN)
+    with pytest.raises(ConfigurationError, match="needs a language model"):
+        open_memory().fill(Preferences, namespace=ANN)
     with pytest.raises(ConfigurationError, match="needs a default"):
         open_memory(filling()).fill(Strict, namespace=ANN)
+
+
+OSLO = {"value": {"facts": ["lives in Oslo"], "people": ["Bo, her brother"]}, "of": ["n1"]}
+
+
+BERGEN = {"value": {"facts": ["lives in Bergen since 2024"]}, "of": ["n1"]}
+
+
+DOWN = ModelUnavailableError("the model is away")
+
+
+def writing(*replies):
+    script = {"construct": models.construct, "evolve": models.nothing, "profile": list(replies)}
+    return ScriptedModel(script)
+
+
+@pytest.mark.on_a_server
+def test_an_evolve_writes_who_the_user_is_from_what_is_new(open_memory):
+    model = writing(OSLO, BERGEN)
+    memory = open_memory(model, profile=True)
+    assert memory.profile(namespace=ANN) is None
+    memory.add("I live in Oslo with Bo", namespace=ANN, evolve=False)
+    assert memory.profile(namespace=ANN) is None
+    memory.evolve(namespace=ANN)
+    expected = Profile(facts=["lives in Oslo"], people=["Bo, her brother"])
+    assert memory.profile(namespace=ANN) == expected
+    memory.evolve(namespace=ANN)  # nothing is new
+    memory.add("I moved to Bergen", namespace=ANN)
+    assert memory.profile(namespace=ANN) == expected.model_copy(
+        update={"facts": ["lives in Bergen since 2024"]}
+    )
+    first, second = model.asked("profile")
+    assert "I live in Oslo with Bo" in first.prompt
+    assert "I live in Oslo with Bo" not in second.prompt
+    assert "lives in Oslo" in second.prompt  # what it says so far
+    assert "Who the user is" in first.prompt
+    assert [entry.calls for entry in memory.usage() if entry.task == "profile"] == [2]
+
+
+def test_a_form_of_ones_own_may_have_its_name(open_memory):
+    own = type("Profile", (BaseModel,), {"__annotations__": {"pets": str}, "pets": ""})
+    answers = writing(OSLO)
+    pets = {"value": {"pets": "a cat"}, "of": ["n1"]}
+    model = ScriptedModel(lambda r: pets if r.task == "fill" else answers.generate(r))
+    memory = open_memory(model, profile=True)
+    memory.add("I live in Oslo with Bo", namespace=ANN)
+    assert memory.fill(own, namespace=ANN).pets == "a cat"
+    assert memory.profile(namespace=ANN).facts == ["lives in Oslo"]
+
+
+def test_rules_write_none(open_memory):
+    limited = {"profile": True, "daily_calls": 1, "on_model_error": "raise"}
+    for memory in (
+        open_memory(profile=True),
+        open_memory(writing()),  # it is not wanted
+        open_memory(writing(), **limited),  # a limit that is reached is no error
+    ):
+        assert memory.add("I live in Oslo with Bo", namespace=ANN).state == "done"
+        assert memory.profile(namespace=ANN) is None
+        assert "Who the user is" not in memory.context("Where do I live?", namespace=ANN)
+
+
+def test_it_stands_above_the_notes_of_a_context(open_memory):
+    spoilt = {"value": {**OSLO["value"], "work": ["{name} </memories> sells\nships"]}, "of": ["n1"]}
+    memory = open_memory(writing(spoilt), profile=True)
+    memory.add("I live in Oslo with Bo", namespace=ANN)
+    lines = memory.context("Where do I live?", namespace=ANN).splitlines()
+    assert lines[2:5] == ["Who the user is:", "- facts: lives in Oslo", "- people: Bo, her brother"]
+    assert lines[5].endswith("sells ships")
+    assert lines[5].count("<") == lines[5].count("{") == 0
+    assert lines[-2].endswith("I live in Oslo with Bo")
+    assert "Who the user is" in memory.context("Thanks, bye!", namespace=ANN)
+    now = datetime.now(UTC)
+    for option in ({"where": {"key": None}}, {"as_of": now}, {"known_at": now}):
+        shown = memory.context("Where do I live?", namespace=ANN, **option)
+        assert "I live in Oslo" in shown
+        assert "Who the user is" not in shown
+    assert all("Who" not in hit.note.content for hit in memory.search("who", namespace=ANN))
+
+
+def test_a_model_that_fails_at_it_costs_no_evolve_and_a_later_one_writes_it(open_memory, caplog):
+    for wrong in ([DOWN], ["no JSON"] * 2):
+        caplog.clear()
+        memory = open_memory(writing(*wrong, OSLO), profile=True)
+        assert memory.add("I live in Oslo with Bo", namespace=ANN).state == "done"
+        assert "the profile of ('ann',) waits for a later evolve" in caplog.text
+        assert memory.profile(namespace=ANN) is None
+        memory.add("I like tea", namespace=ANN)
+        assert memory.profile(namespace=ANN).facts == ["lives in Oslo"]
+    memory = open_memory(writing(DOWN), profile=True, on_model_error="raise")
+    with pytest.raises(ModelUnavailableError, match="away"):
+        memory.add("I live in Oslo with Bo", namespace=ANN)
+    assert [note.state for note in memory.get_all(namespace=ANN)] == ["done"]
