@@ -90,7 +90,7 @@ async def propose(
     evolutions = await _ask(call, offer)
     notes = {**offer.known, **{note.id: note for note in batch.notes}}
     drafts = {
-        note.id: list(_proposed(runtime, note, offer, evolutions.get(offer.alias.get(note.id, ""))))
+        note.id: list(_proposed(runtime, note, offer, evolutions.get(offer.alias.get(note.id))))
         for note in batch.notes
         if note.id not in call.failed
     }
@@ -149,14 +149,14 @@ def link_decisions(
     return made
 
 
-async def _ask(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
+async def _ask(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolution]:
     """Return by alias what the model proposes for each new note.
 
     Raises:
         ModelUnavailableError: No reply.
     """
     config = call.runtime.config
-    said = dict[str, NoteEvolution]()
+    said = dict[str | None, NoteEvolution]()
     if not config.link or not any(offer.candidates.values()):
         return said
     if config.calls == "paper" and call.runtime.model_name != RULES:
@@ -166,7 +166,7 @@ async def _ask(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
         answered = {bare(item.id): item for item in reversed(reply.notes)}
         strange = answered.keys() - {offer.alias[note.id] for note in part.notes}
         call.runtime.usage.count("evolve", dropped=len(strange))
-        said |= answered
+        said.update(answered)
     return said
 
 
@@ -197,9 +197,9 @@ def _rest(offer: Offer, reply: EvolveReply) -> list[Offer]:
     return [replace(offer, notes=rest)] if reply.is_cut and places and rest else []
 
 
-async def _ask_apart(call: OpenCall, offer: Offer) -> dict[str, NoteEvolution]:
+async def _ask_apart(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolution]:
     """Ask as the paper does: a call for the links of a note (Eq. 6), then one for each neighbour (Eq. 7)."""
-    said = dict[str, NoteEvolution]()
+    said = dict[str | None, NoteEvolution]()
     alone = [replace(offer, notes=[note]) for note in offer.notes if offer.candidates[note.id]]
     asked = ask_in_parts(call, alone, _links_question, Offer.smaller)
     for part, reply in [one async for one in asked]:
@@ -256,25 +256,26 @@ def _proposed(
     config, draft = runtime.config, partial(_item, runtime.model_name)
     if said is None:
         return
+    shown = {offer.alias[one.id]: one for one in offer.near(note)}
     named = [*said.links, *said.updates, *said.supersedes]
-    yield from (None for one in named if offer.target(note, one.to) is None)
-    for to, link in _by_target(said.links, note, offer).items() if config.link else ():
+    yield from (None for one in named if bare(one.to) not in shown)
+    for to, link in _by_target(said.links, shown).items() if config.link else ():
         relation = _meant(link.relation, REPETITIONS) or link.relation[:MAX_RELATION_CHARS]
         reason, strength = link.reason[:MAX_REASON_CHARS], min(max(link.strength, 0.0), 1.0)
         yield draft("link", to, reason, relation=relation or PLAIN_RELATION, strength=strength)
     if not config.evolve:
         return
-    updates = list(_by_target(said.updates, note, offer).items())
+    updates = list(_by_target(said.updates, shown).items())
     # The paper asks about each neighbour, so there may be a sentence for each.
     for to, update in updates[: 1 if config.calls == "joint" else None]:
         keywords = list(texts.clean_words(update.keywords, texts.MAX_KEYWORDS))
         tags = list(texts.clean_words(update.tags, texts.MAX_TAGS))
         yield draft("sentence", to, update.context, keywords=keywords, tags=tags)
-    for to, one in _by_target(said.supersedes, note, offer).items():
+    for to, one in _by_target(said.supersedes, shown).items():
         if is_later(note, older := offer.known[to]):
             yield _outdated(draft, to, one, objection_to(note, older, config))
     for relink in said.relinks:
-        yield _relinked(draft, note, offer, relink)
+        yield _relinked(draft, {**shown, offer.alias[note.id]: note}, relink)
 
 
 Draft = Callable[..., Item]
@@ -294,9 +295,8 @@ def _outdated(draft: Draft, to: str, said: ProposedSupersession, why: str | None
     return draft("supersession", to, reason, relation=verdict, why=why) if verdict else None
 
 
-def _relinked(draft: Draft, note: Note, offer: Offer, said: ProposedRelink) -> Item | None:
+def _relinked(draft: Draft, shown: Mapping[str, Note], said: ProposedRelink) -> Item | None:
     """Return another strength of a link; None: the model names no such link that was shown, or no known change."""
-    shown = {offer.alias[one.id]: one for one in (note, *offer.near(note))}
     ends = [shown[name] for name in map(bare, said.between) if name in shown]
     change = _meant(said.change, CHANGES)
     if change is None or not len(ends) == len(said.between) == 2:  # noqa: PLR2004 - a link has two ends
@@ -332,10 +332,10 @@ def _meant(said: str, known: Mapping[str, T]) -> T | None:
     return next((meant for stem, meant in known.items() if word.startswith(stem)), None)
 
 
-def _by_target(items: Sequence[Named], note: Note, offer: Offer) -> dict[str, Named]:
+def _by_target(said: Sequence[Named], shown: Mapping[str, Note]) -> dict[str, Named]:
+    """Return by note id the first proposal about each note that was shown."""
     found: dict[str, Named] = {}
-    for item in items:
-        target = offer.target(note, item.to)
-        if target is not None:
-            found.setdefault(target, item)
+    for one in said:
+        if bare(one.to) in shown:
+            found.setdefault(shown[bare(one.to)].id, one)
     return found

@@ -292,8 +292,3 @@ class Offer:
             room -= texts.count_tokens(f"{linked(row)}\n")
             rows += [row] if room >= 0 else []
         return rows
-
-    def target(self, note: Note, alias: str) -> str | None:
-        """Return the id behind an alias, if that note was shown for `note`."""
-        shown = {self.alias[one.id]: one.id for one in self.candidates.get(note.id, ())}
-        return shown.get(bare(alias))
