@@ -90,11 +90,12 @@ class Conversation:
     id: str
     turns: tuple[NoteInput, ...]
     questions: tuple[Question, ...]
+    dataset: str = "locomo"
 
     @property
     def namespace(self) -> tuple[str, str]:
-        """The namespace of its notes."""
-        return ("benchmark", self.id)
+        """The namespace of its notes, by which they have the same ids in every run."""
+        return (self.dataset, self.id)
 
     def stages(self) -> Iterator[tuple[int, list[Question]]]:
         """Yield how many turns have been said, and the questions that are asked then; at the end if there are none."""

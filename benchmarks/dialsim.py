@@ -224,8 +224,8 @@ def choose(show: Show, seed: int = 0) -> tuple[Conversation, dict[str, int]]:
         raise InvalidInputError(
             f"nothing can be asked of {show.agent!r} in {show.name!r}: {dict(left_out)}"
         )
-    whole = Conversation(id=show.name, turns=tuple(turns), questions=tuple(asked))
-    return whole, dict(left_out)
+    names = {"id": show.name, "dataset": "dialsim"}
+    return Conversation(turns=tuple(turns), questions=tuple(asked), **names), dict(left_out)
 
 
 def _ask(session: Session, agent: str, chance: random.Random) -> Question | str:

@@ -104,7 +104,8 @@ def _conversation(one: _Instance, kind: str) -> Conversation:
         sessions=frozenset(() if kind == ABSTENTION else one.answer_session_ids),
         types=(kind,),
     )
-    return Conversation(id=one.question_id, turns=tuple(turns), questions=(question,))
+    names = {"id": one.question_id, "dataset": "longmemeval"}
+    return Conversation(turns=tuple(turns), questions=(question,), **names)
 
 
 def _longmemeval(given: Namespace) -> None:

@@ -52,12 +52,6 @@ class CountingEmbedder(HashEmbedder):
         return HashEmbedder(16).embed_query(f"{self.trained}{text}")
 
 
-@pytest.fixture
-def kept(tmp_path):
-    with closing(Cache(tmp_path / "cache")) as file:
-        yield file
-
-
 def test_a_reply_is_asked_for_once_in_all_runs_and_all_that_decides_it_counts(tmp_path):
     for calls in (4, 0):
         file, model = Cache(tmp_path), Counting()
@@ -87,13 +81,15 @@ def test_no_text_is_encoded_twice_and_all_new_ones_in_one_batch(tmp_path):
         file.close()
 
 
-def test_an_embedder_that_was_trained_again_under_its_name_is_another_one(kept):
-    before, after = (CachedEmbedder(CountingEmbedder(word), kept) for word in ("", "now "))
-    assert before.identity == CachedEmbedder(CountingEmbedder(), kept).identity != after.identity
-    before.embed_query("who?")
-    expected = HashEmbedder(16).embed_query("now who?")
-    np.testing.assert_array_equal(after.embed_query("who?"), expected)
-    assert CachedEmbedder(HashEmbedder(8), kept).embed_query("who?").shape == (8,)
+def test_an_embedder_that_was_trained_again_under_its_name_is_another_one():
+    with closing(Cache()) as kept:  # in memory
+        before, after = (CachedEmbedder(CountingEmbedder(word), kept) for word in ("", "now "))
+        again = CachedEmbedder(CountingEmbedder(), kept)
+        assert before.identity == again.identity != after.identity
+        before.embed_query("who?")
+        expected = HashEmbedder(16).embed_query("now who?")
+        np.testing.assert_array_equal(after.embed_query("who?"), expected)
+        assert CachedEmbedder(HashEmbedder(8), kept).embed_query("who?").shape == (8,)
 
 
 def test_another_file_in_its_place_is_an_error_that_says_what_to_do(tmp_path):

@@ -33,10 +33,8 @@ def session(script: str = "Ann: Tea, please.\nBen: Here you are.", **changes: An
     return {"date": "May 5, 2005", "script": script, "hard_q": {"cur": [question()]}, **changes}
 
 
-def written(folder: Path, data: object, protocol: int | None = None) -> Path:
+def written(folder: Path, data: object) -> Path:
     path = folder / "tea_dialsim.json"
-    if protocol is not None:
-        data = pickle.dumps(data, protocol=protocol)
     path.write_bytes(data if isinstance(data, bytes) else json.dumps(data).encode())
     return path
 
@@ -90,8 +88,10 @@ class Exploit:
 def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path):
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         kept = {"a": collections.OrderedDict({1: session(note={1}, place=frozenset({"quay"}))})}
-        assert dialsim.load(written(tmp_path, kept, protocol), "Ann").sessions[0].id == "a/1"
-        path = written(tmp_path, {"a": {1: session(x=Exploit(tmp_path / "made"))}}, protocol)
+        path = written(tmp_path, pickle.dumps(kept, protocol))
+        assert dialsim.load(path, "Ann").sessions[0].id == "a/1"
+        harm = {"a": {1: session(x=Exploit(tmp_path / "made"))}}
+        written(tmp_path, pickle.dumps(harm, protocol))
         with pytest.raises(InvalidInputError, match=r"builds \w+\.mkdir, and so could run code"):
             dialsim.load(path, agent="Ann")
         assert not (tmp_path / "made").exists()
