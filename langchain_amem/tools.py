@@ -7,10 +7,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import ConfigDict, Field, create_model
+from langchain_core.tools import (
+    BaseTool,
+    StructuredTool,
+    ToolException,
+    create_schema_from_function,
+)
+from pydantic import Field, create_model
 from typing_extensions import Unpack
 
 from amem_integrations import (
@@ -34,27 +39,7 @@ NO_ANSWER = "The memory does not answer now; go on without it."
 TAKEN = "It takes the place of note {}."
 PROPOSED = "That it takes the place of note {}, which a user said, is only proposed: both count until somebody approves."
 
-# Descriptions of the arguments for the model.
-Query = Annotated[str, Field(description="what to look for, in words")]
-Limit = Annotated[int | None, Field(ge=1, description="most notes to return")]
-Fact = Annotated[
-    str, Field(description="one fact or event, in a full sentence with names and dates")
-]
-Outdated = Annotated[
-    list[str] | None,
-    Field(
-        description="ids of notes that are no longer true because of it, as a search of this memory shows them"
-    ),
-]
-NoteId = Annotated[str, Field(description="id of the note, as a search of this memory shows it")]
-Correction = Annotated[str, Field(description="what the note should say instead")]
-Thorough = Annotated[
-    bool,
-    Field(
-        description="also everything that was concluded with the note in view; only when every trace has to go"
-    ),
-]
-
+Limit = Annotated[int | None, Field(ge=1)]
 
 NAMES: dict[str, str] = {
     "search": "search_memory",
@@ -117,13 +102,21 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     actions = Actions(memory, namespace, supersedes=assistant_supersedes, **door)
     tools = list[BaseTool]()
     for kind in kinds:
-        act = getattr(actions, kind)
-        sources = [namespace, *(also or {}).values(), recall.get("where")]
-        asks_run = any(map(callable, sources if kind == "search" else sources[:1]))
+        act, fields, sources = getattr(actions, kind), dict[str, Any](), list[Any]([namespace])
+        if kind == "search":
+            sources += [*(also or {}).values(), recall.get("where")]
+            for name, text in (filters or {}).items():
+                fields[name] = (str | None, Field(None, description=text))
+        if any(map(callable, sources)):
+            fields["runtime"] = (_runtime(), None)  # LangGraph alone fills it in
+        schema: Any = create_schema_from_function(
+            kind, act, filter_args=["runtime", "filters"], parse_docstring=True
+        )
+        does, *_ = inspect.cleandoc(act.__doc__).split("\n\nArgs:")
         tool = StructuredTool(
             name=f"{prefix}{NAMES[kind]}",
-            description=inspect.cleandoc(act.__doc__).format(owner=owner, prefix=prefix),
-            args_schema=_schema(act, filters if kind == "search" else None, asks_run=asks_run),
+            description=does.format(owner=owner, prefix=prefix),
+            args_schema=create_model(kind, __base__=schema, **fields),
             func=act,
             coroutine=getattr(actions, f"a{kind}"),
             response_format="content_and_artifact",
@@ -133,46 +126,39 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     return tools
 
 
-def _schema(act: Any, filters: Mapping[str, str] | None, *, asks_run: bool) -> Any:  # noqa: ANN401 - a pydantic class
-    """Return the arguments that the model gives to a tool; if the tool asks the run, with a `runtime` that LangGraph alone fills in."""
-    hints = get_type_hints(act, include_extras=True)
-    fields: dict[str, Any] = {
-        name: (hints[name], ... if one.default is one.empty else one.default)
-        for name, one in inspect.signature(act).parameters.items()
-        if name not in ("runtime", "filters")
-    }
-    for name, text in (filters or {}).items():
-        fields[name] = (str | None, Field(None, description=text))
-    if asks_run:
-        try:
-            from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415 - an extra
-        except ImportError as error:
-            raise MissingExtraError("langgraph", "langgraph") from error
-        # A bare ToolRuntime would make pydantic warn about every context that is not None.
-        fields["runtime"] = (ToolRuntime[Any, Any], None)
-    config = ConfigDict(arbitrary_types_allowed=True)
-    return create_model(act.__name__, __config__=config, **fields)
+def _runtime() -> Any:  # noqa: ANN401 - a type of an extra
+    try:
+        from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise MissingExtraError("langgraph", "langgraph") from error
+    # A bare ToolRuntime would make pydantic warn about every context that is not None.
+    return ToolRuntime[Any, Any]
 
 
 @dataclass(eq=False)
 class Actions(Door):
     """The actions of the tools: text for the model, and the notes themselves as the artifact.
 
-    The model reads the docstrings. `runtime` is LangGraph's `ToolRuntime`; None outside of a run.
+    The model reads the docstrings, of which each names the arguments that the model gives. `runtime` is LangGraph's `ToolRuntime`; None outside of a run.
     """
 
     supersedes: bool = False
 
-    async def _search(
+    async def _search(  # noqa: D417 - the model reads the docstring
         self,
         call: adapting.Call,
         /,
-        query: Query,
+        query: str,
         limit: Limit = None,
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
         **filters: str | None,
     ) -> Outcome:
-        """Search the long-term memory of {owner}. Returns notes, each with its id."""
+        """Search the long-term memory of {owner}. Returns notes, each with its id.
+
+        Args:
+            query: what to look for, in words
+            limit: most notes to return
+        """
         space = self.space(runtime)
         with self.failures.tolerated("where", callback=True) as reasons:
             options = {"k": 10, "max_tokens": 1000, **self.asked(runtime, space)}
@@ -196,14 +182,19 @@ class Actions(Door):
             )
             return text, [hit.to_dict() for hit in found.hits]
 
-    async def _remember(
+    async def _remember(  # noqa: D417 - the model reads the docstring
         self,
         call: adapting.Call,
-        content: Fact,
-        supersedes: Outdated = None,
+        content: str,
+        supersedes: list[str] | None = None,
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
-        """Keep something in the long-term memory of {owner}. Returns the id of the note."""
+        """Keep something in the long-term memory of {owner}. Returns the id of the note.
+
+        Args:
+            content: one fact or event, in a full sentence with names and dates
+            supersedes: ids of notes that are no longer true because of it, as a search of this memory shows them
+        """
         space, older = self.space(runtime), supersedes or ()
         with self._explained("remember"):
             note, taken = await call(
@@ -217,29 +208,39 @@ class Actions(Door):
             said = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
             return " ".join([f"Remembered as note {note.id}.", *said]), []
 
-    async def _correct(
+    async def _correct(  # noqa: D417 - the model reads the docstring
         self,
         call: adapting.Call,
-        note_id: NoteId,
-        content: Correction,
+        note_id: str,
+        content: str,
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
-        """Correct a note of {owner} that was wrong from the start, by its id. For changes use {prefix}remember."""
+        """Correct a note of {owner} that was wrong from the start, by its id. For changes use {prefix}remember.
+
+        Args:
+            note_id: id of the note, as a search of this memory shows it
+            content: what the note should say instead
+        """
         space = self.space(runtime)
         with self._explained("correct"):
             await call(self.memory.update, note_id, namespace=space, content=content)
             self.evolve_later(space)
             return f"Note {note_id} is corrected.", []
 
-    async def _forget(
+    async def _forget(  # noqa: D417 - the model reads the docstring
         self,
         call: adapting.Call,
-        note_id: NoteId,
+        note_id: str,
         *,
-        thorough: Thorough = False,
+        thorough: bool = False,
         runtime: Any = None,  # noqa: ANN401 - ToolRuntime
     ) -> Outcome:
-        """Delete a note of {owner} for good, by its id. Only when the user asks for it."""
+        """Delete a note of {owner} for good, by its id. Only when the user asks for it.
+
+        Args:
+            note_id: id of the note, as a search of this memory shows it
+            thorough: also everything that was concluded with the note in view; only when every trace has to go
+        """
         space = self.space(runtime)
         with self._explained("forget"):
             await call(self.memory.delete, note_id, namespace=space, thorough=thorough)
