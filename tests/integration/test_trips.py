@@ -9,7 +9,7 @@ import pytest
 from support import models
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory, MemoryConfig, NoteInput
+from amem_integrations import AgenticMemory, NoteInput
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
@@ -55,19 +55,19 @@ def test_a_write_makes_few_requests(fake: FakeQdrant, memory: AgenticMemory) -> 
     assert made.links
 
 
-def test_a_search_is_one_request(fake: FakeQdrant, memory: AgenticMemory) -> None:
-    with fake.counting() as counted:
-        hits = memory.search("pottery kiln", namespace=ANN)
-    assert len(hits) == 3
-    assert counted == {"POST points/query/batch": 1}
-
-
-def test_links_that_lead_further_cost_a_search_at_most_two_more(
+def test_a_search_is_one_request_and_links_that_lead_further_cost_at_most_two_more(
     fake: FakeQdrant, memory: AgenticMemory
 ) -> None:
+    before = fake.connections
+    for _ in range(3):
+        with fake.counting() as counted:
+            assert len(memory.search("pottery kiln", namespace=ANN)) == 3
+        assert counted == {"POST points/query/batch": 1}
+    assert fake.connections == before
+    assert {headers["accept-encoding"] for _, _, headers in fake.requests} == {"identity"}
     first = memory.get_all(namespace=ANN)[0]
-    for n in range(40):
-        memory.add(f"The barn {n} has a door", namespace=ANN, evolve=False)
+    doors = [f"The barn {n} has a door" for n in range(40)]
+    memory.add_many(doors, namespace=ANN, evolve=False)
     later = memory.add("We sold it", namespace=ANN, evolve=False)
     memory.supersede(first.id, later.id, namespace=ANN)
     with fake.counting() as counted:
@@ -97,10 +97,7 @@ def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty
     fake: FakeQdrant,
 ) -> None:
     model = models.model(models.update_first("It is in May."))
-    config = MemoryConfig(min_gate_similarity=-1.0)
-    with AgenticMemory.open(
-        fake.url, model=model, embedder=HashEmbedder(), config=config
-    ) as memory:
+    with models.opened(fake.url, model) as memory:
         said = [NoteInput(content=f"The barn {n} has a door", thread="t") for n in range(12)]
         memory.add_many(said, namespace=ANN)
         with fake.counting() as counted:
@@ -114,26 +111,17 @@ def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty
         assert counted.total() <= 13
 
 
-@pytest.mark.parametrize(("gone", "most"), [("delete", 12), ("correction", 14)])
 def test_a_delete_of_what_others_were_made_of_is_twelve_requests_and_a_correction_fourteen(
-    fake: FakeQdrant, memory: AgenticMemory, gone: str, most: int
-) -> None:
-    note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
-    later = memory.add("It was repaired", namespace=ANN, thread="t", speaker="Ann")
-    assert note.id in later.links
-    with fake.counting() as counted:
-        if gone == "delete":
-            assert later.id in memory.delete(note.id, namespace=ANN).reasons
-        else:
-            memory.update(note.id, namespace=ANN, content="The pottery kiln stands still")
-    assert counted.total() <= most
-
-
-def test_connections_are_kept_and_answers_are_not_compressed(
     fake: FakeQdrant, memory: AgenticMemory
 ) -> None:
-    before = fake.connections
-    for _ in range(5):
-        memory.search("kiln", namespace=ANN)
-    assert fake.connections == before
-    assert {headers["accept-encoding"] for _, _, headers in fake.requests} == {"identity"}
+    for most in (14, 12):
+        note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
+        later = memory.add("It was repaired", namespace=ANN, thread="t", speaker="Ann")
+        assert note.id in later.links
+        with fake.counting() as counted:
+            if most == 12:
+                assert later.id in memory.delete(note.id, namespace=ANN).reasons
+            else:
+                memory.update(note.id, namespace=ANN, content="The pottery kiln stands still")
+        assert counted.total() <= most
+        memory.delete(later.id, namespace=ANN)

@@ -19,12 +19,6 @@ CHAT = [
 ]
 
 
-@pytest.fixture
-def memory():
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as opened:
-        yield opened
-
-
 def test_each_message_with_text_of_a_wanted_role_becomes_a_note(memory):
     notes = memory.add_messages(CHAT, namespace=ANN, thread="t")
     assert [(n.speaker, n.source, n.content) for n in notes] == [
@@ -40,37 +34,26 @@ def test_a_conversation_delivered_again_adds_nothing_and_a_repeat_within_it_is_k
     memory.add_messages(CHAT[:-1], namespace=ANN, thread="t")
     memory.add_messages(CHAT, namespace=ANN, thread="t")
     assert memory.stats()["notes"] == 4
-
-
-def test_a_message_is_known_by_thread_role_and_its_own_id(memory):
-    memory.add_messages([{"id": "m1", "role": "user", "content": "Meet at 5"}], namespace=ANN)
-    (note,) = memory.add_messages(
-        [{"id": "m1", "role": "user", "content": "Meet at 6"}], namespace=ANN
-    )
-    assert (note.key, note.content, memory.stats()["notes"]) == (
-        message_key(None, "user", "m1"),
-        "Meet at 6",
-        1,
-    )
+    for text in ("Meet at 5", "Meet at 6"):  # a message is known by thread, role and its own id
+        chat = [{"id": "m1", "role": "user", "content": text}]
+        (note,) = memory.add_messages(chat, namespace=ANN)
+        assert (note.key, note.content) == (message_key(None, "user", "m1"), text)
+        assert memory.stats()["notes"] == 5
 
 
 def test_the_caller_says_what_is_stored(memory):
-    notes = memory.add_messages(
-        CHAT, namespace=ANN, roles=("user",), should_store=lambda m: m["content"] != "ok"
-    )
-    assert [note.content for note in notes] == ["Hello"]
+    for roles, count in ((("user",), 1), (("human", "Assistant"), 2)):
+        notes = memory.add_messages(
+            CHAT, namespace=ANN, roles=roles, should_store=lambda m: m["content"] != "ok"
+        )
+        assert [note.content for note in notes] == ["Hello", "Hi!"][:count]
 
 
-@pytest.mark.parametrize("message", ["hello", {"content": "x"}, {"role": "user", "content": 5}])
-def test_what_is_no_message_is_refused_and_nothing_stored(memory, message):
-    with pytest.raises(InvalidInputError, match="message"):
-        memory.add_messages([CHAT[1], message], namespace=ANN)
+def test_what_is_no_message_is_refused_and_nothing_stored(memory):
+    for message in ("hello", {"content": "x"}, {"role": "user", "content": 5}):
+        with pytest.raises(InvalidInputError, match="message"):
+            memory.add_messages([CHAT[1], message], namespace=ANN)
     assert memory.stats()["notes"] == 0
-
-
-def test_roles_are_known_by_all_their_names(memory):
-    chat = [{"role": "user", "content": "Hello"}, {"role": "ai", "content": "Hi!"}]
-    assert len(memory.add_messages(chat, namespace=ANN, roles=("human", "Assistant"))) == 2
 
 
 def test_of_a_message_over_the_limit_the_beginning_is_stored():

@@ -42,19 +42,6 @@ def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves
     assert "did paddle" in evolved.contexts[1].text
 
 
-def test_it_answers_the_same_every_time():
-    def build():
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            items = [NoteInput(content=f"turn {n} of kayak", thread=str(n % 2)) for n in range(12)]
-            notes = memory.add_many(items, namespace=ANN)
-            return [
-                (n.content, n.keywords, n.tags, sorted(n.links), [e.text for e in n.contexts])
-                for n in notes
-            ]
-
-    assert build() == build()
-
-
 def test_rules_link_at_once_with_the_settings_of_the_paper_too():
     config = MemoryConfig.paper()
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(256), config=config) as memory:
