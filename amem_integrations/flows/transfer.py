@@ -179,13 +179,13 @@ async def import_(
         ModelUnavailableError: The embedder failed; import again to go on.
     """
     given = None if namespace is None else check_namespace(namespace)
-    export = look_through(path, given)
-    runtime.clock.start_above(export.newest)
-    meter = Meter(reporter(progress), export.notes.total())
+    found = look_through(path, given)
+    runtime.clock.start_above(found.newest)
+    meter = Meter(reporter(progress), found.notes.total())
     imports: dict[Namespace, _Import] = {}
     for own, page in _pages(_read(path, given)):
         if own not in imports:
-            imports[own] = _Import(runtime, own, given or own, export.ids, with_costs=given is None)
+            imports[own] = _Import(runtime, own, given or own, found.ids, with_costs=given is None)
         await imports[own].put(page)
     for done in imports.values():
         await done.embed(meter)
