@@ -55,7 +55,9 @@ def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) 
     before = [text for text in texts if text and kind_of(text) != "filler"]
     if before and before[-1] == query.strip():  # the question itself
         before.pop()
-    return tuple(text[:MOST_CHARS] for text in before[-WINDOW:]) if points_back(query) else ()
+    if not before or not points_back(query):
+        return ()
+    return tuple(text[:MOST_CHARS] for text in before[-WINDOW:])
 
 
 def together(query: str, before: Sequence[str]) -> str:
