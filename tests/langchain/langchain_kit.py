@@ -1,4 +1,4 @@
-"""What the tests of the LangChain adapter share: users, models and agents, a store that fails, an embedder that counts."""
+"""What the tests of the LangChain adapter share: users, models and agents, and a store that fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
 
 from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import ScriptedModel
 from langchain_amem import AMemMiddleware, MemoryState
 
 ANN = ("ann",)
@@ -185,42 +185,9 @@ class Silent(AgenticMemory):
         self._down = down
 
 
-class Embedder(HashEmbedder):
-    """Keeps the texts of each of its calls; raises `error` when it is given a query."""
-
-    def __init__(self, dimensions: int = 64) -> None:
-        super().__init__(dimensions)
-        self.calls: list[list[str]] = []
-        self.error: Exception | None = None
-        self._inside = False
-
-    def embed_documents(self, texts: Sequence[str]) -> Any:
-        self.calls.append(list(texts))
-        self._inside = True
-        try:
-            return super().embed_documents(texts)
-        finally:
-            self._inside = False
-
-    def embed_query(self, text: str) -> Any:
-        if not self._inside:
-            self.calls.append([text])
-            if self.error is not None:
-                raise self.error
-        return super().embed_query(text)
-
-
 def kept(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
     """Return what a namespace holds, oldest first."""
     return [note.content for note in memory.get_all(namespace=namespace, limit=9999)]
-
-
-def to_the_insurance(request: ModelRequest) -> dict[str, Any]:
-    """Link each new note to the one about an insurance, if it is shown."""
-    shown = [c["alias"] for c in request.inputs["candidates"] if "insurance" in c["content"]]
-    link = {"relation": "paid for", "reason": "same dog", "strength": 0.9}
-    links = [{"to": alias, **link} for alias in shown]
-    return {"notes": [{"id": note["alias"], "links": links} for note in request.inputs["notes"]]}
 
 
 # Agents and graphs

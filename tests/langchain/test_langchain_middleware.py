@@ -21,7 +21,6 @@ from langchain_core.tools import tool
 from langchain_kit import (
     ANN,
     BOB,
-    Embedder,
     Silent,
     Talker,
     User,
@@ -42,6 +41,7 @@ from langchain_kit import (
 )
 from langgraph.types import Command
 from pydantic import BaseModel
+from support.ports import WatchedEmbedder
 
 from amem_integrations import (
     AgenticMemory,
@@ -481,7 +481,7 @@ async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_late
 
 
 def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_wanted() -> None:
-    embedder = Embedder()
+    embedder = WatchedEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:
         memory.info()  # finds the thresholds of the embedder, once
         embedder.error = ModelUnavailableError("down")

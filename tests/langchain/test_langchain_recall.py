@@ -12,7 +12,6 @@ from langchain_core.messages import AIMessage
 from langchain_kit import (
     ANN,
     BOB,
-    Embedder,
     State,
     Talker,
     User,
@@ -22,12 +21,12 @@ from langchain_kit import (
     kept,
     sequence,
     system_text,
-    to_the_insurance,
     user,
     within,
 )
 from support import chatter
-from support.models import open_repeating, say_thrice
+from support.models import open_repeating, say_thrice, to_the_insurance
+from support.ports import WatchedEmbedder
 
 from amem_integrations import AgenticMemory, MemoryConfig, NamespaceError
 from amem_integrations.providers.minilm import MiniLmEmbedder
@@ -183,7 +182,7 @@ def test_a_run_says_which_further_namespaces_are_read(shared: AgenticMemory) -> 
 
 
 def test_without_an_embedder_the_first_of_each_namespace_stand_first() -> None:
-    embedder = Embedder()
+    embedder = WatchedEmbedder()
     embedder.error = TimeoutError()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:
         for space in (ANN, TEAM):

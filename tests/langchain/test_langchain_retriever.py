@@ -12,8 +12,9 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.load import dumpd
 from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import ToolException
-from langchain_kit import ANN, BOB, Embedder, Silent, Talker, ask, called, calling
+from langchain_kit import ANN, BOB, Silent, Talker, ask, called, calling
 from langchain_tests.integration_tests import RetrieversIntegrationTests
+from support.ports import WatchedEmbedder
 
 from amem_integrations import (
     AgenticMemory,
@@ -126,7 +127,7 @@ async def test_when_the_store_is_down_nothing_is_found_and_that_is_counted(memor
 
 def test_when_the_embedder_is_down_notes_are_found_by_their_words() -> None:
     for error in (ModelUnavailableError("down"), ConfigurationError("refused")):
-        embedder = Embedder()
+        embedder = WatchedEmbedder()
         with AgenticMemory.open(":memory:", embedder=embedder) as memory:
             memory.info()  # finds the thresholds of the embedder, once
             memory.add("I moved to Oslo.", namespace=ANN, evolve=False)

@@ -13,7 +13,6 @@ from langchain_core.tools import BaseTool
 from langchain_kit import (
     ANN,
     BOB,
-    Embedder,
     Silent,
     User,
     ask,
@@ -26,6 +25,7 @@ from langchain_kit import (
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 from pydantic import BaseModel
+from support.ports import WatchedEmbedder
 from typing_extensions import TypedDict
 
 from amem_integrations import (
@@ -185,7 +185,7 @@ def test_when_the_memory_does_not_answer_the_model_is_told(memory: Silent) -> No
 
 
 def test_without_the_embedder_the_model_is_told_that_only_words_counted() -> None:
-    embedder = Embedder()
+    embedder = WatchedEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:
         embedder.error = ModelUnavailableError("down")
         told = call(one(memory, "search"), query="Oslo").text

@@ -10,7 +10,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_kit import (
     BOB,
-    Embedder,
     Silent,
     State,
     Talker,
@@ -24,6 +23,7 @@ from langchain_kit import (
     within,
 )
 from langgraph.types import Command, interrupt
+from support.ports import WatchedEmbedder
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
@@ -212,7 +212,7 @@ def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(
 async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls() -> None:
     """A turn that evolves may take four calls; no text is given to the embedder twice in a turn."""
     for evolves in (False, True):
-        embedder = Embedder(256)
+        embedder = WatchedEmbedder()
         with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
             memory.info()  # finds the thresholds of the embedder, once
             evolve = {"evolve": evolve_node(memory, namespace=user)} if evolves else {}

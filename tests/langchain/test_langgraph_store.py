@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
-from langchain_kit import Embedder, scripted
+from langchain_kit import scripted
 from langgraph.store.base import GetOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 from store_contract import NS, StoreContract
+from support.ports import WatchedEmbedder
 
 from amem_integrations import AgenticMemory, ConfigurationError, Note
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -355,7 +356,7 @@ def test_a_read_that_prolongs_brings_back_no_old_value(memory: Meddling) -> None
 
 
 def test_a_read_that_prolongs_embeds_nothing_and_a_batch_is_encoded_by_one_call() -> None:
-    embedder = Embedder()
+    embedder = WatchedEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder, model=scripted()) as memory:
         put_all(AMemStore(memory), 9, "cat {n}")
         assert [len(texts) for texts in embedder.calls] == [9]

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from llamaindex_fakes import Probe, open_memory
 
 from amem_integrations import AgenticMemory
-
-if find_spec("llama_index"):
-    from llamaindex_fakes import Probe, open_memory
-else:
-    collect_ignore_glob = ["test_*.py"]
 
 HERE = Path(__file__).parent
 

@@ -29,6 +29,7 @@ from pydantic import BaseModel
 from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
 from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
+from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
 ANN, BOB = ("ann",), ("bob",)
 
@@ -60,16 +61,6 @@ def annotated(request: ModelRequest) -> dict[str, Any]:
             ]
         }
     return {"notes": []}
-
-
-def to_the_insurance(request: ModelRequest) -> dict[str, Any]:
-    """Link each new note to the one about an insurance, if it is shown."""
-    if request.task != "evolve":
-        return annotated(request)
-    shown = [c["alias"] for c in request.inputs["candidates"] if "insurance" in c["content"]]
-    link = {"relation": "paid for", "reason": "same dog", "strength": 0.9}
-    links = [{"to": alias, **link} for alias in shown]
-    return {"notes": [{"id": note["alias"], "links": links} for note in request.inputs["notes"]]}
 
 
 def annotated_text(messages: Sequence[ChatMessage]) -> str:
@@ -107,6 +98,26 @@ class Probe:
         return counted
 
 
+def contents(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
+    """Return what a namespace holds, oldest first."""
+    return [note.content for note in memory.get_all(namespace=namespace)]
+
+
+def states(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> set[str]:
+    """Return the states of the notes of a namespace."""
+    return {note.state for note in memory.get_all(namespace=namespace)}
+
+
+def ann(memory: AgenticMemory, **options: Any) -> AMemMemory:
+    """Return Ann's memory, as an engine or an agent gets it."""
+    return AMemMemory.from_defaults(memory=memory, **{"namespace": ANN, **options})
+
+
+def block_of(memory: AgenticMemory, **options: Any) -> AMemMemoryBlock:
+    """Return a block over Ann's notes."""
+    return AMemMemoryBlock(memory, **{"namespace": ANN, **options})
+
+
 def open_memory(model: Any = None, *, embedder: Any = None) -> tuple[AgenticMemory, Probe]:
     """Return a memory in `:memory:`, and the probe around its store."""
     embedder = embedder or HashEmbedder(256)
@@ -135,7 +146,7 @@ def with_types(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def shown(messages: Sequence[ChatMessage]) -> str:
-    """Return what a model was shown, as one text."""
+    """Return messages as one text, as a model is shown them."""
     return "\n".join(f"{message.role.value}: {message.content}" for message in messages)
 
 

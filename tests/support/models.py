@@ -87,6 +87,14 @@ def supersede_first(request: ModelRequest) -> dict:
     return reply
 
 
+def to_the_insurance(request: ModelRequest) -> dict:
+    """Link each new note to the one about an insurance, if it is shown."""
+    shown = [c["alias"] for c in request.inputs["candidates"] if "insurance" in c["content"]]
+    link = {"relation": "paid for", "reason": "same dog", "strength": 0.9}
+    links = [{"to": alias, **link} for alias in shown]
+    return {"notes": [{"id": note["alias"], "links": links} for note in request.inputs["notes"]]}
+
+
 def repeat_keys(request: ModelRequest) -> dict:
     """Say of each note about a key that it repeats all earlier ones about a key."""
     shown = [*request.inputs["candidates"], *request.inputs["notes"]]

@@ -9,7 +9,7 @@ from amem_integrations.testing import HashEmbedder
 
 
 class WatchedEmbedder:
-    """An embedder that remembers what it was asked, and fails while it is `down`.
+    """An embedder that remembers what it was asked, and fails while it is `down`, or, given a query, with `error`.
 
     `calls` holds the texts of each call, oldest first.
     """
@@ -20,6 +20,7 @@ class WatchedEmbedder:
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
         self.down = False
+        self.error: Exception | None = None
         self._inner = HashEmbedder(self.dimensions)
 
     @property
@@ -35,6 +36,8 @@ class WatchedEmbedder:
 
     def embed_query(self, text):
         self.calls.append([text])
+        if self.error is not None:
+            raise self.error
         return self._inner.embed_query(text)
 
 
