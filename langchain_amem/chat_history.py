@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage
@@ -11,8 +11,9 @@ from amem_integrations import AgenticMemory, Note
 from amem_integrations.adapting import check_flags, check_namespace
 
 from .messages import to_message
+from .run import notes_of
 
-PAGE = 256  # notes read at once
+SPOKEN: dict[str, type[BaseMessage]] = {"user": HumanMessage, "assistant": AIMessage}
 
 
 class AMemChatMessageHistory(BaseChatMessageHistory):
@@ -64,26 +65,17 @@ class AMemChatMessageHistory(BaseChatMessageHistory):
 
     def clear(self) -> None:
         """Delete the notes of this thread for good, and no others."""
-        for note in self._notes():
+        for note in list(self._notes()):
             self.memory.delete(note.id, namespace=self.namespace)
 
-    def _notes(self) -> list[Note]:
-        notes: list[Note] = []
-        while True:
-            after = notes[-1].seq if notes else -1
-            where = {"thread": self.thread, "seq": {"$gt": after}}
-            page = self.memory.get_all(namespace=self.namespace, where=where, limit=PAGE)
-            notes += page
-            if len(page) < PAGE:
-                return notes
+    def _notes(self) -> Iterator[Note]:
+        return notes_of(self.memory, self.namespace, {"thread": self.thread})
 
 
 def _message(note: Note) -> BaseMessage:
     name = None if note.speaker == note.source else note.speaker
     if name == "system":
         return SystemMessage(note.content)
-    if note.source == "assistant":
-        return AIMessage(note.content, name=name)
-    if note.source == "user":
-        return HumanMessage(note.content, name=name)
+    if note.source in SPOKEN:
+        return SPOKEN[note.source](note.content, name=name)
     return ChatMessage(content=note.content, role=name or note.source)

@@ -33,7 +33,7 @@ from amem_integrations import (
     adapting,
 )
 
-from .run import Failures, Namespace
+from .run import Failures, Namespace, notes_of
 
 try:
     from langgraph.store import base
@@ -49,7 +49,6 @@ IS_ITEM = {f"metadata.{UNDER}": {"$exists": True}}
 APART = "langgraph.unindexed"
 MAX_TEXT = 8_000  # an embedder reads less; the value itself is kept whole
 DEPTH = 100  # as far down as a search of the memory goes
-PAGES = (32, 256)  # the first pages of a listing are small: most callers want a few items
 # A read prolongs by this much more than it has to, so that the next ones need not write.
 SPARE = 0.1
 SWEEP_MINUTES = 5.0  # as in LangGraph's own stores
@@ -296,15 +295,7 @@ class AMemStore(base.BaseStore):
         return self.memory.namespaces(where={**under, "$or": lives})
 
     def _scan(self, place: Namespace) -> Iterator[Note]:
-        """Return the items of a place, in the order in which they were first put."""
-        after, limit = -1, PAGES[0]
-        while True:
-            where = {"seq": {"$gt": after}, **IS_ITEM}
-            page = self.memory.get_all(namespace=place, where=where, limit=limit)
-            yield from page
-            if len(page) < limit:
-                return
-            after, limit = page[-1].seq, PAGES[1]
+        return notes_of(self.memory, place, IS_ITEM)
 
     def _listed(self, op: base.ListNamespacesOp) -> list[Namespace]:
         """Return the namespaces asked for, as LangGraph's own store finds and sorts them."""

@@ -412,7 +412,7 @@ def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled() -> N
 # Mistakes
 
 BAD: list[Any] = [
-    *(PutOp(NS, "bad", value) for value in ({"x": object()}, "text", ["text"], 5)),
+    *(PutOp(NS, "bad", value) for value in ({"x": object()}, {1: "one"}, "text", ["text"], 5)),
     *(PutOp(space, "bad", {"v": 1}) for space in ((), ("",), ("a.b",))),
     *(PutOp(NS, "bad", {"v": 1}, index=index) for index in ("text", True, [1], [["text"]])),
     *(PutOp(NS, "bad", {"v": 1}, ttl=ttl) for ttl in ("60", True, float("nan"), 1e300)),
