@@ -184,8 +184,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     ) -> dict[str, Any]:
         """Store the answer, and have the turn evolve."""
         messages = with_final_answer(state["messages"], state.get("structured_response"))
-        run, (known, entry) = current_run(state), self._run(state)
-        history = History(messages)
+        run, (known, entry), history = current_run(state), self._run(state), History(messages)
         parts = self._turns.parts(history, entry, [entry], run)
         self._under_way.pop((state.get("amem_run") or {}).get(self._name, ""), None)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
@@ -206,7 +205,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def _with_notes(self, request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
         """Return the request with the notes recalled, or as it is if there are none."""
-        system = request.system_message
         if not text:
             return request
         if self._inject == "message":
@@ -214,10 +212,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             people = [i for i, message in enumerate(messages) if isinstance(message, HumanMessage)]
             messages.insert(people[-1] if people else 0, HumanMessage(text))
             return request.override(messages=messages)
-        if system is None:
-            return request.override(system_message=SystemMessage(text))
+        system = request.system_message or SystemMessage("")
         content: Any = f"{system.content}\n\n{text}".strip()
         if not isinstance(system.content, str):
             content = [*system.content, {"type": "text", "text": text}]
-        changed = system.model_copy(update={"content": content})
-        return request.override(system_message=changed)
+        return request.override(system_message=system.model_copy(update={"content": content}))
