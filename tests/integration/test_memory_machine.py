@@ -227,7 +227,7 @@ def assert_sound(note: Note, notes: dict[str, Note]) -> None:
 
 TestMemory = MemoryMachine.TestCase
 TestMemory.settings = settings(
-    max_examples=int(os.environ.get("AMEM_EXAMPLES", "30")),
+    max_examples=int(os.environ.get("AMEM_EXAMPLES", "24")),
     stateful_step_count=25,
     derandomize="AMEM_EXAMPLES"
     not in os.environ,  # with a number of examples, it looks for new ones

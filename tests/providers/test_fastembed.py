@@ -48,20 +48,12 @@ class TextEmbedding:
 @cache
 def real_library():
     found = pytest.importorskip("fastembed")
-    from fastembed.common.model_description import (  # noqa: PLC0415 - of an extra
-        ModelSource,
-        PoolingType,
-    )
+    from fastembed.common.model_description import ModelSource, PoolingType  # noqa: PLC0415
 
+    given = {"pooling": PoolingType.MEAN, "normalization": False, "model_file": "model.onnx"}
     for name in MODELS:
-        found.TextEmbedding.add_custom_model(
-            name,
-            pooling=PoolingType.MEAN,
-            normalization=False,
-            sources=ModelSource(hf="nobody/nothing"),
-            dim=8,
-            model_file="model.onnx",
-        )
+        source = ModelSource(hf="nobody/nothing")
+        found.TextEmbedding.add_custom_model(name, sources=source, dim=8, **given)
 
 
 @pytest.fixture(params=["stand-in", "library"], autouse=True)
@@ -95,17 +87,12 @@ def test_vectors_are_unit_length_and_in_the_order_of_the_texts(folder):
 
 
 def test_a_model_is_given_the_prefixes_that_it_wants_or_those_of_the_caller(folder):
-    plain = embedder(folder)
-    known = embedder(folder, "tiny/e5-small")
-    np.testing.assert_allclose(known.embed_query("tea"), plain.embed_query("query: tea"), rtol=1e-5)
-    np.testing.assert_allclose(
-        known.embed_documents(["tea"]), plain.embed_documents(["passage: tea"]), rtol=1e-5
-    )
+    plain, known = embedder(folder), embedder(folder, "tiny/e5-small")
     own = embedder(folder, "tiny/e5-small", query_prefix="the ", document_prefix="")
-    np.testing.assert_allclose(own.embed_query("tea"), plain.embed_query("the tea"), rtol=1e-5)
-    np.testing.assert_allclose(
-        own.embed_documents(["tea"]), plain.embed_documents(["tea"]), rtol=1e-5
-    )
+    for model, query, document in ((known, "query: tea", "passage: tea"), (own, "the tea", "tea")):
+        np.testing.assert_allclose(model.embed_query("tea"), plain.embed_query(query), rtol=1e-5)
+        expected = plain.embed_documents([document])
+        np.testing.assert_allclose(model.embed_documents(["tea"]), expected, rtol=1e-5)
     assert known.name == "fastembed:tiny/e5-small"
     assert own.name == "fastembed:tiny/e5-small (the | )"
 
