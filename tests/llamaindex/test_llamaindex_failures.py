@@ -1,4 +1,4 @@
-"""A memory that is down does not take the conversation with it; a mistake is not hidden."""
+"""A memory that is down does not take the conversation with it, a mistake is not hidden, and observability tools see both."""
 
 from __future__ import annotations
 
@@ -7,11 +7,24 @@ from typing import Any
 import pytest
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events import BaseEvent
+from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.memory import Memory
-from llamaindex_fakes import ANN, Chatbot, assistant, open_memory, user
+from llamaindex_fakes import (
+    ANN,
+    Chatbot,
+    ann,
+    assistant,
+    block_of,
+    contents,
+    open_memory,
+    user,
+)
+from support.ports import WatchedEmbedder
 
 from amem_integrations import (
-    AgenticMemory,
     AmemError,
     ConfigurationError,
     ModelUnavailableError,
@@ -20,33 +33,201 @@ from amem_integrations import (
 )
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import (
-    AMemMemory,
-    AMemMemoryBlock,
+    AMemEvolutionEvent,
+    AMemFailureEvent,
+    AMemRecallEvent,
     AMemRetriever,
+    AMemToolEvent,
     AMemToolSpec,
+    AMemWriteEvent,
     LlamaIndexEmbedder,
 )
 
 ASKED = [user("What is my dog called?")]
+DOWN = "the Qdrant server does not answer"
 
 
-class Unwell(HashEmbedder):
-    """An embedder that raises what it is told to."""
+class Events(BaseEventHandler):
+    seen: list[Any] = []  # noqa: RUF012 - a pydantic field
 
-    error: Exception | None = None
+    @classmethod
+    def class_name(cls) -> str:
+        return "Events"
 
-    def embed_query(self, text: str) -> Any:
-        if self.error:
-            raise self.error
-        return super().embed_query(text)
+    def handle(self, event: BaseEvent, **kwargs: Any) -> None:
+        self.seen.append(event)
+
+    def of(self, kind: type[BaseEvent]) -> list[Any]:
+        return [event for event in self.seen if isinstance(event, kind)]
 
 
-class RefusalError(Exception):
-    """What a vendor's package raises for an answer that is an error."""
+@pytest.fixture
+def watched():
+    """Yield the events, and a function that returns the names of the spans that have ended."""
+    root, events, spans = get_dispatcher(), Events(), SimpleSpanHandler()
+    handlers = list(root.event_handlers), list(root.span_handlers)
+    root.add_event_handler(events)
+    root.add_span_handler(spans)
+    yield events, lambda: [span.id_.split("-")[0] for span in spans.completed_spans]
+    root.event_handlers, root.span_handlers = handlers
 
-    def __init__(self, status: int) -> None:
-        super().__init__("key sk-secret is wrong")
-        self.status_code = status
+
+# --- what observability tools see
+
+
+async def test_recall_write_and_evolution_are_events_and_spans(memory, watched):
+    events, spans = watched
+    known = memory.add("My dog is called Rex.", namespace=ANN)
+    chat_memory = ann(memory)
+
+    await chat_memory.aput(ASKED[0])
+    await chat_memory.aget()
+    await chat_memory.aput(assistant("Rex."))
+
+    (recall,), (evolution,) = events.of(AMemRecallEvent), events.of(AMemEvolutionEvent)
+    assert (recall.question, known.id in recall.note_ids) == (ASKED[0].content, True)
+    assert [len(event.note_ids) for event in events.of(AMemWriteEvent)] == [1, 1]
+    assert evolution.namespace == ["ann"]
+    assert {"AMemMemoryBlock._recall", "AMemMemoryBlock._remember"} <= set(spans())
+    assert recall.class_name() == "AMemRecallEvent"
+
+
+def test_a_retriever_has_the_frameworks_own_events(memory, watched):
+    note = memory.add("My dog is called Rex.", namespace=ANN)
+
+    AMemRetriever(memory, ANN).retrieve("dog")
+
+    _, recall, _ = events = watched[0].seen
+    names = [event.class_name() for event in events]
+    assert names == ["RetrievalStartEvent", "AMemRecallEvent", "RetrievalEndEvent"]
+    assert (recall.question, recall.note_ids) == ("dog", [note.id])
+
+
+async def test_the_call_of_a_tool_is_an_event_and_a_span(memory, watched):
+    events, spans = watched
+    spec = AMemToolSpec(memory, ANN)
+    spec.remember("My dog is called Rex.")
+    await spec.arecall("dog")
+    spec.forget("nothing")
+
+    (note,) = memory.get_all(namespace=ANN)
+    remember, recall, forget = events.of(AMemToolEvent)
+    assert [one.tool for one in (remember, recall, forget)] == ["remember", "recall", "forget"]
+    assert (remember.note_ids, recall.note_ids, forget.note_ids) == ([note.id], [note.id], [])
+    assert remember.answer == f"Remembered as note {note.id}."
+    assert forget.answer.startswith("Error: there is no note")
+    assert spans() == ["AMemToolSpec.remember", "AMemToolSpec.recall", "AMemToolSpec.forget"]
+
+
+async def test_what_fails_is_an_event_and_a_span(memory, store, watched):
+    events, spans = watched
+    store.down = True
+    chat_memory = ann(memory)
+    await chat_memory.aput(ASKED[0])
+    await chat_memory.aget()
+    AMemRetriever(memory, ANN).retrieve("dog")
+    AMemToolSpec(memory, ANN).remember("My dog is called Rex.")
+    with pytest.raises(StoreUnavailableError):
+        await AMemRetriever(memory, ANN, on_error="raise").aretrieve("dog")
+
+    failures = events.of(AMemFailureEvent)
+    assert [event.doing for event in failures] == ["write", *["recall"] * 2, "remember", "recall"]
+    assert {event.error for event in failures} == {DOWN}
+    assert "AMemMemoryBlock._recall" in spans()
+
+
+async def test_what_is_not_tried_so_soon_after_a_time_out_is_an_event(memory, store, watched):
+    store.down, store.delay = True, 0.6
+    retriever = AMemRetriever(memory, ANN)
+    retriever.retrieve("dog")
+    retriever.retrieve("cat")
+
+    assert retriever.failures == {"recall": 2}
+    first, second = watched[0].of(AMemFailureEvent)
+    assert (first.error, "time-out" in second.error) == (DOWN, True)
+
+
+# --- a store that is down
+
+
+async def test_a_store_that_is_down_is_logged_counted_and_done_without(memory, store, caplog):
+    block = block_of(memory)
+    store.down = True
+
+    assert await block.aget(ASKED) == ""
+    await block.aput([user("one"), assistant("two")])
+    await block.aput([user("three")])
+
+    assert block.failures == {"recall": 1, "write": 2}
+    assert caplog.text.count(DOWN) == 3
+    store.down = False
+    await block.aput([user("four")])  # what was said meanwhile is written too
+    assert contents(memory) == ["one", "two", "three", "four"]
+
+
+async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(memory, store):
+    block, tiny = block_of(memory), {"token_limit": 40, "chat_history_token_ratio": 0.1}
+    stock = Memory.from_defaults(memory_blocks=[block], token_flush_size=4, **tiny)
+    store.down = True
+    texts = [text for n in range(4) for text in (f"I planted tree {n}", f"Noted {n}")]
+    for number, text in enumerate(texts):
+        await stock.aput(assistant(text) if number % 2 else user(text))
+    store.down = False
+    await block.aflush_from(stock)
+
+    assert sorted(contents(memory)) == sorted(texts)
+
+
+async def test_it_raises_where_that_was_asked_for(memory, store):
+    store.down = True
+    for operation in ("recall", "write"):
+        block = block_of(memory, on_error="raise")
+        with pytest.raises(StoreUnavailableError):
+            await (block.aget(ASKED) if operation == "recall" else block.aput(list(ASKED)))
+        assert block.failures == {operation: 1}
+
+
+async def test_a_closed_memory_raises_at_every_door(memory):
+    block = block_of(memory)
+    memory.close()
+    with pytest.raises(StoreClosedError):
+        await block.aget(ASKED)
+    with pytest.raises(StoreClosedError):
+        await block.aput(list(ASKED))
+    with pytest.raises(StoreClosedError):
+        AMemRetriever(memory, ANN).retrieve("dog")
+    with pytest.raises(StoreClosedError):
+        AMemToolSpec(memory, ANN).recall("dog")
+
+
+# --- an embedder that is away, a function that raises
+
+
+async def test_an_embedder_that_is_away_or_refused_is_counted_and_words_count():
+    for error in (
+        ModelUnavailableError("away"),
+        ConnectionError("refused"),
+        ConfigurationError("a refused key"),
+    ):
+        embedder = WatchedEmbedder()
+        memory, _ = open_memory(embedder=embedder)
+        memory.info()  # finds the thresholds of the embedder, once
+        embedder.error, embedder.down = error, True
+        block, strict = block_of(memory), block_of(memory, on_error="raise")
+
+        await block.aput([user("My dog is called Rex."), assistant("Good.")])
+
+        assert contents(memory) == ["My dog is called Rex.", "Good."]
+        found = await block.aget([user("What is the name of my dog?")])
+        assert ("Rex" in found) == (not isinstance(error, ConfigurationError))
+        assert block.failures == {"write": 1, "recall": 1}
+        retriever, spec = AMemRetriever(memory, ANN), AMemToolSpec(memory, ANN)
+        assert bool(retriever.retrieve("Rex")) == ("Rex" in spec.recall("Rex")) == ("Rex" in found)
+        assert retriever.failures == spec.failures == {"recall": 1}
+        with pytest.raises(AmemError):
+            await strict.aget([user("What is the name of my dog?")])
+        with pytest.raises(AmemError):
+            await strict.aput([user("My cat is called Tom."), assistant("Good.")])
 
 
 class Vendor(BaseEmbedding):
@@ -66,145 +247,38 @@ class Vendor(BaseEmbedding):
         return self._get_text_embedding(query)
 
 
-def contents(memory: AgenticMemory) -> list[str]:
-    return [note.content for note in memory.get_all(namespace=ANN)]
-
-
-async def test_a_store_that_is_down_is_logged_counted_and_done_without(memory, store, caplog):
-    block = AMemMemoryBlock(memory, ANN)
-    store.down = True
-
-    assert await block.aget(ASKED) == ""
-    await block.aput([user("My dog is called Rex.")])
-
-    assert block.failures == {"recall": 1, "write": 1}
-    assert caplog.text.count("the Qdrant server does not answer") == 2
-
-
-async def test_what_was_said_while_the_store_was_down_is_written_when_it_is_back(memory, store):
-    block = AMemMemoryBlock(memory, ANN)
-    store.down = True
-    await block.aput([user("one"), assistant("two")])
-    await block.aput([user("three")])
-    store.down = False
-
-    await block.aput([user("four")])
-
-    assert contents(memory) == ["one", "two", "three", "four"]
-
-
-async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(memory, store):
-    block = AMemMemoryBlock(memory, ANN)
-    chat_memory = Memory.from_defaults(
-        memory_blocks=[block], token_limit=40, chat_history_token_ratio=0.1, token_flush_size=4
-    )
-    store.down = True
-    for n in range(4):
-        await chat_memory.aput(user(f"I planted tree {n}"))
-        await chat_memory.aput(assistant(f"Noted {n}"))
-    store.down = False
-    await block.aflush_from(chat_memory)
-
-    assert sorted(contents(memory)) == sorted(
-        text for n in range(4) for text in (f"I planted tree {n}", f"Noted {n}")
-    )
-
-
-@pytest.mark.parametrize("operation", ["recall", "write"])
-async def test_it_raises_where_that_was_asked_for(memory, store, operation):
-    block = AMemMemoryBlock(memory, ANN, on_error="raise")
-    store.down = True
-
-    with pytest.raises(StoreUnavailableError):
-        await (block.aget(ASKED) if operation == "recall" else block.aput(list(ASKED)))
-
-    assert block.failures == {operation: 1}
-
-
-async def test_an_embedder_that_is_away_or_refused_is_counted_and_words_count():
-    for error in [
-        ModelUnavailableError("away"),
-        ConnectionError("refused"),
-        ConfigurationError("a refused key"),
-    ]:
-        embedder = Unwell(256)
-        memory, _ = open_memory(embedder=embedder)
-        memory.info()  # finds the thresholds of the embedder, once
-        block, strict = AMemMemoryBlock(memory, ANN), AMemMemoryBlock(memory, ANN, on_error="raise")
-        embedder.error = error
-
-        await block.aput([user("My dog is called Rex."), assistant("Good.")])
-
-        assert contents(memory) == ["My dog is called Rex.", "Good."]
-        found = await block.aget([user("What is the name of my dog?")])
-        assert ("Rex" in found) == (not isinstance(error, ConfigurationError))
-        assert block.failures == {"write": 1, "recall": 1}
-        retriever, spec = AMemRetriever(memory, ANN), AMemToolSpec(memory, ANN)
-        assert bool(retriever.retrieve("Rex")) == ("Rex" in spec.recall("Rex")) == ("Rex" in found)
-        assert retriever.failures == spec.failures == {"recall": 1}
-        with pytest.raises(AmemError):
-            await strict.aget([user("What is the name of my dog?")])
-        with pytest.raises(AmemError):
-            await strict.aput([user("My cat is called Tom."), assistant("Good.")])
-
-
-@pytest.mark.parametrize("hook", ["should_store", "where", "metadata", "namespace"])
-async def test_an_error_of_a_callback_costs_no_answer(memory, hook):
-    def broken(*_: object) -> Any:
-        raise AttributeError(hook)
-
-    options: dict[str, Any] = {"namespace": ANN, hook: broken}
-    block = AMemMemoryBlock(memory, **options)
-    strict = AMemMemoryBlock(memory, **options, on_error="raise")
-
-    await block.aput([user("My dog is called Rex."), assistant("Good.")])
-    await block.aget(ASKED)
-    assert block.failures
-    with pytest.raises(AttributeError, match=hook):
-        await (strict.aget(ASKED) if hook == "where" else strict.aput(list(ASKED)))
-
-
-async def test_a_closed_memory_raises_at_every_door(memory):
-    block, retriever, spec = AMemMemoryBlock(memory, ANN), AMemRetriever(memory, ANN), None
-    spec = AMemToolSpec(memory, ANN)
-    memory.close()
-
-    with pytest.raises(StoreClosedError):
-        await block.aget(ASKED)
-    with pytest.raises(StoreClosedError):
-        await block.aput(list(ASKED))
-    with pytest.raises(StoreClosedError):
-        retriever.retrieve("dog")
-    with pytest.raises(StoreClosedError):
-        spec.recall("dog")
-
-
-# --- a store that is full or damaged
-
-
-# --- a key that is wrong
-
-
-def vendor_memory() -> tuple[AgenticMemory, Vendor]:
-    vendor = Vendor()
-    return open_memory(embedder=LlamaIndexEmbedder(vendor))[0], vendor
-
-
 async def test_a_key_revoked_after_the_answer_costs_no_answer(caplog):
-    memory, vendor = vendor_memory()
+    vendor = Vendor()
+    memory, _ = open_memory(embedder=LlamaIndexEmbedder(vendor))
+    refusal = RuntimeError("key sk-secret is wrong")
+    refusal.status_code = 401
 
     class Revoking(Chatbot):
         def _answer(self, prompt: str, **kwargs: Any) -> Any:
-            vendor.error = RefusalError(401)
+            vendor.error = refusal
             return super()._answer(prompt)
 
-    chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
-    made = SimpleChatEngine.from_defaults(memory=chat_memory, llm=Revoking("Rex."))
+    chat_memory = ann(memory)
+    engine = SimpleChatEngine.from_defaults(memory=chat_memory, llm=Revoking("Rex."))
 
-    assert str(made.chat("What is my dog called?")) == "Rex."
-    assert chat_memory.block.failures["write"] >= 1
+    assert str(engine.chat("What is my dog called?")) == "Rex."
+    assert chat_memory.failures["write"] >= 1
     assert "check the API key" in caplog.text
 
     vendor.error = None
     await chat_memory.aput(user("Is he old?"))
     assert contents(memory) == ["What is my dog called?", "Rex.", "Is he old?"]
+
+
+async def test_an_error_of_a_callback_costs_no_answer(memory):
+    for hook in ("should_store", "where", "metadata", "namespace"):
+
+        def broken(*_: object, hook: str = hook) -> Any:
+            raise AttributeError(hook)
+
+        block, strict = (block_of(memory, **{hook: broken}, on_error=e) for e in ("log", "raise"))
+        await block.aput([user("My dog is called Rex."), assistant("Good.")])
+        await block.aget(ASKED)
+        assert block.failures
+        with pytest.raises(AttributeError, match=hook):
+            await (strict.aget(ASKED) if hook == "where" else strict.aput(list(ASKED)))

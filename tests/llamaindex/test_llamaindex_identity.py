@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import Memory
-from llamaindex_fakes import ANN, assistant, calling, user
+from llamaindex_fakes import ANN, ann, assistant, block_of, calling, contents, user
 
 from amem_integrations import AgenticMemory
-from llamaindex_amem import AMemMemory, AMemMemoryBlock
+from llamaindex_amem import AMemMemory
 
 SMALL = {"token_limit": 60, "chat_history_token_ratio": 0.1, "token_flush_size": 4}
 TALK = [
@@ -27,77 +27,65 @@ TALK = [
 SPOKEN = [message.content for message in TALK]
 
 
-def ann(memory: AgenticMemory, **options: Any) -> AMemMemory:
-    fields = {"session_id": "s", "evolve": False, **options}
-    return AMemMemory.from_defaults(memory=memory, user_id="ann", **fields)
+def session(memory: AgenticMemory, **options: Any) -> AMemMemory:
+    return ann(memory, **{"session_id": "s", "evolve": False, **options})
 
 
-def contents(memory: AgenticMemory) -> list[str]:
-    return [note.content for note in memory.get_all(namespace=ANN)]
-
-
-def as_dicts(messages: list[ChatMessage]) -> list[dict[str, Any]]:
-    return [
+def add_messages(memory: AgenticMemory, messages: list[ChatMessage] = TALK) -> None:
+    dicts = [
         {"role": m.role.value, "content": m.content, "id": m.additional_kwargs.get("id")}
         for m in messages
     ]
+    memory.add_messages(dicts, namespace=ANN, thread="s")
 
 
-def add_messages(memory: AgenticMemory, messages: list[ChatMessage]) -> None:
-    memory.add_messages(as_dicts(messages), namespace=ANN, thread="s")
-
-
-def with_id(role: str, text: str, known: Any) -> ChatMessage:
-    return ChatMessage(role=role, content=text, additional_kwargs={"id": known})
+def said(role: str, text: str, **extra: Any) -> ChatMessage:
+    return ChatMessage(role=role, content=text, additional_kwargs=extra)
 
 
 # --- one message, one note
 
 
-@pytest.mark.parametrize("talk", [TALK, [with_id(m.role, m.content, "turn-1") for m in TALK[:2]]])
-def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(memory, talk):
-    made = ann(memory)
-    for message in talk:
-        made.put(message)
-    before = memory.get_all(namespace=ANN)
+def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(memory):
+    with_ids = [said(m.role, m.content, id="turn-1") for m in TALK[:2]]
+    for talk in (TALK, with_ids):
+        made = session(memory)
+        for message in talk:
+            made.put(message)
+        before = memory.get_all(namespace=ANN)
 
-    add_messages(memory, talk)
+        add_messages(memory, talk)
 
-    assert [note.content for note in before] == [message.content for message in talk]
-    assert [note.id for note in memory.get_all(namespace=ANN)] == [note.id for note in before]
+        assert [note.content for note in before] == [message.content for message in talk]
+        assert [note.id for note in memory.get_all(namespace=ANN)] == [n.id for n in before]
+        memory.clear(namespace=ANN)
 
 
 def test_tools_and_systems_do_not_count_for_the_occurrence(memory):
-    made = ann(memory)
-    made.put_messages([ChatMessage(role="system", content="Be brief."), TALK[0]])
-    made.put_messages([calling("look", {}), ChatMessage(role="tool", content="seen"), *TALK[1:]])
+    made = session(memory)
+    made.put_messages([said("system", "Be brief."), TALK[0]])
+    made.put_messages([calling("look", {}), said("tool", "seen"), *TALK[1:]])
 
-    add_messages(memory, TALK)
+    add_messages(memory)
 
     assert contents(memory) == SPOKEN
 
 
-def test_occurrences_go_on_after_a_restart_of_the_session(memory, tmp_path):
+def test_occurrences_go_on_after_a_restart_and_beside_another_object(memory, tmp_path):
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
     for message in TALK:
-        ann(memory, async_database_uri=uri, **SMALL).put(message)
-
-    add_messages(memory, TALK)
-
+        session(memory, async_database_uri=uri, **SMALL).put(message)
+    add_messages(memory)
     assert contents(memory) == SPOKEN
 
-
-def test_two_objects_of_one_session_take_no_occurrence_twice(memory, tmp_path):
-    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
-    pair = [ann(memory, async_database_uri=uri) for _ in range(2)]
+    pair = [session(memory, session_id="pair", async_database_uri=uri) for _ in range(2)]
     for n in range(6):
-        pair[n % 2].put(user("ok"))
-
-    assert contents(memory) == ["ok"] * 6
+        pair[n % 2].put(user("yes"))
+    assert contents(memory) == [*SPOKEN, *["yes"] * 6]
 
 
 def test_what_is_said_again_after_a_reset_is_a_message_of_its_own(memory):
-    made = ann(memory)
+    made = session(memory)
     made.put(user("I live in Berlin."))
     made.reset()
     made.put(user("I live in Berlin."))
@@ -106,11 +94,11 @@ def test_what_is_said_again_after_a_reset_is_a_message_of_its_own(memory):
 
 
 def test_an_id_on_both_sides_of_a_turn_overwrites_nothing(memory):
-    made = ann(memory)
-    made.put(with_id("user", "My dog is called Rex.", "turn-1"))
-    made.put(with_id("assistant", "A fine name.", "turn-1"))
-    made.put(with_id("user", "My dog is called Max.", "turn-1"))
-    ann(memory, session_id="other").put(with_id("user", "I like tea.", "turn-1"))
+    made = session(memory)
+    made.put(said("user", "My dog is called Rex.", id="turn-1"))
+    made.put(said("assistant", "A fine name.", id="turn-1"))
+    made.put(said("user", "My dog is called Max.", id="turn-1"))
+    session(memory, session_id="other").put(said("user", "I like tea.", id="turn-1"))
 
     assert contents(memory) == ["My dog is called Max.", "A fine name.", "I like tea."]
 
@@ -118,48 +106,29 @@ def test_an_id_on_both_sides_of_a_turn_overwrites_nothing(memory):
 # --- a block, which is handed batches
 
 
-async def overflow(memory: AgenticMemory, talk: list[ChatMessage], **options: Any) -> None:
-    """Say it in a stock `Memory` that overflows, then end the session."""
-    block = AMemMemoryBlock(memory, ANN, evolve=False, **options)
+@pytest.mark.parametrize("roles", [("user", "assistant"), ("user",)])
+async def test_what_overflows_into_a_block_is_known_to_add_messages(memory, roles):
+    """Also what was not to be stored counts."""
+    block = block_of(memory, evolve=False, roles=roles)
     stock = Memory.from_defaults(memory_blocks=[block], session_id="s", **SMALL)
-    for message in talk:
+    for message in TALK:
         await stock.aput(message.model_copy(deep=True))
     await block.aflush_from(stock)
 
-
-async def test_what_overflows_into_a_block_is_known_to_add_messages(memory):
-    await overflow(memory, TALK)
-
-    add_messages(memory, TALK)
-
-    assert contents(memory) == SPOKEN
-
-
-async def test_an_overflow_is_counted_with_what_was_not_to_be_stored(memory):
-    await overflow(memory, TALK, roles=("user",))
-
-    add_messages(memory, TALK)
+    add_messages(memory)
 
     assert sorted(contents(memory)) == sorted(SPOKEN)
-
-
-async def deliver(memory: AgenticMemory, *batches: list[ChatMessage]) -> list[str]:
-    """Hand batches to a block that has seen none before, and return what is stored then."""
-    block = AMemMemoryBlock(memory, ANN, evolve=False)
-    for batch in batches:
-        await block.aput([m.model_copy(deep=True) for m in batch], session_id="s")
-    return contents(memory)
+    assert len(roles) == 1 or contents(memory) == SPOKEN
 
 
 @pytest.mark.parametrize("restart", [False, True])
 async def test_batches_follow_what_is_stored_of_the_session(memory, restart):
-    batches = [TALK[:2], TALK[2:6], TALK[6:]]
-    if restart:
-        for batch in batches:
-            await deliver(memory, batch)
-    else:
-        await deliver(memory, *batches)
-    add_messages(memory, TALK)
+    block = block_of(memory, evolve=False)
+    for batch in (TALK[:2], TALK[2:6], TALK[6:]):
+        if restart:
+            block = block_of(memory, evolve=False)
+        await block.aput([m.model_copy(deep=True) for m in batch], session_id="s")
+    add_messages(memory)
 
     assert contents(memory) == SPOKEN
 
@@ -171,66 +140,66 @@ def times(memory: AgenticMemory) -> list[datetime | None]:
     return [note.at for note in memory.get_all(namespace=ANN)]
 
 
+TEN = datetime(2023, 5, 8, 10, tzinfo=UTC)
+
+
 def test_a_message_has_the_time_that_it_carries(memory):
     for extra in [
         {"timestamp": "2023-05-08T10:00:00Z"},
         {"created_at": "2023-05-08T12:00:00+02:00"},
-        {"timestamp": datetime(2023, 5, 8, 10, tzinfo=UTC)},
+        {"timestamp": TEN},
         {"created_at": "2023-05-08T10:00:00"},
         {"timestamp": 1683540000},
         {"timestamp": 1683540000.0 * 1000},
         {"timestamp": "soon", "created_at": 1683540000},
     ]:
-        ann(memory).put(ChatMessage(role="user", content="Hello", additional_kwargs=extra))
+        session(memory).put(said("user", "Hello", **extra))
 
-        assert times(memory) == [datetime(2023, 5, 8, 10, tzinfo=UTC)]
+        assert times(memory) == [TEN]
         memory.clear(namespace=ANN)
 
 
 async def test_a_message_without_a_time_has_that_of_now(memory):
     first_hour = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))  # none in UTC
-    for extra in [
+    for extra in (
         {},
         {"timestamp": "soon"},
         {"timestamp": True},
         {"at": 1e300},
         {"at": first_hour},
-    ]:
+    ):
         start = datetime.now(UTC)
-        message = ChatMessage(role="user", content="We meet tomorrow.", additional_kwargs=extra)
-        await AMemMemoryBlock(memory, ANN).aput([message], session_id="a")
-        await ann(memory).aput(message)
+        message = said("user", "We meet tomorrow.", **extra)
+        await block_of(memory).aput([message], session_id="a")
+        await session(memory).aput(message)
 
-        said = [at for at in times(memory) if at]
-        assert [timedelta() <= at - start < timedelta(minutes=5) for at in said] == [True, True]
-        assert f"{said[-1]:%B %Y}" in (await ann(memory).aget(input="When do we meet?"))[0].content
+        ats = times(memory)
+        assert [timedelta() <= at - start < timedelta(minutes=5) for at in ats] == [True, True]
+        assert (
+            f"{ats[-1]:%B %Y}" in (await session(memory).aget(input="When do we meet?"))[0].content
+        )
         memory.clear(namespace=ANN)
 
 
-def test_a_time_of_now_changes_no_stored_note(memory):
-    then = datetime(2023, 5, 8, 10, tzinfo=UTC)
-    said = {"role": "user", "content": "Hello", "at": then}
-    memory.add_messages([said], namespace=ANN, thread="s")
+def test_history_that_is_given_was_not_said_now_and_changes_no_stored_note(memory):
+    memory.add_messages(
+        [{"role": "user", "content": "Hello", "at": TEN}], namespace=ANN, thread="s"
+    )
+    history = [user("Hello"), assistant("Hi.")]
 
-    ann(memory, chat_history=[user("Hello")], ingest_history=True)
+    session(memory, chat_history=history, ingest_history=True)
 
-    assert times(memory) == [then]
-
-
-def test_history_that_is_given_was_not_said_now(memory):
-    ann(memory, chat_history=TALK[:2], ingest_history=True)
-
-    assert times(memory) == [None, None]
+    assert times(memory) == [TEN, None]
 
 
 # --- what was said
 
 
 def test_recalled_notes_that_an_answer_quotes_are_not_stored(memory):
-    before = ann(memory, session_id="before")
-    before.put(user("My dog is called Rex."))
-    before.put(assistant("A good name."))
-    made = ann(memory)
+    session(memory, session_id="before").put_messages(
+        [user("My dog is called Rex."), assistant("A good name.")]
+    )
+    made = session(memory)
     made.put(user("How is my dog called in your prompt?"))
     recalled = made.get()[-1].content
     assert "<memories>" in recalled
@@ -239,9 +208,7 @@ def test_recalled_notes_that_an_answer_quotes_are_not_stored(memory):
     made.put(assistant(f"Once more: {recalled[: recalled.index('Rex')]}"))
     made.put(assistant("The tag <memories> begins it."))
 
-    answers = [
-        note.content for note in memory.get_all(namespace=ANN, where={"source": "assistant"})
-    ]
-    assert not any("Rex" in text or "data, not instructions" in text for text in answers)
-    assert answers[1].startswith("It is this:")
-    assert answers[-1] == "The tag <memories> begins it."
+    _, _, _, first, *_, last = answers = contents(memory)
+    assert not any("Rex" in text or "data, not instructions" in text for text in answers[3:])
+    assert first.startswith("It is this:")
+    assert last == "The tag <memories> begins it."

@@ -6,23 +6,40 @@ Agents and workflows are asynchronous only; everything else is tried in all comb
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, CodeActAgent, FunctionAgent, ReActAgent
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
     CondenseQuestionChatEngine,
     ContextChatEngine,
     SimpleChatEngine,
 )
+from llama_index.core.memory import Memory
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llamaindex_fakes import ANN, Chatbot, Toolbot
+from llamaindex_fakes import (
+    ANN,
+    Chatbot,
+    Toolbot,
+    ann,
+    annotated_text,
+    assistant,
+    block_of,
+    open_memory,
+    states,
+    user,
+)
+from support.qdrant_server import FakeQdrant, serving
 
-from llamaindex_amem import AMemMemory, AMemRetriever
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder
+from llamaindex_amem import AMemMemory, AMemRetriever, LlamaIndexChatModel
 
 QUESTION = "What is my dog called?"
 
@@ -42,11 +59,9 @@ def condense_question(memory: AMemMemory, llm: Chatbot) -> CondenseQuestionChatE
     return CondenseQuestionChatEngine.from_defaults(engine, memory=memory, llm=llm)
 
 
-def chat_mode(mode: str) -> Callable[[AMemMemory, Chatbot], Any]:
-    def make(memory: AMemMemory, llm: Chatbot) -> Any:
-        return index().as_chat_engine(chat_mode=mode, memory=memory, llm=llm)
-
-    return make
+def best(memory: AMemMemory, llm: Chatbot) -> Any:
+    """Return what an index makes: an engine of the classes below."""
+    return index().as_chat_engine(chat_mode="best", memory=memory, llm=llm)
 
 
 ENGINES: dict[str, Callable[[AMemMemory, Chatbot], Any]] = {
@@ -59,7 +74,6 @@ ENGINES: dict[str, Callable[[AMemMemory, Chatbot], Any]] = {
     ),
     "condense_question": condense_question,
 }
-INDEXED = {"as_chat_engine(best)": chat_mode("best")}  # makes an engine of the classes above
 
 
 def execute(code: str) -> str:
@@ -136,51 +150,47 @@ def in_a_thread(form: Form, engine: Any, text: str) -> str:
 PLACES = [without_a_loop, in_a_running_loop, in_a_thread]
 
 
-def made(name: str, chat_memory: AMemMemory) -> tuple[Any, Any, list[Form]]:
-    """Return an engine, or the runs of an agent, with the model behind it and the ways to ask."""
+def made(name: str, chat_memory: AMemMemory) -> tuple[Any, Any]:
+    """Return an engine, or the runs of an agent, with the model behind it."""
     if name in AGENTS:
         agent, llm = AGENTS[name]()
-        return lambda text: agent.run(text, memory=chat_memory), llm, OF_AGENTS
+        return lambda text: agent.run(text, memory=chat_memory), llm
     bot = Chatbot("Well, well.")
-    return (ENGINES | INDEXED)[name](chat_memory, bot), bot, OF_ENGINES
+    return {**ENGINES, "best": best}[name](chat_memory, bot), bot
 
 
-@pytest.mark.parametrize("name", [*ENGINES, *INDEXED, *AGENTS])
+@pytest.mark.parametrize("name", [*ENGINES, "best", *AGENTS])
 def test_an_engine_or_agent_remembers_however_it_is_asked(memory, name):
-    forms = OF_AGENTS if name in AGENTS else OF_ENGINES
-    of_an_index = name.startswith("as_chat_engine")  # one of the other engines
-    for place in PLACES[:1] if of_an_index else PLACES:
-        for form in [achat, stream_chat] if of_an_index else forms:
-            whose = (place.__name__, form.__name__)
-            for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
-                chat_memory = AMemMemory.from_defaults(
-                    memory=memory, namespace=whose, session_id=session
-                )
-                engine, llm, _ = made(name, chat_memory)
-                assert place(form, engine, text)
-            memory.flush(timeout=10)
-            notes = memory.get_all(namespace=whose)
-            assert [note.source for note in notes] == ["user", "assistant"] * 2
-            assert [note.content for note in notes][::2] == ["My dog is called Rex.", QUESTION]
-            assert [note.thread for note in notes] == ["one", "one", "two", "two"]
-            assert {note.state for note in notes} == {"done"}
-            assert any("Rex" in prompt and QUESTION in prompt for prompt in llm.prompts)
-
-
-# Here the history ends in the question; the other engines ask outside of it.
-ASKS_IN_ITS_HISTORY = {"simple", *AGENTS}
+    places, forms = PLACES, OF_AGENTS if name in AGENTS else OF_ENGINES
+    if name == "best":
+        places, forms = PLACES[:1], [achat, stream_chat]
+    for whose in [(place.__name__, form.__name__) for place in places for form in forms]:
+        place, form = globals()[whose[0]], globals()[whose[1]]
+        for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
+            engine, llm = made(name, ann(memory, namespace=whose, session_id=session))
+            assert place(form, engine, text)
+        memory.flush(timeout=10)
+        notes = memory.get_all(namespace=whose)
+        assert [note.source for note in notes] == ["user", "assistant"] * 2
+        assert [note.content for note in notes][::2] == ["My dog is called Rex.", QUESTION]
+        assert [note.thread for note in notes] == ["one", "one", "two", "two"]
+        assert {note.state for note in notes} == {"done"}
+        assert any("Rex" in prompt and QUESTION in prompt for prompt in llm.prompts)
 
 
 @pytest.mark.parametrize("name", [*ENGINES, *AGENTS])
 async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(memory, name):
     memory.add("My dog is called Rex.", namespace=ANN)
-    engine, llm, forms = made(name, AMemMemory.from_defaults(memory=memory, user_id="ann"))
+    engine, llm = made(name, ann(memory))
     for text in ("Hello there", QUESTION):
-        await forms[-1](engine, text)
+        await (stream_events if name in AGENTS else astream_chat)(engine, text)
 
     *_, last = [prompt for prompt in llm.prompts if "Rex" in prompt]
     assert last.count("called Rex") == last.count(QUESTION) == 1
-    if name in ASKS_IN_ITS_HISTORY:
+    if name in {
+        "simple",
+        *AGENTS,
+    }:  # here the history ends in the question; the others ask outside of it
         assert last.endswith(f"</memory>\n{QUESTION}")
         assert "user: Hello there\n" in last
     else:
@@ -192,12 +202,59 @@ async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(me
 def test_an_engine_or_agent_answers_while_the_store_is_down(memory, store, name, caplog):
     for form in OF_AGENTS if name in AGENTS else OF_ENGINES:
         caplog.clear()
-        chat_memory = AMemMemory.from_defaults(memory=memory, user_id="ann")
+        chat_memory = ann(memory)
         store.down = False
-        engine, _, _ = made(name, chat_memory)
+        engine, _ = made(name, chat_memory)
         store.down = True
         answer = without_a_loop(form, engine, QUESTION)
 
         assert answer in {"Well, well.", "Empty Response", "Done.", "Yes."}
         assert chat_memory.failures.keys() == {"recall", "write"}
         assert "does not answer" in caplog.text
+
+
+# --- whose loop is what runs on?
+
+
+@pytest.mark.enable_socket
+def test_a_server_is_reached_from_every_loop_and_thread():
+    llm = Chatbot()
+    with serving(FakeQdrant()) as qdrant:
+        memory = AgenticMemory.open(qdrant.url, embedder=HashEmbedder(64))
+        memory.add("My dog is called Rex.", namespace=ANN)
+        stock = Memory.from_defaults(memory_blocks=[block_of(memory, on_error="raise")])
+        engine = SimpleChatEngine.from_defaults(memory=stock, llm=llm)
+        for place in PLACES:
+            for form in (chat, achat, stream_chat):
+                place(form, engine, QUESTION)
+        memory.close()
+
+    assert len(llm.prompts) == 9
+    assert all("My dog is called Rex." in prompt for prompt in llm.prompts)
+    assert qdrant.connections < len(qdrant.requests) / 3
+
+
+async def test_the_users_models_are_called_in_threads_and_leave_every_loop_free():
+    loop, threads = asyncio.get_running_loop(), set[int]()
+
+    class Slow(Chatbot):
+        """Answers when the loop of the test has gone round meanwhile."""
+
+        def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+            threads.add(threading.get_ident())
+            gone_round = threading.Event()
+            loop.call_soon_threadsafe(gone_round.set)
+            assert gone_round.wait(5)
+            return ChatResponse(message=assistant(annotated_text(messages)))
+
+    memory, _ = open_memory(LlamaIndexChatModel(Slow()))
+    await memory.aadd("My dog is called Rex.", namespace=ANN)
+    stock = Memory.from_defaults(memory_blocks=[block := block_of(memory)])
+    await stock.aput(user("My cat is called Tom."))
+    await stock.aput(assistant("Good."))
+    await block.aflush_from(stock)
+    await memory.aflush(timeout=10)
+
+    assert threads
+    assert threading.get_ident() not in threads
+    assert states(memory) == {"done"}

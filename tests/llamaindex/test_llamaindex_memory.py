@@ -1,20 +1,23 @@
-"""`AMemMemory`: what a chat engine or an agent gets as `memory=`."""
+"""`AMemMemory`: what a chat engine or an agent gets as `memory=`, what a turn costs, and how its notes evolve."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import pickle
+import threading
 import warnings
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
 from llama_index.core.memory import InsertMethod, Memory, StaticMemoryBlock
 from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE
 from llama_index.core.prompts import RichPromptTemplate
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.workflow import (
     Context,
@@ -28,102 +31,77 @@ from llamaindex_fakes import (
     BOB,
     Chatbot,
     Toolbot,
+    ann,
+    annotated,
     assistant,
+    contents,
+    open_memory,
+    shown,
+    states,
     user,
     with_types,
 )
+from support.ports import WatchedEmbedder
 
-from amem_integrations import (
-    AgenticMemory,
-    NamespaceError,
-)
-from llamaindex_amem import AMemMemory
-
-
-def ann(memory: AgenticMemory, **options: Any) -> AMemMemory:
-    return AMemMemory.from_defaults(memory=memory, user_id="ann", **options)
+from amem_integrations import ConfigurationError, ModelUnavailableError
+from amem_integrations.testing import ScriptedModel
+from llamaindex_amem import AMemMemory, AMemToolSpec
 
 
-def contents(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
-    return [note.content for note in memory.get_all(namespace=namespace)]
-
-
-def text(messages: list[ChatMessage]) -> str:
-    return "\n".join(f"{message.role.value}: {message.content}" for message in messages)
+def kept_in(tmp_path: Any) -> dict[str, Any]:
+    """Return the options of a session whose history is in a file."""
+    return {"session_id": "s", "async_database_uri": f"sqlite+aiosqlite:///{tmp_path}/chat.db"}
 
 
 # --- making one
-
-
-def test_it_is_a_memory(memory):
-    made = ann(memory)
-
-    assert isinstance(made, Memory)
-    assert [base.__name__ for base in AMemMemory.__mro__].index("BaseMemory") > 0
-    assert AMemMemory.class_name() == "AMemMemory"
-
-
-def test_a_missing_user_is_an_error_that_says_so(memory):
-    with pytest.raises(NamespaceError, match=r"user_id=None .* no shared default"):
-        AMemMemory.from_defaults(memory=memory)
-
-
-def test_a_user_that_names_nobody_or_two_is_an_error(memory):
-    for whose in [{"user_id": ""}, {"namespace": ()}, {"user_id": "ann", "namespace": ("ann",)}]:
-        with pytest.raises(NamespaceError):
-            AMemMemory.from_defaults(memory=memory, **whose)
-
-
-def test_made_without_its_block_it_says_how_to_make_it():
-    with pytest.raises(ValueError, match=r"AMemMemory.from_defaults\(memory=…, user_id=…\)"):
-        AMemMemory(token_limit=100).put(user("Hello"))
 
 
 def test_options_reach_the_memory_and_the_block(memory):
     static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
     made = ann(memory, session_id="s", token_limit=500, memory_blocks=[static], k=3, evolve=False)
 
-    assert (made.session_id, made.token_limit) == ("s", 500)
+    assert isinstance(made, Memory)
+    assert (made.class_name(), made.session_id, made.token_limit) == ("AMemMemory", "s", 500)
     assert (made.block.k, made.block.evolve) == (3, False)
-    assert "Ann is a nurse." in text(made.get(input="Who am I?"))
+    assert "Ann is a nurse." in shown(made.get(input="Who am I?"))
+    with pytest.raises(ValueError, match=r"AMemMemory.from_defaults\(memory=…, user_id=…\)"):
+        AMemMemory(token_limit=100).put(user("Hello"))
 
 
-def test_a_template_of_ones_own_is_used(memory):
+def test_templates_and_insert_methods_that_are_given_are_kept(memory):
     memory.add("My dog is called Rex.", namespace=ANN)
     template = "Known: {% for name, content in memory_blocks %}{{ name }}{% endfor %}!"
     made = ann(memory, memory_blocks_template=RichPromptTemplate(template))
-
-    assert made.get(input="What is my dog called?")[0].content == "Known: long_term_memory!"
+    asked = user("What is my dog called?")  # a question may be a message
+    assert made.get(input=asked)[0].content == "Known: long_term_memory!"
+    static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
+    ours, theirs = (
+        shown(ann(memory, memory_blocks=[static], **options).get(input="Who is Rex?")).split()
+        for options in ({}, {"memory_blocks_template": DEFAULT_MEMORY_BLOCKS_TEMPLATE})
+    )
+    assert ours == theirs
+    assert ours.count("nurse.") == ours.count("Rex.") == 1
+    for method in InsertMethod:
+        made = ann(memory, insert_method=method, remember=False)
+        made.put(asked)
+        found = [m.role.value for m in made.get() if "Rex" in (m.content or "")]
+        assert found == [method.value]
 
 
 # --- writing
 
 
-def test_every_message_is_remembered_as_it_is_put(memory):
-    made = ann(memory)
-    made.put(user("My dog is called Rex."))
+async def test_every_message_is_remembered_as_it_is_put(memory):
+    made, message = ann(memory), user("My dog is called Rex.")
+    made.put(message)
     assert contents(memory) == ["My dog is called Rex."]
+    assert message.additional_kwargs == {}
 
-    made.put(assistant("A fine name."))
+    await made.aput(assistant("A fine name."))
 
     assert contents(memory) == ["My dog is called Rex.", "A fine name."]
     memory.flush(timeout=10)
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
-
-
-async def test_messages_are_not_changed_by_being_remembered(memory):
-    message = user("My dog is called Rex.")
-
-    await ann(memory, session_id="s").aput(message)
-
-    assert message.additional_kwargs == {}
-
-
-def test_saying_the_same_twice_makes_two_notes(memory):
-    made = ann(memory, session_id="s")
-    made.put_messages([user("yes"), assistant("Sure?"), user("yes")])
-
-    assert contents(memory) == ["yes", "Sure?", "yes"]
+    assert states(memory) == {"done"}
 
 
 def test_history_that_is_given_is_not_remembered_unless_asked_for(memory):
@@ -139,7 +117,7 @@ def test_history_that_is_given_is_not_remembered_unless_asked_for(memory):
 
 
 def test_a_stateless_server_stores_each_message_once(memory):
-    history: list[ChatMessage] = []
+    history: list[Any] = []
     for n in range(4):
         made = ann(memory, session_id="s", token_limit=60, ingest_history=True)
         engine = SimpleChatEngine.from_defaults(memory=made, llm=Chatbot(f"Noted {n}."))
@@ -149,33 +127,13 @@ def test_a_stateless_server_stores_each_message_once(memory):
     assert contents(memory) == [message.content for message in history]
 
 
-# --- recalling
-
-
 def test_sessions_share_what_is_remembered_and_users_do_not(memory):
     ann(memory, session_id="one").put(user("My dog is called Rex."))
-    bob = AMemMemory.from_defaults(memory=memory, user_id="bob", session_id="one")
+    bob = ann(memory, namespace=BOB, session_id="one")
 
-    assert "Rex" in text(ann(memory, session_id="two").get(input="What is my dog called?"))
-    assert "Rex" not in text(bob.get(input="What is my dog called?"))
+    assert "Rex" in shown(ann(memory, session_id="two").get(input="What is my dog called?"))
+    assert "Rex" not in shown(bob.get(input="What is my dog called?"))
     assert contents(memory, BOB) == []
-
-
-@pytest.mark.parametrize("method", list(InsertMethod))
-def test_an_insert_method_that_is_given_is_kept(memory, method):
-    memory.add("My dog is called Rex.", namespace=ANN)
-    made = ann(memory, insert_method=method)
-    made.put(user("What is my dog called?"))
-
-    (found,) = [m.role.value for m in made.get() if "Rex" in (m.content or "")]
-
-    assert found == method.value
-
-
-def test_a_question_may_be_a_message(memory):
-    memory.add("My dog is called Rex.", namespace=ANN)
-
-    assert "Rex" in text(ann(memory).get(input=user("What is my dog called?")))
 
 
 # --- several tasks and threads
@@ -189,16 +147,17 @@ async def test_conversations_at_the_same_time_store_each_message_once(memory):
             await made.aput(user(f"{name} planted tree {n}"))
             await made.aput(assistant(f"Noted {n}, {name}."))
 
-    await asyncio.gather(*(talk(name) for name in "abcd"))
+    talking = [asyncio.create_task(talk(name)) for name in "abcd"]
+    await asyncio.sleep(0)
+    made.put(user("A synchronous call beside a waiting task gets through."))
+    await asyncio.gather(*talking)
 
-    assert len(contents(memory)) == len(set(contents(memory))) == 40
+    assert len(contents(memory)) == len(set(contents(memory))) == 41
 
 
 async def test_many_sessions_may_be_the_first_to_use_a_fresh_file(memory, tmp_path):
-    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
-
     def session(n: int) -> AMemMemory:
-        return ann(memory, session_id=f"s{n % 3}", async_database_uri=uri, evolve=False)
+        return ann(memory, **{**kept_in(tmp_path), "session_id": f"s{n % 3}"}, evolve=False)
 
     made = [session(n) for n in range(3)]
     await asyncio.gather(
@@ -210,103 +169,10 @@ async def test_many_sessions_may_be_the_first_to_use_a_fresh_file(memory, tmp_pa
     assert [len(one.get_all()) for one in made] == [5, 5, 5]
 
 
-async def test_a_synchronous_call_beside_a_waiting_task_gets_through(memory):
-    made = ann(memory)
-    await made.aput(user("zero"))
-    waiting = asyncio.create_task(made.aput(user("one")))
-    await asyncio.sleep(0)
-
-    made.put(user("two"))
-    await waiting
-
-    assert sorted(contents(memory)) == ["one", "two", "zero"]
-    assert len(made.get_all()) == 3
-
-
-# --- state and resume
-
-
-async def test_a_stored_context_is_resumed_with_the_memory_made_again(memory, tmp_path):
-    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
-    agent = FunctionAgent(llm=Toolbot())
-    context = Context(agent)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = ann(memory, session_id="s", async_database_uri=uri)
-        await agent.run("My dog is called Rex.", ctx=context, memory=made)
-        stored = context.to_dict(serializer=JsonSerializer())
-
-        llm = Toolbot()
-        again = FunctionAgent(llm=llm)
-        resumed = Context.from_dict(again, stored, serializer=JsonSerializer())
-        made = ann(memory, session_id="s", async_database_uri=uri)
-        await again.run("What did I just say?", ctx=resumed, memory=made)
-
-    assert "user: My dog is called Rex." in llm.prompts[0]
-    assert len(made.get_all()) == 4
-
-
-async def test_a_resumed_handler_is_given_the_memory_by_its_store(memory, tmp_path):
-    @with_types
-    async def ask(ctx: Context, question: str) -> str:
-        """Ask the user."""
-        answer = await ctx.wait_for_event(
-            HumanResponseEvent, waiter_event=InputRequiredEvent(prefix=question)
-        )
-        return str(answer.response)
-
-    def session() -> AMemMemory:
-        uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
-        return ann(memory, session_id="s", async_database_uri=uri)
-
-    agent = FunctionAgent(llm=Toolbot(("ask", {"question": "Which dog?"})), tools=[ask])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # says that the memory is not kept in the context
-        handler = agent.run("My dog is ill.", memory=session())
-        async for event in handler.stream_events():
-            if isinstance(event, InputRequiredEvent):
-                stored = handler.ctx.to_dict(serializer=JsonSerializer())
-                await handler.cancel_run()
-                break
-
-        agent = FunctionAgent(llm=Toolbot(answer="Poor Rex."), tools=[ask])
-        context = Context.from_dict(agent, stored, serializer=JsonSerializer())
-        handler = agent.run(ctx=context)
-        await handler.ctx.store.set("memory", session())
-        handler.ctx.send_event(HumanResponseEvent(response="Rex"))
-        answer = str(await handler)
-
-    assert answer == "Poor Rex."
-    assert contents(memory)[0] == "My dog is ill."
-    assert contents(memory)[-1] == "Poor Rex."
-
-
-@pytest.mark.parametrize("pickled", ["alone", "in a context"])
-async def test_a_pickle_is_refused_and_the_memory_stays_whole(memory, pickled):
-    made, agent = ann(memory, session_id="s"), FunctionAgent(llm=Toolbot())
-    if pickled == "alone":
-        for one in (made, made.block):
-            with pytest.raises(TypeError, match=f"{type(one).__name__} cannot be .*make it again"):
-                pickle.dumps(one)
-    else:
-        context = Context(agent)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            await agent.run("Hello", ctx=context, memory=made)
-            await context.store.set("memory", made)
-            context.to_dict(serializer=JsonPickleSerializer())
-
-    await agent.run("My dog is called Rex.", memory=made)
-
-    assert contents(memory)[-2:] == ["My dog is called Rex.", "Done."]
-    assert "Rex" in text(await ann(memory).aget(input="What is my dog called?"))
-
-
 async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not_remembered(memory):
     made = ann(memory, session_id="s", evolve=False)
     await made.aput(user("Hello"))
-    for n in range(40):
+    for n in range(30):
         putting = asyncio.create_task(made.aput(user(f"I planted tree number {n}.")))
         await asyncio.sleep(n / 4000)
         putting.cancel()
@@ -319,32 +185,91 @@ async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not
     assert len(contents(memory)) == len(set(contents(memory)))
 
 
+# --- state and resume
+
+
+async def test_a_stored_context_is_resumed_with_the_memory_made_again(memory, tmp_path):
+    llm, options = Toolbot(), kept_in(tmp_path)
+    agent = FunctionAgent(llm=llm)
+    context = Context(agent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        await agent.run("My dog is called Rex.", ctx=context, memory=ann(memory, **options))
+        stored = context.to_dict(serializer=JsonSerializer())
+        resumed = Context.from_dict(agent, stored, serializer=JsonSerializer())
+        made = ann(memory, **options)
+        await agent.run("What did I just say?", ctx=resumed, memory=made)
+
+    assert "user: My dog is called Rex." in llm.prompts[-1]
+    assert len(made.get_all()) == 4
+
+
+async def test_a_resumed_handler_is_given_the_memory_by_its_store(memory, tmp_path):
+    @with_types
+    async def ask(ctx: Context, question: str) -> str:
+        """Ask the user."""
+        waiter = InputRequiredEvent(prefix=question)
+        answer = await ctx.wait_for_event(HumanResponseEvent, waiter_event=waiter)
+        return str(answer.response)
+
+    options = kept_in(tmp_path)
+    agent = FunctionAgent(llm=Toolbot(("ask", {"question": "Which dog?"})), tools=[ask])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # says that the memory is not kept in the context
+        handler = agent.run("My dog is ill.", memory=ann(memory, **options))
+        async for event in handler.stream_events():
+            if isinstance(event, InputRequiredEvent):
+                stored = handler.ctx.to_dict(serializer=JsonSerializer())
+                await handler.cancel_run()
+                break
+
+        agent = FunctionAgent(llm=Toolbot(answer="Poor Rex."), tools=[ask])
+        context = Context.from_dict(agent, stored, serializer=JsonSerializer())
+        handler = agent.run(ctx=context)
+        await handler.ctx.store.set("memory", ann(memory, **options))
+        handler.ctx.send_event(HumanResponseEvent(response="Rex"))
+        assert str(await handler) == "Poor Rex."
+
+    assert contents(memory)[0] == "My dog is ill."
+    assert contents(memory)[-1] == "Poor Rex."
+
+
+async def test_a_pickle_is_refused_and_the_memory_stays_whole(memory):
+    made, agent = ann(memory, session_id="s"), FunctionAgent(llm=Toolbot())
+    assert copy.deepcopy(made) is made
+    for one in (made, made.block):
+        with pytest.raises(TypeError, match=f"{type(one).__name__} cannot be .*make it again"):
+            pickle.dumps(one)
+    context = Context(agent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        await agent.run("Hello", ctx=context, memory=made)
+        await context.store.set("memory", made)
+        context.to_dict(serializer=JsonPickleSerializer())
+
+    await agent.run("My dog is called Rex.", memory=made)
+
+    assert contents(memory)[-2:] == ["My dog is called Rex.", "Done."]
+    assert "Rex" in shown(await ann(memory).aget(input="What is my dog called?"))
+
+
 async def test_the_history_in_the_process_is_the_one_of_a_sql_store(memory, tmp_path):
-    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
-    both = [ann(memory).sql_store, ann(memory, async_database_uri=uri).sql_store]
     active, archived = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
+    pages = [(active, None, None), (archived, None, None), (None, 2, 1), (active, 9, 5)]
     found = []
-    for one in both:
+    for one in (ann(memory).sql_store, ann(memory, **kept_in(tmp_path)).sql_store):
         await one.add_message("s", user("zero"))
         await one.set_messages("s", [user(f"message {n}") for n in range(6)])
         await one.add_messages("t", [user("Elsewhere.")])
-        (shown, *_) = await one.get_messages("s")
-        shown.blocks = []
-        shown.additional_kwargs["session_id"] = "s"
+        (first, *_) = await one.get_messages("s")
+        first.blocks = []
+        first.additional_kwargs["session_id"] = "s"
         taken = [
             await one.archive_oldest_messages("s", 2),
             await one.delete_oldest_messages("s", 1),
             await one.archive_oldest_messages("u", 3),
         ]
-        rest = [
-            await one.get_messages("s", status, limit, offset)
-            for status, limit, offset in [
-                (active, None, None),
-                (archived, None, None),
-                (None, 2, 1),
-                (active, 9, 5),
-            ]
-        ]
+        rest = [await one.get_messages("s", *page) for page in pages]
         counted = [await one.count_messages("s", status) for status in (active, archived, None)]
         keys = [key for key in await one.get_keys() if await one.count_messages(key, None)]
         assert await one.delete_message("s", 999) is None
@@ -357,13 +282,124 @@ async def test_the_history_in_the_process_is_the_one_of_a_sql_store(memory, tmp_
     assert found[0][2] == [3, 2, 5]
 
 
-def test_blocks_of_text_stand_in_the_prompt_as_by_the_framework(memory):
-    memory.add("My dog is called Rex.", namespace=ANN)
-    static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
-    prompts = [
-        text(ann(memory, memory_blocks=[static], **options).get(input="Who is Rex?")).split()
-        for options in ({}, {"memory_blocks_template": DEFAULT_MEMORY_BLOCKS_TEMPLATE})
-    ]
+# --- what a turn costs: calls of the embedder, and the texts it is given
 
-    assert prompts[0] == prompts[1]
-    assert prompts[0].count("nurse.") == prompts[0].count("Rex.") == 1
+
+class Garden(BaseRetriever):
+    """Finds a document, for an engine that wants one."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [NodeWithScore(node=TextNode(text="The garden is large."), score=1.0)]
+
+
+async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls():
+    embedder = WatchedEmbedder()
+    memory, _ = open_memory(ScriptedModel(annotated), embedder=embedder)
+    memory.info()  # finds the thresholds of the embedder, once
+    options: dict[str, Any] = {"memory": ann(memory, evolve=False)}
+    options["llm"] = Chatbot(*(f"Answer {n}: well done." for n in range(12)))
+    simple = SimpleChatEngine.from_defaults(**options)
+    context = ContextChatEngine.from_defaults(retriever=Garden(), **options)
+    for n, engine in enumerate([simple, context] * 4):
+        embedder.calls.clear()
+        question = f"Did I plant tree number {n} in the garden?"
+        _ = await engine.achat(question) if n % 4 < 2 else engine.chat(question)
+        assert [len(texts) for texts in embedder.calls] == [1, 2]
+        hits = memory.search(question, namespace=ANN)
+        assert all(hit.similarity is not None for hit in hits)
+    embedder.calls.clear()
+    whole, question = ann(memory, evolve=False), "Where is tree number 99?"
+    whole.get(input=question)
+    whole.put_messages([user(question), assistant("There.")])
+    assert [len(texts) for texts in embedder.calls] == [1, 2]
+
+
+def test_a_question_whose_turn_never_ended_is_found_and_embedded_with_the_next():
+    embedder = WatchedEmbedder()
+    memory, _ = open_memory(embedder=embedder)
+    made = ann(memory, evolve=False)
+    made.put(user("I moved to Oslo."))
+    assert embedder.calls == []
+    (hit,) = memory.search("Oslo", namespace=ANN)
+    assert hit.similarity is None
+    embedder.calls.clear()
+    made.put(user("I have a dog."))
+    made.put(assistant("How nice."))
+    assert [len(texts) for texts in embedder.calls] == [3]
+    assert memory.search("Oslo", namespace=ANN)[0].similarity is not None
+
+
+# --- how notes evolve
+
+
+def turn(chat_memory: AMemMemory, said: str = "My dog is called Rex.") -> None:
+    chat_memory.put(user(said))
+    chat_memory.put(assistant("A fine name."))
+
+
+def test_in_the_background_a_slow_model_keeps_nobody_waiting():
+    gate, entered = threading.Event(), threading.Event()
+
+    def waiting(request: Any) -> Any:
+        entered.set()
+        assert gate.wait(10)
+        return annotated(request)
+
+    memory, _ = open_memory(ScriptedModel(waiting))
+    turn(ann(memory))
+    assert entered.wait(10)
+    assert states(memory) == {"pending"}
+    assert "Rex" in shown(ann(memory, evolve=False).get(input="What is my dog called?"))
+
+    gate.set()
+    memory.flush(timeout=10)
+    assert states(memory) == {"done"}
+
+
+def test_turned_off_notes_are_left_to_a_later_evolve_or_a_worker(memory):
+    turn(ann(memory, evolve=False))
+    AMemToolSpec(memory, ANN, evolve=False).remember("Rex likes the sea.")
+    memory.flush(timeout=10)
+    assert states(memory) == {"pending"}
+
+    assert memory.work(once=True).done == 3
+    assert states(memory) == {"done"}
+
+
+def test_a_question_alone_does_not_evolve_before_its_answer(memory):
+    made = ann(memory)
+    made.put(user("My dog is called Rex."))
+    memory.flush(timeout=10)
+    assert states(memory) == {"pending"}
+    made.put(assistant("A fine name."))
+    memory.flush(timeout=10)
+    assert states(memory) == {"done"}
+
+
+def test_a_block_that_does_not_remember_only_recalls(memory, store):
+    memory.add("My dog is called Rex.", namespace=ANN)
+    made = ann(memory, remember=False)
+
+    turn(made, "Where do I live?")
+
+    assert len(contents(memory)) == store.calls["insert_notes"] == 1
+    assert "Rex" in shown(made.get(input="What is my dog called?"))
+
+
+def test_a_model_that_is_away_or_refused_costs_no_answer_and_its_notes_wait(caplog):
+    for error in (ModelUnavailableError("away"), ConfigurationError("a bad key")):
+        answers: list[Any] = [error] * 4
+        script = ScriptedModel(lambda r, a=answers: a.pop() if a else annotated(r))
+        memory, _ = open_memory(script)
+        turn(ann(memory, session_id="s"))
+        if isinstance(error, ConfigurationError):
+            with pytest.raises(ConfigurationError):
+                memory.flush(timeout=10)
+        memory.flush(timeout=10)
+        assert str(error) in caplog.text
+        assert "pending" in states(memory)
+        answers.clear()
+
+        turn(ann(memory, session_id="s"), "I planted a tree.")
+        memory.flush(timeout=10)
+        assert (states(memory), len(contents(memory))) == ({"done"}, 4)

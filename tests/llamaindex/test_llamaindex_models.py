@@ -1,36 +1,45 @@
-"""LlamaIndex's models as ports of the core."""
+"""LlamaIndex's models as ports of the core: by schema where the LLM calls functions, and in words where it does not."""
 
 from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from llama_index.core import MockEmbedding, Settings
-from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    LLMMetadata,
+    MessageRole,
+    TextBlock,
+)
+from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms import MockLLM
-from llamaindex_fakes import REQUEST, Chatbot, annotated
+from llama_index.core.llms.llm import ToolSelection
+from llamaindex_fakes import (
+    ANN,
+    REQUEST,
+    Chatbot,
+    Toolbot,
+    annotated,
+    annotated_text,
+    assistant,
+    calling,
+    user,
+)
 from pydantic import Field
 
-from amem_integrations import ConfigurationError
+from amem_integrations import AgenticMemory, AmemError, ConfigurationError, MemoryConfig
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import LlamaIndexChatModel, LlamaIndexEmbedder, open_memory
 
-
-class Words(BaseEmbedding):
-    """Encodes words, at any length; tells queries from texts."""
-
-    scale: float = 3.0
-
-    def _vector(self, text: str) -> list[float]:
-        return [self.scale * float(x) for x in HashEmbedder(32).embed_query(text)]
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        return self._vector(text)
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        return self._vector(f"query {query}")
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return self._get_query_embedding(query)
+Answer = Callable[[str], ChatMessage]
 
 
 @pytest.fixture(autouse=True)
@@ -40,92 +49,297 @@ def settings():
     Settings._llm, Settings._embed_model = before
 
 
-# --- chat models
+# --- what a model answers
+
+
+def filled_in(prompt: str) -> ChatMessage:
+    """Call the function, as a model does that knows how."""
+    return calling("ConstructReply", json.loads(annotated_text([user(prompt)])))
+
+
+def broken(prompt: str) -> ChatMessage:
+    """Call the function with JSON that breaks off before its last brackets."""
+    return calling("ConstructReply", annotated_text([user(prompt)])[:-2])
+
+
+def in_text(prompt: str) -> ChatMessage:
+    """Say the arguments instead of calling the function."""
+    return assistant(f"Sure!\n```json\n{annotated_text([user(prompt)])}\n```")
+
+
+def one_call_a_note(prompt: str) -> ChatMessage:
+    """Call the function once for each note."""
+    notes = json.loads(annotated_text([user(prompt)]))["notes"]
+    blocks = [calling("ConstructReply", {"notes": [note]}).blocks[0] for note in notes]
+    return ChatMessage(role="assistant", blocks=blocks)
+
+
+class RefusalError(Exception):
+    """What a vendor's package raises for an answer that is an error."""
+
+    def __init__(self, status: int, text: str = "no tools, please") -> None:
+        super().__init__(text)
+        self.status_code = status
+
+
+class Caller(Toolbot):
+    """A model that is given functions, and answers in words as well; it may raise, and say what its server says."""
+
+    _given: list[dict[str, Any]] = PrivateAttr(default_factory=list)
+    _answers: Answer = PrivateAttr(default_factory=lambda: filled_in)
+    _refusal: Exception | None = PrivateAttr(default=None)  # of functions
+    _error: Exception | None = PrivateAttr(default=None)
+    _raw: Any = PrivateAttr(default=None)
+
+    def __init__(self, **private: Any) -> None:
+        super().__init__()
+        for name, value in private.items():
+            setattr(self, f"_{name}", value)
+
+    @property
+    def forms(self) -> list[str]:
+        """How it was asked at each call."""
+        return ["schema" if given.get("tools") else "words" for given in self._given]
+
+    def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
+        self._prompts.append(prompt)
+        self._given.append(kwargs)
+        error = self._error or (self._refusal if kwargs.get("tools") else None)
+        if error is not None:
+            raise error
+        return self._answers(prompt) if kwargs.get("tools") else in_text(prompt)
+
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return super().chat(messages, **kwargs).model_copy(update={"raw": self._raw})
+
+
+def opened(llm: Any, config: MemoryConfig | None = None, **options: Any) -> AgenticMemory:
+    model = LlamaIndexChatModel(llm, **options)
+    return AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
+
+
+def add(memory: AgenticMemory, text: str = "My dog is called Rex.") -> Any:
+    return memory.add(text, namespace=ANN)
+
+
+# --- by schema
+
+
+def test_a_model_that_calls_functions_has_to_call_one_with_the_reply():
+    llm = Caller()
+    with opened(llm, name="mine") as memory:
+        first = add(memory)
+        add(memory, "Rex likes the sea.")
+
+    assert (first.state, first.tags, first.attributes_source) == ("done", ("talk",), "mine")
+    assert llm.forms == ["schema"] * 3
+    (construct,), _, (evolve,) = [given["tools"] for given in llm._given]
+    names = [tool.metadata.name for tool in (construct, evolve)]
+    assert names == ["ConstructReply", "EvolveReply"]
+    assert '"k"' in json.dumps(construct.metadata.get_parameters_dict())  # keywords
+    assert all(given["tool_required"] for given in llm._given)
 
 
 def test_the_prompt_reaches_the_model_as_it_is():
-    llm = Chatbot("one", "two")
+    class Assistant(Chatbot):
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(is_chat_model=True, system_role=MessageRole.USER)
+
+    caller = Caller(answers=lambda _: calling("Reply", {"notes": []}))
+    for llm, role, answer in (
+        (Chatbot("one"), "system", "one"),
+        (caller, "system", '{"notes": []}'),
+        (Assistant("one"), "user", "one"),
+    ):
+        assert LlamaIndexChatModel(llm).generate(REQUEST).text == answer
+        assert llm.prompts == [f"{role}: Be brief.\nuser: {REQUEST.prompt}"]
+
+
+def test_a_model_that_calls_no_functions_is_asked_in_words():
+    wordy = Caller()
+    for llm, structured in ((wordy, "words"), (Chatbot(annotated_text([user("n1")])), "auto")):
+        with opened(llm, structured=structured) as memory:
+            assert add(memory).state == "done"
+    assert wordy.forms == ["words"]
+
+
+def test_what_can_be_read_of_a_reply_is_read():
+    for answers in (broken, in_text, one_call_a_note):
+        with opened(Caller(answers=answers)) as memory:
+            assert add(memory).state == "done"
+            assert memory.stats()["usage"]["construct"].get("rejected_replies", 0) == 0
+    for calls, text in [
+        ([{"a": 1}], '{"a": 1}'),
+        (['{"a": 1'], '{"a": 1'),
+        ([{}, "", "{}"], "in words"),
+        ([{"a": 1}, {}, '{"a": "ø"}'], '[{"a": 1}, {"a": "ø"}]'),
+    ]:
+        blocks = [TextBlock(text="in words"), *(calling("Reply", c).blocks[0] for c in calls)]
+        answer = ChatMessage(role="assistant", blocks=blocks)
+        llm = Caller(answers=lambda _, answer=answer: answer)
+        assert LlamaIndexChatModel(llm).generate(REQUEST).text == text
+
+
+def test_calls_are_read_as_an_older_integration_gives_them():
+    class Older(Caller):
+        def get_tool_calls_from_response(
+            self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+        ) -> list[ToolSelection]:
+            assert not error_on_no_tool_call
+            calls = response.message.additional_kwargs["tool_calls"]
+            return [ToolSelection(tool_id="1", tool_name="x", tool_kwargs=c) for c in calls]
+
+    def answers(prompt: str) -> ChatMessage:
+        calls = [filled_in(prompt).blocks[0].tool_kwargs]
+        return ChatMessage(role="assistant", additional_kwargs={"tool_calls": calls})
+
+    with opened(Older(answers=answers)) as memory:
+        assert add(memory).state == "done"
+
+
+# --- in words after a refusal
+
+
+def test_after_a_refusal_the_model_is_asked_in_words_from_then_on():
+    for error in (RefusalError(400), RefusalError(501), NotImplementedError("tools")):
+        llm = Caller(refusal=error)
+        with opened(llm) as memory:
+            assert add(memory).state == add(memory, "Rex likes the sea.").state == "done"
+
+        assert llm.forms == ["schema", "words", "words", "words"]
+
+
+def test_where_schemas_are_settled_a_refusal_is_an_error():
+    with opened(Caller(refusal=RefusalError(400)), structured="schema") as memory:
+        note = add(memory)
+    assert (note.state, "no tools, please" in str(note.failure)) == ("failed", True)
+    with pytest.raises(ConfigurationError, match=r"'chatbot' calls no functions.*'auto'"):
+        LlamaIndexChatModel(Chatbot(), structured="schema").generate(REQUEST)
+
+
+def test_a_model_that_refuses_both_forms_is_asked_by_schema_again():
+    llm = Caller(error=RefusalError(400, "too long"))
     model = LlamaIndexChatModel(llm)
+    for _ in range(2):
+        with pytest.raises(RefusalError, match="too long"):
+            model.generate(REQUEST)
 
-    answers = [model.generate(REQUEST).text for _ in range(2)]
-
-    assert answers == ["one", "two"]
-    assert set(llm.prompts) == {f"system: Be brief.\nuser: {REQUEST.prompt}"}
+    assert llm.forms == ["schema", "words"] * 2
 
 
-def test_settings_are_read_at_each_call():
-    model = LlamaIndexChatModel()
-    answers = []
-    for answer in ("first", "second"):
-        Settings.llm = Chatbot(answer)
-        answers.append(model.generate(REQUEST).text)
+def test_settings_are_read_at_each_call_and_another_model_is_asked_by_schema():
+    refusing, other, model = Caller(refusal=RefusalError(400)), Caller(), LlamaIndexChatModel()
+    for llm in (refusing, other, refusing):
+        Settings.llm = llm
+        model.generate(REQUEST)
+        model.generate(REQUEST)
 
-    assert answers == ["first", "second"]
+    assert refusing.forms == ["schema", "words", "words", "words", "words"]
+    assert other.forms == ["schema", "schema"]
     assert model.name == "Settings.llm"
     assert LlamaIndexChatModel(Chatbot()).name == "chatbot"
     assert LlamaIndexChatModel(MockLLM()).name == "unknown"
 
 
-# --- embedders
+# --- errors, and what it costs
 
 
-def test_vectors_have_unit_length_and_the_right_type():
-    embedder = LlamaIndexEmbedder(Words())
-    rows = [
-        embedder.embed_documents(["one", "two"]),
-        np.stack([embedder.embed_query("one"), embedder.embed_query("two")]),
+def test_errors_are_those_of_the_core():
+    forbidden = SimpleNamespace(status_code=403)
+    for error, says, state in [
+        (RefusalError(401, "key sk-secret"), "check the API key", "pending"),
+        (RefusalError(404, "no such model"), "check its name", "pending"),
+        (RefusalError(413, "much too long"), "much too long", "failed"),
+        (RefusalError(429, "slower"), "slower.*try again later", "pending"),
+        (RefusalError(503, "overloaded"), "overloaded", "pending"),
+        (ConnectionError("no route"), "no route", "pending"),
+        (type("GoogleError", (Exception,), {"code": 400})("odd"), "refused.*odd", "failed"),
+        (
+            type("HttpxError", (Exception,), {"response": forbidden})(),
+            "check the API key",
+            "pending",
+        ),
+    ]:
+        llm = Caller(error=error)
+        raises = pytest.raises(AmemError, match=says) if state == "pending" else nullcontext()
+        with opened(llm, MemoryConfig(on_model_error="raise")) as memory:
+            with raises as raised:
+                add(memory)
+            (note,) = memory.get_all(namespace=ANN)
+        assert note.state == state
+        assert state == "pending" or re.search(says, str(note.failure))
+        assert "sk-secret" not in str(raised and raised.value)
+        assert says != "overloaded" or llm.forms == [
+            "schema"
+        ]  # it is not taken for one that refuses
+
+
+def test_what_cannot_be_used_is_refused_at_once(tmp_path):
+    for wrong, says in [
+        ({"llm": "gpt-5-mini"}, "'gpt-5-mini' is no LlamaIndex LLM"),
+        ({"llm": Chatbot}, "is no LlamaIndex LLM"),
+        ({"structured": "yaml"}, "structured='yaml' must be"),
+    ]:
+        with pytest.raises(ConfigurationError, match=says):
+            LlamaIndexChatModel(**wrong)
+    embedder = HashEmbedder(32)
+    for wrong, says in (({"model": "gpt-5-mini"}, "model="), ({"colour": "red"}, "colour")):
+        with pytest.raises(ConfigurationError, match=says):
+            open_memory(str(tmp_path), embedder=embedder, **wrong)
+
+
+def test_tokens_are_counted_where_integrations_report_them_and_estimated_otherwise():
+    reported = [
+        {"usage": {"prompt_tokens": 11, "completion_tokens": 7}},
+        {"usage_metadata": {"prompt_token_count": 11, "candidates_token_count": 7}},
     ]
-
-    for some in rows:
-        assert (some.shape, some.dtype) == ((2, 32), np.float32)
-        assert np.allclose(np.linalg.norm(some, axis=1), 1)
-    assert embedder.embed_documents([]).shape == (0, 32)
-
-
-def test_queries_are_encoded_as_queries():
-    embedder = LlamaIndexEmbedder(Words())
-
-    assert not np.array_equal(embedder.embed_query("one"), embedder.embed_documents(["one"])[0])
+    for raw in [*reported, None, {}, "text", {"usage": None}, {"usage": {"input_tokens": 0}}]:
+        with opened(Caller(raw=raw)) as memory:
+            add(memory)
+            counted = memory.stats()["usage"]["construct"]
+        tokens = (counted["input_tokens"], counted["output_tokens"])
+        assert tokens == (11, 7) if raw in reported else min(tokens) > 2
 
 
-def test_it_says_who_it_is_and_how_long_its_vectors_are():
-    embedder = LlamaIndexEmbedder(MockEmbedding(8, model_name="mock-8"))
-
-    assert (embedder.name, embedder.dimensions) == ("MockEmbedding:mock-8", 8)
-    given = LlamaIndexEmbedder(MockEmbedding(8), name="mine", dimensions=8)
-    assert (given.name, given.dimensions) == ("mine", 8)
-
-
-def test_the_embedder_of_settings_is_kept():
-    Settings.embed_model = MockEmbedding(8)
-    embedder = LlamaIndexEmbedder()
-
-    Settings.embed_model = MockEmbedding(16)
-
-    assert embedder.embed_query("text").shape == (8,)
+# --- embedders, and the door
 
 
 class Recording(MockEmbedding):
-    """An embedding model that keeps what it was given."""
+    """An embedding model that tells queries from texts, and keeps what it was given."""
 
     given: list[str] = Field(default_factory=list)
 
     def _get_text_embedding(self, text: str) -> list[float]:
         self.given.append(text)
-        return super()._get_text_embedding(text)
+        return [3.0 * float(x) for x in HashEmbedder(self.embed_dim).embed_query(text)]
 
     def _get_query_embedding(self, query: str) -> list[float]:
         self.given.append(query)
-        return super()._get_query_embedding(query)
+        return [3.0 * float(x) for x in HashEmbedder(self.embed_dim).embed_query(f"query {query}")]
+
+
+def test_vectors_have_unit_length_and_the_right_type():
+    embedder = LlamaIndexEmbedder(Recording(32))
+    documents = embedder.embed_documents(["one", "two"])
+    queries = np.stack([embedder.embed_query("one"), embedder.embed_query("two")])
+    for rows in (documents, queries):
+        assert (rows.shape, rows.dtype) == ((2, 32), np.float32)
+        assert np.allclose(np.linalg.norm(rows, axis=1), 1)
+    assert not np.array_equal(documents, queries)
+    assert embedder.embed_documents([]).shape == (0, 32)
 
 
 def test_prefixes_stand_before_the_texts_and_are_in_the_name():
-    model = Recording(8)
-    embedder = LlamaIndexEmbedder(model, dimensions=8, query_prefix="query: ")
+    model = Recording(8, model_name="mock-8")
+    embedder = LlamaIndexEmbedder(model, query_prefix="query: ", dimensions=8)
     embedder.embed_documents(["a"])
     embedder.embed_query("b")
     assert model.given == ["a", "query: b"]
     assert embedder.name.endswith("(query: | )")
+    embedder = LlamaIndexEmbedder(MockEmbedding(8, model_name="mock-8"))
+    assert (embedder.name, embedder.dimensions) == ("MockEmbedding:mock-8", 8)
+    assert LlamaIndexEmbedder(model, name="mine").name == "mine"
 
 
 def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog):
@@ -135,23 +349,18 @@ def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog
     assert caplog.text.count("reads only the first 10 tokens") == 1
 
 
-# The door
+def test_the_embedder_of_settings_is_kept():
+    Settings.embed_model = MockEmbedding(8)
+    embedder = LlamaIndexEmbedder()
+    Settings.embed_model = MockEmbedding(16)
+    assert embedder.embed_query("text").shape == (8,)
 
 
-def test_a_memory_is_opened_with_models_of_the_framework(tmp_path):
-    embedder = MockEmbedding(8)
-    with open_memory(tmp_path, model=Chatbot("{}"), embedder=embedder, collection="c") as memory:
-        assert memory.embedder.dimensions == 8
-        assert memory.info()["model"] == "chatbot"
-
-
-def test_a_memory_is_opened_with_models_of_its_own(tmp_path):
-    model, embedder = ScriptedModel(annotated), HashEmbedder(32)
-    with open_memory(":memory:", model=model, embedder=embedder) as memory:
-        assert memory.embedder is embedder
-    with open_memory(":memory:", embedder=embedder) as memory:
+def test_a_memory_is_opened_with_models_of_the_framework_or_of_its_own(tmp_path):
+    mock, own = MockEmbedding(8), HashEmbedder(32)
+    with open_memory(tmp_path, model=Chatbot("{}"), embedder=mock, collection="c") as memory:
+        assert (memory.embedder.dimensions, memory.info()["model"]) == (8, "chatbot")
+    with open_memory(":memory:", model=ScriptedModel(annotated), embedder=own) as memory:
+        assert memory.embedder is own
+    with open_memory(":memory:", embedder=own) as memory:
         assert memory.info()["model"] == "rules"
-    with pytest.raises(ConfigurationError, match="model="):
-        open_memory(":memory:", model="gpt-5-mini", embedder=embedder)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="colour"):
-        open_memory(str(tmp_path), embedder=embedder, colour="red")

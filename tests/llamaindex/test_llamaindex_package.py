@@ -1,50 +1,45 @@
-"""The package as others find it."""
+"""The package as others find it; the examples and the README's code run, and say what they promise to say."""
 
 from __future__ import annotations
 
 import doctest
 import inspect
-import subprocess
-import sys
+import re
+import runpy
 import tomllib
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from llama_index.core.memory import Memory
 from packaging.requirements import Requirement
+from support.processes import run_python
 
 import llamaindex_amem
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 BLOCKED = """
 import sys
-from importlib.abc import MetaPathFinder
 
-class Missing(MetaPathFinder):
+class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name == {name!r} or name.startswith({name!r} + "."):
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        if name == sys.argv[1] or name.startswith(sys.argv[1] + "."):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
 import llamaindex_amem
 """
 
 
-@pytest.mark.parametrize("missing", ["llama_index", "llama_index.core"])
-def test_without_the_framework_the_error_names_the_extra(missing):
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKED.format(name=missing)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 1
-    assert "MissingExtraError: 'llama-index-core' is not installed" in done.stderr
-    assert "pip install '.[llamaindex]'" in done.stderr
+def test_without_the_framework_the_error_names_the_extra():
+    for missing in ("llama_index", "llama_index.core"):
+        done = run_python(BLOCKED, missing)
+        assert done.returncode == 1
+        assert "MissingExtraError: 'llama-index-core' is not installed" in done.stderr
+        assert "pip install '.[llamaindex]'" in done.stderr
 
 
 def test_all_is_complete_and_sorted():
@@ -67,12 +62,10 @@ def test_what_it_overrides_in_the_framework_is_as_it_was():
     assert "tokens_in_current_queue > token_limit" in inspect.getsource(Memory._manage_queue)
 
 
-@pytest.mark.parametrize("name", ["ingest", "memory", "retriever", "tools"])
-def test_the_examples_in_the_docstrings_are_true(name):
-    outcome = doctest.testmod(import_module(f"llamaindex_amem.{name}"))
-
-    assert outcome.failed == 0
-    assert outcome.attempted > 0
+def test_the_examples_in_the_docstrings_are_true():
+    for name in ("ingest", "memory", "retriever", "tools"):
+        outcome = doctest.testmod(import_module(f"llamaindex_amem.{name}"))
+        assert (outcome.failed, outcome.attempted > 0) == (0, True)
 
 
 IMPORTS = """
@@ -87,8 +80,59 @@ print(loaded - {"llamaindex_amem", "llama_index"})
 
 
 def test_the_core_knows_no_framework_and_the_adapter_loads_nothing_beside_both():
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True, check=True
+    assert run_python(IMPORTS).stdout.split() == ["False", "set()"]
+
+
+def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_the_chat_engine_remembers_across_sessions_and_tells_users_apart(capsys):
+    _, monday, friday, bob, notes = output_of("llamaindex_chat_engine.py", capsys).split("--- ")
+
+    assert monday.count("I will remember that.") == 3
+    assert "You told me: My sister Clara moved to Lisbon" in friday
+    assert "You told me: I am allergic to peanuts" in friday
+    assert "I do not know." in bob
+    assert "tags" in notes
+    assert "links" in notes
+
+
+def test_the_agent_corrects_its_memory(capsys):
+    _, monday, friday, before, sunday, found = output_of("llamaindex_agent.py", capsys).split(
+        "--- "
     )
 
-    assert done.stdout.split() == ["False", "set()"]
+    assert "agent calls remember: Remembered as note" in monday
+    assert "Enjoy the trip!" in friday
+    assert "agent calls correct: Corrected." in sunday
+    assert "works as a nurse in Porto." in found
+    assert "works as a nurse in Lisbon." not in found
+    assert "learnt later: Clara is the nurse whom Ann talks about visiting in May." in before
+
+
+def test_agents_of_a_workflow_share_what_a_user_said(capsys):
+    out = output_of("llamaindex_workflow.py", capsys)
+
+    assert "cook: No peanuts for you: rice with mango." in out
+    assert out in (ROOT / "docs/llamaindex.md").read_text(encoding="utf-8")
+
+
+def test_the_readmes_code_finds_what_is_known_and_remembers_what_is_said(
+    memory, monkeypatch, capsys
+):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (section,) = re.findall(
+        r"^\*\*LlamaIndex\.\*\*.*?^The guides", readme, re.MULTILINE | re.DOTALL
+    )
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    monkeypatch.syspath_prepend(str(ROOT / "tests/support/stand_ins"))
+    memory.add("Ella's wedding is in the old harbour.", namespace=("mira",))
+    names: dict[str, Any] = {"memory": memory, "mira": ("mira",)}
+
+    exec(code, names)
+
+    assert "old harbour" in capsys.readouterr().out
+    said = [note.content for note in memory.get_all(namespace=("mira",), where={"source": "user"})]
+    assert said[1:] == ["When is Ella's wedding?"]

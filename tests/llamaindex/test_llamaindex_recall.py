@@ -1,37 +1,259 @@
-"""What is recalled for a follow-up, by the default embedder."""
+"""What is recalled is said by the same words to memory, block and tools; whose it is, by any kind of id."""
 
 from __future__ import annotations
 
-import pytest
-from llamaindex_fakes import ANN, assistant, user
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
 
-from amem_integrations import AgenticMemory
+import pytest
+from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.memory import Memory
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llamaindex_fakes import (
+    ANN,
+    Chatbot,
+    ann,
+    annotated,
+    assistant,
+    block_of,
+    contents,
+    open_memory,
+    shown,
+    user,
+)
+from support import chatter
+from support.models import model, open_repeating, say_thrice, to_the_insurance
+
+from amem_integrations import AgenticMemory, ConfigurationError, MemoryConfig, NamespaceError
 from amem_integrations.providers.minilm import MiniLmEmbedder
-from llamaindex_amem import AMemMemory
+from amem_integrations.testing import HashEmbedder, ScriptedModel
+from llamaindex_amem import AMemIngest, AMemMemory, AMemMemoryBlock, AMemRetriever, AMemToolSpec
+
+Door = Callable[..., str]
+
+
+def by_memory(memory: AgenticMemory, question: str, **options: Any) -> str:
+    return shown(ann(memory, **options).get(input=question))
+
+
+def by_engine(memory: AgenticMemory, question: str, **options: Any) -> str:
+    llm, made = Chatbot(), ann(memory, remember=False, **options)
+    SimpleChatEngine.from_defaults(llm=llm, memory=made).chat(question)
+    return llm.prompts[0]
+
+
+def by_tool(memory: AgenticMemory, question: str, **options: Any) -> str:
+    return AMemToolSpec(memory, ANN, **options).recall(question)
+
+
+async def in_block(memory: AgenticMemory, question: str, **options: Any) -> str:
+    return await block_of(memory, **options).aget([user(question)])
+
+
+DOORS: list[Door] = [by_memory, by_engine, by_tool]
 
 
 @pytest.fixture
-def memory():
-    with AgenticMemory.open(":memory:", embedder=MiniLmEmbedder()) as opened:
-        yield opened
+def towns(memory):
+    for year, town in ((2020, "Oslo"), (2024, "Bergen")):
+        at = datetime(year, 1, 1, tzinfo=UTC)
+        memory.add(f"I moved to {town}.", namespace=ANN, at=at, metadata={"year": year})
+    return memory
 
 
-def test_a_follow_up_is_searched_with_the_messages_before_the_question(memory):
-    memory.add("nina's wedding is on 12 july at the mill", namespace=ANN, thread="x")
-    memory.add_many(
-        [f"{what} is on {day} {month}" for what in EVENTS for day, month in DAYS], namespace=ANN
-    )
-    shown = []
-    for window in (0, 3):
-        chatting = AMemMemory.from_defaults(
-            memory=memory, namespace=ANN, session_id=f"w{window}", k=5, window=window
-        )
-        chatting.put(user("Nina sent us the invitation to her wedding."))
-        chatting.put(assistant("How exciting!"))
-        chatting.put(user("And when is it?"))
-        shown.append("12 july" in "\n".join(str(m.content) for m in chatting.get()))
-    assert shown == [False, True]
+def test_what_is_recalled_can_be_narrowed(towns):
+    for door in DOORS:
+        for options, expected in (
+            ({}, ["Oslo", "Bergen"]),
+            ({"where": {"metadata.year": {"$gte": 2024}}}, ["Bergen"]),
+            ({"as_of": datetime(2021, 1, 1, tzinfo=UTC)}, ["Oslo"]),
+            ({"min_similarity": 0.99}, []),
+        ):
+            found = door(towns, "I moved", **options)
+            assert [town for town in ("Oslo", "Bergen") if town in found] == expected
 
 
-EVENTS = ("the concert", "the exam", "our flight", "the match", "the market", "the fair")
-DAYS = ((3, "may"), (5, "june"), (8, "august"), (19, "march"), (21, "april"), (30, "october"))
+class Last(BaseNodePostprocessor):
+    """Leaves the last node that says Hamar."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        assert query_bundle is not None
+        return [node for node in nodes if "Hamar" in node.text][-1:]
+
+
+async def test_further_namespaces_functions_and_post_processors(towns):
+    towns.add("The office moved to Hamar.", namespace=("team",), speaker="Zoe")
+    year = {"least": 2000}
+    options: dict[str, Any] = {
+        "also": {"team": lambda: ("team",)},
+        "where": lambda: {"$or": [{"metadata.year": {"$gte": year["least"]}}, {"speaker": "Zoe"}]},
+    }
+    found = await in_block(towns, "Where to was moved?", **options)
+    assert "Oslo" in found
+    assert "from team: Zoe: The office moved to Hamar." in found
+    year["least"] = 2024
+    assert "Oslo" not in await in_block(towns, "Where to was moved?", **options)
+    found = await in_block(towns, "Where to was moved?", node_postprocessors=[Last()], **options)
+    assert "Hamar" in found
+    assert "Bergen" not in found
+
+
+def test_links_need_not_be_followed():
+    memory, _ = open_memory(model(to_the_insurance))
+    memory.add("The insurance has number 4711.", namespace=ANN, thread="t")
+    for n in range(3):
+        memory.add(f"My dog {n} is called Rex.", namespace=ANN, thread="t")
+    memory.add_many([f"A dog called {n}." for n in range(60)], namespace=ANN, evolve=False)
+    for door in (by_memory, by_tool):
+        assert "insurance" in door(memory, "my dog is called", k=4)
+        assert "insurance" not in door(memory, "my dog is called", k=4, links=False)
+
+
+def test_what_was_said_several_times_is_shown_once():
+    asked = "Where is my key, and the tram?"
+    with open_repeating(annotated) as memory:
+        say_thrice(memory, ANN)
+        for door in DOORS:
+            found = door(memory, asked, k=9)
+            assert (found.count("pot"), found.count("late")) == (1, 1)
+            assert "under the third flower pot by the door" in found
+            assert "(said 3 times, last on 12 May 2024)" in found
+        nodes = AMemRetriever(memory, ANN).retrieve(asked)
+        said = {(node.metadata["times_said"], node.metadata["last_said"]) for node in nodes}
+        assert said == {(3, "2024-05-12T00:00:00+00:00"), (1, None)}
+        assert len(nodes) == 2
+
+
+async def test_what_a_prompt_is_given_begins_with_the_profile():
+    profile = {"value": {"work": ["is a zoologist"]}, "of": ["n1"]}
+    script = ScriptedModel(lambda r: profile if r.task == "profile" else annotated(r))
+    options: dict[str, Any] = {"model": script, "config": MemoryConfig(profile=True)}
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(256), **options) as memory:
+        memory.add("I move to Oslo for my work.", namespace=ANN)
+        asked = "Where did I move?"
+        for door in (by_memory, by_engine):
+            for found in (door(memory, asked), await in_block(memory, asked)):
+                assert found.index("zoologist") < found.index("move to Oslo")
+            assert "zoologist" in door(memory, "Hello!")
+            assert "zoologist" not in door(memory, asked, as_of=datetime.now(UTC))
+
+
+def test_a_follow_up_is_searched_with_the_messages_before_the_question():
+    asked, answer, again = chatter.FOLLOW_UP
+    with AgenticMemory.open(":memory:", embedder=MiniLmEmbedder()) as memory:
+        chatter.tell_of_dates(memory, ANN)
+        for window in (0, 3):
+            chatting = ann(memory, session_id=f"w{window}", k=5, window=window, remember=False)
+            chatting.put_messages([user(asked), assistant(answer), user(again)])
+            assert ("12 july" in shown(chatting.get())) == (window > 0)
+
+
+# --- mistakes
+
+
+def test_a_mistake_shows_when_it_is_made(memory):
+    for option in [
+        {"where": {"colour": "red"}},
+        {"where": {"speaker": {"$like": "A"}}},
+        *({"min_similarity": wrong} for wrong in (2, "0.5")),
+        {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
+        {"as_of": "2024-01-01T00:00:00Z"},
+        *({"k": wrong} for wrong in (0, "3", True)),
+        *({"max_tokens": wrong} for wrong in (0, "9")),
+        {"links": "yes"},
+    ]:
+        for make in (AMemMemory.from_defaults, AMemMemoryBlock, AMemToolSpec):
+            with pytest.raises(ValueError, match=next(iter(option))):
+                make(memory=memory, namespace=ANN, **option)
+    for make, option in [
+        (AMemMemoryBlock, {"accept_short_term_memory": "no"}),
+        (AMemMemoryBlock, {"priority": "1"}),
+        (AMemMemoryBlock, {"evolve": "inline"}),
+        (AMemMemory.from_defaults, {"ingest_history": "no"}),
+        (AMemMemory.from_defaults, {"priority": True}),
+        (AMemToolSpec, {"evolve": 1}),
+        (AMemToolSpec, {"thread": 5}),
+        (AMemIngest, {"replace": "no"}),
+        (AMemIngest, {"evolve": 0}),
+        (AMemRetriever, {"similarity_top_k": True}),
+    ]:
+        named = next(iter(option))
+        with pytest.raises(ConfigurationError, match="k=True" if "top_k" in named else named):
+            make(memory=memory, namespace=ANN, **option)
+    with pytest.raises(TypeError, match="'top_k'; use one of k, where"):
+        AMemToolSpec(memory, ANN, top_k=3)
+
+
+# --- whose memory it is
+
+
+def test_a_user_is_known_by_the_text_of_an_id(memory):
+    for user_id, text in [
+        (42, "42"),
+        ("42", "42"),
+        (0, "0"),
+        (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        ("mira@example.org", "mira@example.org"),
+    ]:
+        AMemMemory.from_defaults(memory=memory, user_id=user_id).put(user("I moved to Oslo."))
+
+        assert contents(memory, (text,)) == ["I moved to Oslo."]
+        memory.clear(namespace=(text,))
+
+
+def test_an_id_of_another_kind_is_refused(memory):
+    for user_id in (True, 4.2, ("ann",), b"ann", object(), ""):
+        with pytest.raises(NamespaceError):
+            AMemMemory.from_defaults(memory=memory, user_id=user_id)
+    for whose in ({"namespace": ()}, {"user_id": "ann", "namespace": ("ann",)}):
+        with pytest.raises(NamespaceError):
+            AMemMemory.from_defaults(memory=memory, **whose)
+    with pytest.raises(NamespaceError, match=r"user_id=None .* no shared default"):
+        AMemMemory.from_defaults(memory=memory)
+
+
+async def test_whose_memory_it_is_may_be_told_by_the_context(memory):
+    user_of: ContextVar[str] = ContextVar("user_of")
+    made = {n: AMemMemoryBlock(memory, lambda: (user_of.get(),)) for n in ("one", "two")}
+
+    async def chat(name: str, block: str) -> str:
+        user_of.set(name)
+        session = {"session_id": f"{name}-{block}", "memory_blocks": [made[block]]}
+        stock = Memory.from_defaults(**session)
+        engine = SimpleChatEngine.from_defaults(memory=stock, llm=Chatbot(f"Yes, {name}."))
+        await engine.achat(f"My name is {name}.")
+        await asyncio.to_thread(engine.chat, f"{name} likes tea.")
+        await made[block].aflush_from(stock)
+        return await made[block].aget([user("What is my name?")])
+
+    names = [f"user-{n}" for n in range(5)]
+    found = await asyncio.gather(*(chat(n, b) for n in names for b in made))
+
+    assert {n: len(contents(memory, (n,))) for n in names} == dict.fromkeys(names, 8)
+    for text, name in zip(found, (n for n in names for _ in made), strict=True):
+        assert {n for n in names if n in text} == {name}
+    with pytest.raises(NamespaceError):
+        await AMemMemoryBlock(memory, lambda: ()).aput([user("My salary is 80,000.")])
+    assert len(memory.namespaces()) == len(names)
+
+
+def test_a_streamed_answer_is_for_who_asked_if_that_was_one_and_the_same_all_along(memory):
+    user_of: ContextVar[str] = ContextVar("user_of")
+    made = ann(memory, namespace=lambda: (user_of.get(),))
+    for who, failures in (("ann", {}), ("bob", {"write": 1})):
+        user_of.set(who)
+        made.put(user("My dog is called Rex."))
+        # As engines do that stream, in a thread that knows nothing of the context.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(made.put, assistant("A fine name.")).result()
+        assert made.failures == failures
+    assert contents(memory) == ["My dog is called Rex.", "A fine name."]
+    assert contents(memory, ("bob",)) == ["My dog is called Rex."]
