@@ -28,7 +28,6 @@ FILLER_TOKENS = 50
 MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
-Part = list[Note]  # some notes of one thread, in order of seq
 Said = tuple[NoteAttributes, Kind]  # what a model says of a note: of filler no attributes
 
 
@@ -50,7 +49,7 @@ class Batch:
         return self.before
 
 
-def in_parts(notes: Sequence[Note], size: int) -> list[Part]:
+def in_parts(notes: Sequence[Note], size: int) -> list[list[Note]]:
     """Return the notes in batches of one thread, in order of seq: as few as possible, and of about the same size.
 
     A note that failed before goes alone, so that it cannot fail others again.
@@ -59,7 +58,7 @@ def in_parts(notes: Sequence[Note], size: int) -> list[Part]:
     def kind(note: Note) -> tuple[str, bool]:
         return note.thread or "", note.attempts > 0
 
-    made: list[Part] = []
+    made: list[list[Note]] = []
     for (_, has_failed), group in groupby(sorted(notes, key=lambda n: (*kind(n), n.seq)), key=kind):
         alike = list(group)
         parts = -(-len(alike) // size)
