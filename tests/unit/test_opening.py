@@ -17,6 +17,9 @@ def make():
     return HashEmbedder(16, name="made")
 class Own(HashEmbedder):
     pass
+seven = 7
+def sevens():
+    return seven
 """
 
 
@@ -38,41 +41,24 @@ def test_a_folder_is_found_from_home_and_stays_where_it_was_when_the_process_mov
     assert not Location.of("here").is_served
 
 
-def test_an_endpoint_and_words_only_have_names():
+def test_an_endpoint_and_words_only_have_names(monkeypatch):
     made = embedder_named("openai:nomic-embed-text", "http://localhost:11434/v1")
     assert made.name == "nomic-embed-text"
     assert isinstance(embedder_named("hash", None), HashEmbedder)
-
-
-NAMED = [("ready", 8), ("make", 16), ("Own", 64)]
-
-
-def test_an_embedder_of_the_users_own_code_is_named_by_module_and_name(tmp_path, monkeypatch):
-    for name, dimensions in NAMED:
-        (tmp_path / "my_embedders.py").write_text(OWN)
-        monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.delitem(sys.modules, "my_embedders", raising=False)
-        assert embedder_named(f"python:my_embedders:{name}", None).dimensions == dimensions
-
-
-MISSING = ["no_such_module:x", "math:no_such_name", "math"]
-
-
-def test_what_is_no_embedder_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "my_numbers.py").write_text("seven = 7\ndef make():\n    return seven\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in ("seven", "make"):
-        with pytest.raises(ConfigurationError, match="embedder=7 has no method 'embed_documents'"):
-            embedder_named(f"python:my_numbers:{name}", None)
-
-
-def test_what_is_not_there_is_named():
-    for name in MISSING:
-        with pytest.raises(ConfigurationError, match=f"--embedder python:{name}"):
-            embedder_named(f"python:{name}", None)
-
-
-def test_without_fastembed_its_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fastembed", None)
     with pytest.raises(MissingExtraError, match="fastembed"):
         embedder_named("fastembed:BAAI/bge-small-en-v1.5", None)
+
+
+def test_an_embedder_of_the_users_own_code_is_named_by_module_and_name(tmp_path, monkeypatch):
+    (tmp_path / "my_embedders.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, dimensions in (("ready", 8), ("make", 16), ("Own", 64)):
+        assert embedder_named(f"python:my_embedders:{name}", None).dimensions == dimensions
+    for name in ("seven", "sevens"):
+        with pytest.raises(ConfigurationError, match="embedder=7 has no method 'embed_documents'"):
+            embedder_named(f"python:my_embedders:{name}", None)
+    for name in ("no_such_module:x", "math:no_such_name", "math"):
+        with pytest.raises(ConfigurationError, match=f"--embedder python:{name}"):
+            embedder_named(f"python:{name}", None)
+    monkeypatch.delitem(sys.modules, "my_embedders")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from amem_integrations.evolution.sources import SourceFinder
 from amem_integrations.notes import ContextEntry, Note
 
@@ -36,46 +34,40 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("I will go there on Monday", set()),
-        ("It is on 8 May 2026", set()),  # the day of its own note
-        ("Ann asks Zoe", set()),  # who speaks
-        ("Ann will go to potteries", {"pottery"}),
-        ("The code is Zanzibar4711", {"code"}),
-        ("号码 74321113", {"chinese"}),
-        ('In reply to "that is what it is"', {"plain"}),
-        ("what is it", set()),
-        ("Ann wants a kayak", {"derived", "far"}),
-        ("A kayak at the harbour", {"derived", "far", "pottery"}),
-    ],
-)
-def test_a_text_was_made_of_what_it_shares_a_telling_word_with(text, found):
+TEXTS = [
+    ("I will go there on Monday", set()),
+    ("It is on 8 May 2026", set()),  # the day of its own note
+    ("Ann asks Zoe", set()),  # who speaks
+    ("Ann will go to potteries", {"pottery"}),
+    ("The code is Zanzibar4711", {"code"}),
+    ("号码 74321113", {"chinese"}),
+    ('In reply to "that is what it is"', {"plain"}),
+    ("what is it", set()),
+    ("Ann wants a kayak", {"derived", "far"}),
+    ("A kayak at the harbour", {"derived", "far", "pottery"}),
+]
+
+
+def test_a_text_was_made_of_what_it_shares_a_telling_word_with():
     seen = SourceFinder().show([OWN, *OTHERS.values()])
-    made_of = {source.id for source in seen.sources_of([text], [OWN])}
-    assert made_of == {"own", *found}
-
-
-def test_what_its_own_context_says_is_from_the_sources_of_that():
+    for text, found in TEXTS:
+        assert {source.id for source in seen.sources_of([text], [OWN])} == {"own", *found}, text
     own = note("own", "I will go there", ("Ann goes to the harbour", (("far", 7),)))
-    seen = SourceFinder().show([own, *OTHERS.values()])
+    seen = SourceFinder().show([own, *OTHERS.values()])  # what its own context says is from there
     assert seen.sources_of(["She goes to the harbour"], [own]) == (("far", 7), ("own", 1))
-
-
-def test_the_wording_is_the_one_that_was_shown():
-    seen = SourceFinder().show([OTHERS["pottery"]])
+    seen = SourceFinder().show([OTHERS["pottery"]])  # the wording is the one that was shown
     assert seen.sources_of(["potters"], [OWN]) == (("own", 1), ("pottery", 1))
-
-
-def test_contexts_count_only_where_the_model_was_shown_them():
-    seen = SourceFinder().show(OTHERS.values(), contexts=False)
+    seen = SourceFinder().show(OTHERS.values(), contexts=False)  # of which no context was shown
     assert seen.sources_of(["a kayak"], [OWN]) == (("own", 1),)
 
 
-@pytest.mark.parametrize(
-    ("relation", "quotes"),
-    [("continues", False), ("same_event", False), ("sister of", False), ("potter", True), ("zanzibar4711", True)],
-)  # fmt: skip
-def test_a_relation_may_not_quote(relation, quotes):
-    assert SourceFinder().show(OTHERS.values()).quotes(relation) is quotes
+def test_a_relation_may_not_quote():
+    seen = SourceFinder().show(OTHERS.values())
+    quoted = {
+        "continues": False,
+        "same_event": False,
+        "sister of": False,
+        "potter": True,
+        "zanzibar4711": True,
+    }
+    assert {relation: seen.quotes(relation) for relation in quoted} == quoted
