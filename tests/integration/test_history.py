@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import random
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from support import models
 
-from amem_integrations import AmemError, InvalidInputError, NoteInput, RevisionConflictError
+from amem_integrations import InvalidInputError, NoteInput, RevisionConflictError
 from amem_integrations.notes import Attempts
 from amem_integrations.testing import ScriptedModel
 
@@ -390,64 +388,6 @@ def test_what_a_reviewer_approved_stays_and_open_proposals_are_rejected(open_mem
     assert set(report.rejected) == {proposal.id for proposal in others}
     assert memory.proposals(namespace=ANN) == []
     assert memory.undo(model="good", namespace=ANN).rejected == ()
-
-
-def at_random(dice):
-    """A model that links, evolves and supersedes at random."""
-
-    def answer(request):
-        notes = []
-        for note in request.inputs["notes"]:
-            to = [candidate["alias"] for candidate in note["candidates"]]
-            strong = {"relation": "r", "reason": "why", "strength": dice.random()}
-            updates = [{"to": a, "context": f"More {a}"} for a in to if dice.random() < 0.3]
-            gone = [{"to": a, "relation": "updates"} for a in to if dice.random() < 0.2]
-            links = [{"to": a, **strong} for a in to if dice.random() < 0.6]
-            one = {"id": note["alias"], "links": links, "updates": updates, "supersedes": gone}
-            notes.append(one)
-        return {"notes": notes}
-
-    return named("good", answer)
-
-
-def act(memory, dice, step):
-    """Do something that changes the memory; what is refused changes nothing."""
-    notes = [note.id for note in memory.get_all(namespace=ANN)]
-    acts = {
-        "add": lambda: memory.add_many([f"part {step} of {n}" for n in range(3)], namespace=ANN),
-        "update": lambda: memory.update(dice.choice(notes), namespace=ANN, content=f"new {step}"),
-        "delete": lambda: memory.delete(dice.choice(notes), namespace=ANN),
-        "supersede": lambda: memory.supersede(notes[0], notes[-1], namespace=ANN),
-        "evolve": lambda: memory.evolve(namespace=ANN),
-        "undo": lambda: memory.undo(
-            dice.choice(memory.history(None, namespace=ANN)).id, namespace=ANN
-        ),
-        "approve": lambda: memory.approve(
-            [made.id for made in memory.proposals(namespace=ANN)[:3]], namespace=ANN
-        ),
-    }
-    with suppress(AmemError):
-        acts[dice.choice(list(acts)) if notes else "add"]()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_whatever_happened_before_taking_all_back_is_itself_taken_back_exactly(seed):
-    dice = random.Random(seed)
-    settings = {"max_links": dice.choice([2, 3, 32]), "review": dice.random() < 0.3}
-    with models.opened(model=at_random(dice), batch_size=2, **settings) as memory:
-        for step in range(10):
-            act(memory, dice, step)
-        before = state(memory)
-        report = memory.undo(model="good", namespace=ANN)
-        without = state(memory)
-        assert agree(memory)
-        assert memory.undo(model="good", namespace=ANN).undone == ()
-        again = memory.undo(report.changes, namespace=ANN)
-        assert agree(memory)
-        assert again.skipped == {}
-        assert state(memory) == before
-        memory.undo(again.changes, namespace=ANN)
-        assert state(memory) == without
 
 
 def test_after_a_kill_it_goes_on_where_it_was(tmp_path):

@@ -25,6 +25,7 @@ from amem_integrations import (
 )
 from amem_integrations.flows.writing import writer_of
 from amem_integrations.journal.projection import differing
+from amem_integrations.notes import Attempts
 from amem_integrations.runtime import run
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
@@ -152,6 +153,24 @@ class MemoryMachine(RuleBasedStateMachine):
             return
         if made.note_id in self.contents:
             self.contents[made.note_id] = self.memory.get(made.note_id, namespace=ANN).content
+
+    def state(self) -> list[Note]:
+        """Return the notes, but for which attempt comes next."""
+        notes = self.memory.get_all(namespace=ANN, limit=999)
+        return [replace(note, next_attempts=Attempts()) for note in notes]
+
+    @precondition(lambda self: self.contents)
+    @rule()
+    def take_all_back_and_have_it_again(self) -> None:
+        before = self.state()
+        report = self.memory.undo(model="scripted", namespace=ANN)
+        without = self.state()
+        assert self.memory.undo(model="scripted", namespace=ANN).undone == ()
+        again = self.memory.undo(report.changes, namespace=ANN)
+        assert again.skipped == {}
+        assert self.state() == before
+        self.memory.undo(again.changes, namespace=ANN)
+        assert self.state() == without
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 99), expire=st.booleans())

@@ -215,15 +215,17 @@ def leases_held(memory: AgenticMemory) -> int:
     return sum(isinstance(one, Lease) and bool(one.holder) for one in records)
 
 
-def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(opened: Open) -> None:
+@pytest.mark.parametrize("answer", [ValueError("too hot"), "I would rather not."])
+def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(
+    opened: Open, answer: Any
+) -> None:
     def construct(request: Any) -> Any:
-        if any(note["content"] == "poison" for note in request.inputs["notes"]):
-            return "I would rather not."
-        return models.construct(request)
+        is_poisoned = any(note["content"] == "poison" for note in request.inputs["notes"])
+        return answer if is_poisoned else models.construct(request)
 
     model = models.model(construct=construct)
     memory = opened(model, max_attempts=3)
-    items = [NoteInput(content=f"part {n}", thread="t") for n in range(10)]
+    items = [NoteInput(content=f"part {n}", thread="t") for n in range(6)]
     items.insert(2, NoteInput(content="poison", thread="t", key="poison"))
     memory.add_many(items, namespace=ANN, evolve=False)
     for _ in range(3):
