@@ -50,13 +50,13 @@ def shared_options(k: str) -> tuple[Option, ...]:
 
 def served(given: Namespace) -> dict[str, Served]:
     """Return the `model` and the `judge`, as far as they are named; by default the judge is served like the model."""
-    found, shared = {}, {"temperature": given.temperature, "reply": given.reply}
-    if given.model is not None:
-        found["model"] = Served(model=given.model, base_url=given.base_url, **shared)
-    if given.judge is not None:
-        judge_url = given.judge_base_url or given.base_url
-        found["judge"] = Served(model=given.judge, base_url=judge_url, **shared)
-    return found
+    urls = {"model": given.base_url, "judge": given.judge_base_url or given.base_url}
+    shared = {"temperature": given.temperature, "reply": given.reply}
+    return {
+        role: Served(model=getattr(given, role), base_url=url, **shared)
+        for role, url in urls.items()
+        if getattr(given, role) is not None
+    }
 
 
 def measure(

@@ -81,9 +81,7 @@ def load(path: Path, most: int | None = None) -> list[Conversation]:
 
 def _conversation(one: _Instance, kind: str) -> Conversation:
     if not len(one.haystack_sessions) == len(one.haystack_dates) == len(one.haystack_session_ids):
-        raise InvalidInputError(
-            f"question {one.question_id!r} has sessions without a date or an id"
-        )
+        raise InvalidInputError(f"question {one.question_id!r} has sessions without date or id")
     dates = map(date_in, one.haystack_dates)
     sessions = zip(one.haystack_session_ids, dates, one.haystack_sessions, strict=True)
     turns, evidence = [], set()

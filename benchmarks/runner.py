@@ -21,7 +21,7 @@ from .answering import Models, examine
 from .cache import Cache, CachedEmbedder
 from .data import Annotations, Conversation, Found, Result
 from .rivals import Maker, Rival
-from .systems import BASELINES, MAIN, WITHOUT_LINKS, Hearing, Ours, Settings, in_budget
+from .systems import BASELINES, MAIN, WITHOUT_LINKS, Ours, Settings, in_budget
 
 Progress = Callable[[str, str, int, int], None]  # conversation, stage, done, total
 Finder = Callable[[Sequence[str]], list[Found]]
@@ -114,7 +114,7 @@ def _finders(
 
 def _heard(
     conversation: Conversation,
-    hearing: Mapping[str, Hearing],
+    hearing: Mapping[str, Ours | Rival],
     finders: Mapping[str, Finder],
     progress: Callable[[str, int, int], None],
 ) -> dict[str, list[Found]]:
@@ -124,12 +124,9 @@ def _heard(
     for end, asked in conversation.stages():
         for name, one in hearing.items():
             stage = "build" if name == MAIN else f"build {name}"
-            one.add(every[start:end], partial(_told, progress, stage, start, len(every)))
+            tell = partial(progress, stage)
+            one.add(every[start:end], lambda n: tell(start + n, len(every)))  # noqa: B023 - called at once
         for name, find in finders.items():
             found[name] += find([question.text for question in asked])
         start = end
     return found
-
-
-def _told(told: Callable[..., None], stage: str, start: int, total: int, done: int) -> None:
-    told(stage, start + done, total)

@@ -7,7 +7,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,13 +92,6 @@ class Settings:
 def in_budget(budget: int) -> str:
     """Return the name of the system that is what the memory's `recall` shows in a budget of tokens."""
     return f"{MAIN} in {budget} tokens"
-
-
-class Hearing(Protocol):
-    """What hears the turns of a conversation."""
-
-    def add(self, turns: Sequence[NoteInput], told: Callable[[int], None]) -> None:
-        """Remember turns, which come in their order and once each, and tell how many were."""
 
 
 @dataclass(slots=True)

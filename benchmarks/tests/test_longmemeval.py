@@ -62,7 +62,7 @@ def test_recall_of_turns_and_sessions_and_answers_stand_by_type(openai_server, t
 def test_a_file_of_another_form_is_one_line_of_an_error(tmp_path, capsys):
     first, other = json.loads(TINY.read_text(encoding="utf-8"))[0], tmp_path / "other.json"
     for change, said in (
-        ({"question_date": 3, "haystack_dates": ["30 May"]}, "sessions without a date"),
+        ({"question_date": 3, "haystack_dates": ["30 May"]}, "sessions without date"),
         ({"haystack_dates": ["30 May", "31 May"]}, "'30 May' is not written as"),
         ({"haystack_sessions": "none"}, "not in the form of LongMemEval"),
     ):
