@@ -38,9 +38,7 @@ from .data import AS_IT_STANDS, Conversation, Question, checked, date_in
 from .experiment import measure_types, shared_options
 from .systems import Settings
 
-CAUTION = (
-    "This has not been run on the published DialSim files yet, but on a small show in their format."
-)
+CAUTION = "This has not been run on the published files yet, but on a small show in their form."
 AGENTS = {"friends": "Ross", "bigbang": "Sheldon", "theoffice": "Michael"}
 EVERYONE = "default"  # the wording for an asker who has none of their own
 UNKNOWN = "I don't know."  # the right answer, in words, where there is none to know

@@ -68,9 +68,8 @@ _stem = cache(_PORTER.stem)
 _SENTENCES, _WORDS = PunktSentenceTokenizer(), NLTKWordTokenizer()
 _ROUGE = RougeScorer(ROUGE, tokenizer=SimpleNamespace(tokenize=list))  # texts are split already
 _SMOOTHING = SmoothingFunction().method1
-_NO_SYNONYMS = SimpleNamespace(
-    synsets=lambda _word: ()
-)  # nltk has them only where they were downloaded
+# nltk has synonyms only where they were downloaded.
+_NO_SYNONYMS = SimpleNamespace(synsets=lambda _word: ())
 
 
 class Words(NamedTuple):
@@ -100,13 +99,11 @@ def score(items: Sequence[tuple[Question, str]], *, embedder: Embedder) -> list[
     vectors: Vectors = dict(zip(texts, rows, strict=True))
     found = []
     for (question, answer), ours, theirs in zip(items, official, amem, strict=True):
-        marks = _measured(ours, official_words, vectors)
+        own = _measured(ours, official_words, vectors)
         if question.category == ADVERSARIAL:
-            marks["f1"] = float(any(refusal in answer.lower() for refusal in REFUSALS))
-        both = {"official": marks, "amem": _measured(theirs, amem_words, vectors)}
-        found.append(
-            {f"{of}@{name}": mark for of, some in both.items() for name, mark in some.items()}
-        )
+            own["f1"] = float(any(refusal in answer.lower() for refusal in REFUSALS))
+        both = {"official": own, "amem": _measured(theirs, amem_words, vectors)}
+        found.append({f"{of}@{name}": some[name] for of, some in both.items() for name in some})
     return found
 
 
