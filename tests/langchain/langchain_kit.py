@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -162,9 +163,10 @@ def looking() -> Talker:
 
 
 class Silent(AgenticMemory):
-    """A memory whose store can be made to stop answering."""
+    """A memory whose store can be made to stop answering, at once or after `delay` seconds."""
 
     _down = False
+    delay = 0.0
 
     @property
     def down(self) -> bool:
@@ -174,6 +176,7 @@ class Silent(AgenticMemory):
     @down.setter
     def down(self, down: bool) -> None:
         def refuse(*_: Any, **__: Any) -> Any:
+            time.sleep(self.delay)
             raise StoreUnavailableError("the server does not answer")
 
         store: Any = self._runtime.store

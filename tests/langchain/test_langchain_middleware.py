@@ -480,6 +480,17 @@ async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_late
         say(agent_of(memory, on_error="raise"), "Hello.")
 
 
+def test_what_failed_slowly_is_not_tried_again_so_soon(memory: Silent) -> None:
+    memory.add("I moved to Oslo.", namespace=ANN)
+    memory.down, memory.delay = True, 0.6
+    middleware = AMemMiddleware(memory, namespace=ANN, remember=False)
+    agent = create_agent(Talker(), middleware=[middleware])
+    agent.invoke(ask("Where did I move to?"))
+    memory.down = False
+    assert last(agent.invoke(ask("Where did I move to?"))) == "I do not know."
+    assert middleware.failures == {"recall": 2}
+
+
 def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_wanted() -> None:
     embedder = WatchedEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:

@@ -130,9 +130,11 @@ def test_the_namespace_may_come_from_the_state_or_the_configuration(memory: Agen
 
 
 def test_a_run_that_does_not_say_whose_memory_it_is_fails(memory: AgenticMemory) -> None:
-    for context in (None, User("")):
-        with pytest.raises(NamespaceError):
-            build(memory).invoke(ask("Hello."), within(), context=context)
+    whose: list[Any] = [user, lambda run: (run.context["id"],), lambda run: "ann", lambda run: ()]
+    for namespace in whose:
+        for context in (None, User("")):
+            with pytest.raises(NamespaceError):
+                build(memory, namespace=namespace).invoke(ask("Hi."), within(), context=context)
     assert memory.namespaces() == []
 
 
@@ -192,7 +194,10 @@ def test_nobodys_words_are_in_anothers_memory(pair: list[Any]) -> None:
                 graph.add_edge(*edge)
             built = graph.compile(checkpointer=InMemorySaver())
             for who in ("ann", "bob"):
-                built.invoke(ask(f"{who} earns 80,000."), within(who, who=who, team="team"))
+                config = within(who, who=who, team="team")
+                state = built.invoke(ask(f"{who} earns 80,000."), config)
+                # Of nodes that remember at the same time those of one stand in the state.
+                assert len(state["remembered"]) == (2 if parallel or reads_only else 4)
             assert kept(memory) == ["ann earns 80,000.", "I see."]
             assert kept(memory, BOB) == ["bob earns 80,000.", "I see."]
             assert len(kept(memory, ("team",))) == (0 if reads_only else 4)
