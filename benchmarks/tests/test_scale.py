@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-pytest.importorskip("matplotlib")
-
 from benchmarks import scale
 
 

@@ -6,9 +6,6 @@ import re
 
 import pytest
 
-pytest.importorskip("langchain_classic")
-pytest.importorskip("llama_index.core")
-
 from amem_integrations.testing import HashEmbedder
 from benchmarks import adapters, against, calibrate, served, speed
 

@@ -6,9 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("typer")
-
 from cli_kit import DIALOGUE, Amem
 
 

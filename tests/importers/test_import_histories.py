@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 import pytest
 from importing_kit import imported_twice, open_memory, write
+from langchain_core import load
+from langchain_core import messages as core
+from llama_index.core import llms
 
 from amem_integrations import InvalidInputError
 from amem_integrations.importers import import_from
-
-core = pytest.importorskip("langchain_core.messages")
-load = pytest.importorskip("langchain_core.load")
 
 ANN = ("ann",)
 MESSAGES = [
@@ -150,7 +150,6 @@ def test_a_row_without_a_message_stops_the_import_and_nothing_is_stored():
 
 
 def test_chat_stores_of_llamaindex_give_each_key_a_thread(tmp_path):
-    llms = pytest.importorskip("llama_index.core.llms")
     turns = [("user", "I am Ann."), ("assistant", "Hello!")]
     messages = [llms.ChatMessage(role=role, content=text) for role, text in turns]
     said = [message.model_dump(mode="json") for message in messages]

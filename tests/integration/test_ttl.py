@@ -124,7 +124,6 @@ def test_a_ttl_that_cannot_be_used_is_refused_and_a_mapping_that_changes_later_c
 
 
 def test_an_item_of_a_store_of_langgraph_has_its_own_ttl_or_that_of_its_namespace(clock):
-    pytest.importorskip("langgraph")
     from langchain_amem import AMemStore  # noqa: PLC0415 - needs LangGraph
 
     mine, theirs, now = ("memories",), ("others",), datetime.now(UTC)

@@ -47,7 +47,9 @@ class TextEmbedding:
 
 @cache
 def real_library():
-    found = pytest.importorskip("fastembed")
+    found = pytest.importorskip(
+        "fastembed", reason="the extra fastembed is in none of the environments"
+    )
     from fastembed.common.model_description import ModelSource, PoolingType  # noqa: PLC0415
 
     given = {"pooling": PoolingType.MEAN, "normalization": False, "model_file": "model.onnx"}

@@ -189,7 +189,6 @@ def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
     assert gate.done == ["a"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_has_a_thread_of_its_own(gate):
     background = Background(gate)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
-
-import pytest
 
 HEAVY = [
     "torch",
@@ -96,7 +93,6 @@ for use, missing, extra in cases:
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_what_is_missing_is_said_with_the_extra_that_brings_it():
     done = python(f"cases = {MISSING!r}\n{USES}")
     assert re.findall(r"'\.\[(\w+)\]'", done.stderr) == [extra for *_, extra in MISSING]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from amem_integrations.config import MEASURED
+from amem_integrations.providers.minilm import MiniLmEmbedder
 from amem_integrations.repetition import is_reworded
 from benchmarks.calibrate import gate, relevance_floor
 
@@ -67,8 +66,7 @@ def test_another_wording_alone_is_no_difference():
 
 
 def test_the_table_has_what_is_found_for_the_default_embedder():
-    minilm = pytest.importorskip("amem_integrations.providers.minilm")
-    embedder = minilm.MiniLmEmbedder()
+    embedder = MiniLmEmbedder()
     (least, stopped), (floor, hidden) = gate(embedder), relevance_floor(embedder)
     measured = MEASURED[embedder.name]
     assert (least, floor) == (measured.gate, measured.relevance)
