@@ -9,7 +9,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from http import HTTPStatus
 from json import JSONDecodeError
 from typing import Any
@@ -41,11 +40,10 @@ class Connection:
     """The client of a server, for all threads.
 
     All writes of the store are idempotent, so any call may be repeated. At most `connections` requests are on their
-    way at once. Local mode is not thread-safe: there `guard` is one lock round every call.
+    way at once.
 
     Attributes:
         where: The address, without what is secret in it.
-        is_local: Whether there is no server: qdrant-client's local mode.
     """
 
     def __init__(
@@ -54,14 +52,10 @@ class Connection:
         *,
         pauses: Sequence[float],
         client: QdrantClient,
-        connections: int = CONNECTIONS,
-        is_local: bool = False,
+        connections: int,
     ) -> None:
         self.where, self._pauses, self._client = address, pauses, client
-        self.is_local = is_local
-        self._guard: AbstractContextManager[object] = (
-            threading.RLock() if is_local else threading.BoundedSemaphore(connections)
-        )
+        self._under_way = threading.BoundedSemaphore(connections)
 
     def call(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - of the client
         """Return what `do` returns of the client.
@@ -74,7 +68,7 @@ class Connection:
         """
         for pause in (*self._pauses, None):
             try:
-                with self._guard:
+                with self._under_way:
                     return do(self._client)
             except (ApiException, ResourceExhaustedResponse, JSONDecodeError) as error:
                 if not _is_passing(error):

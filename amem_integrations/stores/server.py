@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -22,7 +21,6 @@ from .server_collection import ServerCollection, client_dialect
 from .sidecar import AS_MADE, Sidecar
 from .store import NOTE_INDEXES, RECORD_INDEXES, PointStore
 
-MEMORY = ":memory:"
 TOKEN: Mapping[str, IndexKind] = {"token": "keyword"}  # a swap compares the tokens
 OLDEST_SERVER = (1, 19)  # older ones do not weigh words by the notes of one namespace
 AT_ONCE = 8  # requests that make indexes
@@ -41,7 +39,7 @@ class ServerStore(PointStore):
     order, and reads ask the majority.
 
     Args:
-        location: The URL of a server; or `":memory:"`, for the local mode of qdrant-client.
+        location: The URL of a server.
         dimensions: Length of the dense vectors.
         embedder: Name of the embedder they come from; empty to accept whatever is there.
         collection: Name of the collection of notes; the records are in `<collection>-journal`.
@@ -91,17 +89,13 @@ class ServerStore(PointStore):
             )
         ordered, bm25 = ordered_paths(metadata_indexes or {}), bm25 or Bm25()
         self._is_closed, self._name = False, collection
-        self._connection = (
-            _in_memory()
-            if location == MEMORY
-            else connect(
-                location,
-                api_key,
-                client_options,
-                pauses=pauses,
-                connections=connections,
-                allow_insecure=allow_insecure,
-            )
+        self._connection = connect(
+            location,
+            api_key,
+            client_options,
+            pauses=pauses,
+            connections=connections,
+            allow_insecure=allow_insecure,
         )
         wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
         try:
@@ -162,13 +156,6 @@ class ServerStore(PointStore):
             raise StoreClosedError(f"the memory at {self.where} is closed; open it again")
 
 
-def _in_memory() -> Connection:
-    """Return a connection to local mode."""
-    # Advice to use a server or a folder; who chose ":memory:" knows.
-    warnings.filterwarnings("ignore", message="Local mode is not recommended")
-    return Connection(MEMORY, pauses=(), client=QdrantClient(MEMORY), is_local=True)
-
-
 class _Setup:
     """Makes the collections of one memory.
 
@@ -185,10 +172,9 @@ class _Setup:
         ordered: Mapping[str, IndexKind],
     ) -> None:
         self._connection, self._wanted = connection, wanted
-        self._dialect = client_dialect(None if connection.is_local else ordered)
+        self._dialect = client_dialect(ordered)
         self._options = _checked_options(options)
-        if not connection.is_local:
-            self._check_version()
+        self._check_version()
 
     def prepare(
         self,
@@ -211,9 +197,8 @@ class _Setup:
         info = self._call(lambda client: client.get_collection(name))
         made = Sidecar.parse((info.config.metadata or {}).get("amem"), where)
         made.check(self._wanted, where)
-        if not self._connection.is_local:
-            missing = indexes.keys() - info.payload_schema.keys()
-            self._make_indexes(name, {field: indexes[field] for field in missing})
+        missing = indexes.keys() - info.payload_schema.keys()
+        self._make_indexes(name, {field: indexes[field] for field in missing})
         replicated = (info.config.params.replication_factor or 1) > 1
         consistency = models.ReadConsistencyType.MAJORITY if replicated else None
         return ServerCollection(self._connection, name, self._dialect, consistency), made

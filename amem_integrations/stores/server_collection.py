@@ -1,4 +1,4 @@
-"""A collection of points on a Qdrant server, or in qdrant-client's local mode."""
+"""A collection of points on a Qdrant server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORDERING = models.WriteOrdering.MEDIUM
 WRITING: Mapping[str, Any] = {"wait": True, "ordering": ORDERING}
 
 
-def client_dialect(ordered: Mapping[str, IndexKind] | None) -> Dialect:
+def client_dialect(ordered: Mapping[str, IndexKind]) -> Dialect:
     """Return what makes the filters for qdrant-client."""
 
     def has_id(ids: Sequence[str]) -> Filter:
@@ -53,7 +53,7 @@ class ServerCollection:
         consistency: models.ReadConsistency | None = None,
     ) -> None:
         self._connection, self._name, self.dialect = connection, name, dialect
-        # Local mode takes no consistency; a server with one replica needs none.
+        # A server with one replica needs none.
         self._reading: dict[str, Any] = {} if consistency is None else {"consistency": consistency}
 
     def retrieve(
@@ -155,17 +155,13 @@ class ServerCollection:
 
         The client itself copies every request, numbers and all, to look for texts to embed; ours have none.
         """
-        answers: Sequence[models.QueryResponse]
-        if self._connection.is_local:
-            answers = self._call("query_batch_points", requests)
-            return answers
         batch = models.QueryRequestBatch(searches=list(requests))
         answer = self._connection.call(
             lambda client: client.http.search_api.query_batch_points(
                 self._name, query_request_batch=batch, **self._reading
             )
         )
-        answers = answer.result
+        answers: Sequence[models.QueryResponse] = answer.result
         return answers
 
     def _page(

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from support import models
+from support.local_server import local_store
 from support.ports import WatchedStore
 
 from amem_integrations import (
@@ -26,7 +27,6 @@ from amem_integrations import (
     Plan,
 )
 from amem_integrations.ports import RecordQuery
-from amem_integrations.stores import ServerStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -49,7 +49,7 @@ def opened(location=":memory:", model=None, **settings):
 
 
 def over_a_server(model, **settings):
-    store = WatchedStore(ServerStore(":memory:", dimensions=256, embedder="hash"))
+    store = WatchedStore(local_store(dimensions=256, embedder="hash"))
     config = MemoryConfig(**settings)
     return store, lambda: AgenticMemory._over(store, HashEmbedder(256), model, config)
 

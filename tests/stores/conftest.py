@@ -18,7 +18,6 @@ SERVER: dict[str, Any] = {"dimensions": DIMENSIONS, "metadata_indexes": METADATA
 KINDS = [
     "folder",
     ":memory:",
-    "local mode",
     pytest.param("stand-in", marks=pytest.mark.enable_socket),
 ]
 if "QDRANT_URL" in os.environ:
@@ -41,8 +40,6 @@ def _opened(kind: str, folder: Path) -> FolderStore | ServerStore:
         return FolderStore(folder / "store", dimensions=DIMENSIONS)
     if kind == ":memory:":
         return FolderStore(":memory:", dimensions=DIMENSIONS)
-    if kind == "local mode":
-        return ServerStore(":memory:", **SERVER)
     name = f"amem-test-{os.urandom(8).hex()}"
     return ServerStore(os.environ["QDRANT_URL"], collection=name, **SERVER)
 

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.local_server import local_store
 from support.stored import ANN, BOB, DIMENSIONS, SEQ, call, decision, item, note, note_id, unit
 
 from amem_integrations.decisions import Decision, Record, Source
@@ -19,7 +20,7 @@ from amem_integrations.ids import time_of
 from amem_integrations.notes import Namespace
 from amem_integrations.ports import NoteQuery, Query, Ranked, RecordQuery, Store
 from amem_integrations.stored_note import Purge, StoredNote
-from amem_integrations.stores import FolderStore, ServerStore
+from amem_integrations.stores import FolderStore
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Begin with empty stores."""
         self.stores = [
             FolderStore(":memory:", dimensions=DIMENSIONS),
-            ServerStore(":memory:", dimensions=DIMENSIONS),
+            local_store(dimensions=DIMENSIONS),
         ]
         self.models = {ANN: Model(), BOB: Model()}
 
