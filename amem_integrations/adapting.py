@@ -84,11 +84,7 @@ REFUSALS = {400, 404, 415, 422, 501}
 # Mistakes that no chat should hide: nothing says whose memory it is, or the memory cannot be used at all.
 ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
 
-# A memory that failed only after this many seconds (a time-out, with repeats) is then left alone for ten times as
-# long, but never for longer than a minute.
-SLOW = 0.5
-REST = 10.0
-LONGEST_REST = 60.0
+SLOW = 0.5  # seconds that a failure takes which is a time-out, with repeats
 
 BATCH = 64  # documents stored at once
 PAGE = 256  # notes looked up at once
@@ -170,9 +166,8 @@ def checked_recall(
         TypeError: An option is unknown.
     """
     if unknown := sorted(options.keys() - known.__annotations__.keys()):
-        raise TypeError(
-            f"unknown option {unknown[0]!r}; use one of {', '.join(known.__annotations__)}"
-        )
+        names = ", ".join(known.__annotations__)
+        raise TypeError(f"unknown option {unknown[0]!r}; use one of {names}")
     for name, least in (("k", 1), ("max_tokens", 1), ("window", 0)):
         check_counts(least=least, **{name: options.get(name, least)})
     check_flags(links=options.get("links", True))
@@ -282,8 +277,9 @@ class Failures:
                 raise
             self.failed(doing, error)
             reasons.append(f"{doing}: {error}")
+            # What failed slowly is then left alone for ten times as long, but never for longer than a minute.
             if (took := time.monotonic() - start) >= SLOW:
-                self._rests_until[doing] = start + took + min(LONGEST_REST, REST * took)
+                self._rests_until[doing] = start + took + min(60.0, 10 * took)
 
     def failed(self, doing: str, error: Exception | None) -> None:
         """Log and count an error, if there is one; with `on_error="raise"` raise the error."""
@@ -386,7 +382,8 @@ class Documents:
             for note in {note.id: note for note in stored}.values():
                 old = before.get(note.id)
                 report.added += old is None
-                report.changed += old is not None and _said(note) != _said(old)
+                is_same = old and (described(old), old.origin) == (described(note), note.origin)
+                report.changed += old is not None and not is_same
                 sources[note.id] = note.metadata[RECORD]["source"]
             report.ids += ["" if item is None else item.metadata[RECORD]["id"] for item in made]
             meter.add(len(batch))
@@ -455,11 +452,6 @@ def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteI
         metadata={**metadata, RECORD: {"id": identity, "source": document.source}},
         origin="conversation" if evolve else "document",
     )
-
-
-def _said(note: Note) -> tuple[object, ...]:
-    """Return what a document changes of a note."""
-    return note.content, note.metadata, note.origin
 
 
 def _key(identity: str) -> str:
