@@ -19,7 +19,7 @@ from amem_integrations import (
 )
 from amem_integrations.testing import ScriptedModel
 
-ANN, BOB = ("ann",), ("bob",)
+ANN = ("ann",)
 
 
 def holders(memory, tmp_path, secret: str) -> set[str]:

@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -288,11 +289,8 @@ def test_rule_5_notes_come_in_the_order_of_adding_and_are_read_page_by_page(memo
             at = MAY - timedelta(days=number)
             memory.add(f"{name} {number}", namespace=ANN, at=at, evolve=False)
 
-    threads = [threading.Thread(target=add, args=(name,)) for name in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, "abcd"))
     notes = memory.get_all(namespace=ANN)
     assert [note.seq for note in notes] == sorted({note.seq for note in notes})
     for name in "abcd":
@@ -378,17 +376,14 @@ def test_rule_6_two_evolutions_never_take_the_same_note(open_memory):
         seen.extend(note["content"] for note in request.inputs["notes"])
         return models.construct(request)
 
-    def evolve():
+    def evolve(_number):
         barrier.wait()
         memory.evolve(namespace=ANN)
 
     memory = open_memory(models.model(construct=slow))
     memory.add_many([f"note {n}" for n in range(40)], namespace=ANN, evolve=False)
-    threads = [threading.Thread(target=evolve) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(evolve, range(2)))
     assert sorted(seen) == sorted(f"note {n}" for n in range(40))
 
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +31,6 @@ from amem_integrations import (
 from amem_integrations.adapting import Failures, check_namespace
 from amem_integrations.flows.work import Background
 
-ROOT = Path(__file__).parents[2]
 LOG = logging.getLogger("adapting-test")
 OUTAGES = [
     StoreUnavailableError("down"),
