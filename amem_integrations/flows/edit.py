@@ -448,11 +448,11 @@ async def _insert(
     """
     if not notes:
         return {}
-    by_words = replace(writer, embed=as_it_is)
     among = {note.id: known[note.id] for note in notes if note.id in known}
     look = any(note.key is not None for note in notes)
     if not vectors:
         runtime.vectors.lacking = True
+        by_words = replace(writer, embed=as_it_is)
         stands = dict(await insert(by_words, notes, among, look=look))
         if (fresh := runtime.fresh.get(writer.namespace)) is not None:
             fresh.extend(stands[note.id] for note in notes)
@@ -465,7 +465,7 @@ async def _insert(
         # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
         runtime.vectors.lacking = True
         runtime.fresh.pop(writer.namespace, None)
-        await insert(by_words, notes, among, look=look)
+        await insert(replace(writer, embed=as_it_is), notes, among, look=look)
         raise
     if not all(stands[note.id].has_vectors for note in notes):
         runtime.fresh.pop(writer.namespace, None)  # the next turn looks for these notes

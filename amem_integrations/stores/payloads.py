@@ -284,9 +284,8 @@ def _text_of(value: Note | Record, beside: Iterable[str]) -> str:
     if not is_plain:
         plain(adapter.dump_python(value, mode="json", **how), kind)
     text = made.decode().replace("~", "\\u007e").replace(value.id, "~own~")
-    found = Counter(_LONG.findall(text))
-    found.update(_LONG_NUMBER.findall(text))
-    repeated = [one for one, times in found.items() if times > 1]
+    found = [*_LONG.findall(text), *_LONG_NUMBER.findall(text)]
+    repeated = [one for one, times in Counter(found).items() if times > 1] if found else found
     for place, one in enumerate(repeated):
         text = text.replace(one, f"~{place}~")
     return f"{' '.join(repeated)}\n{text}"
