@@ -15,21 +15,22 @@ COMMANDS = typer.main.get_command(commands()).commands
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
+HELP = """
+import sys
+from amem_integrations.cli import main
+try:
+    main()
+finally:
+    heavy = {"numpy", "pydantic", "qdrant_edge", "qdrant_client", "torch"}
+    heavy |= {f"amem_integrations.{name}" for name in ("memory", "stores")}
+    assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+
+
 def test_help_imports_no_engine_and_no_embedder():
-    code = (
-        "import sys\n"
-        "from amem_integrations.cli import main\n"
-        "try:\n"
-        "    main()\n"
-        "finally:\n"
-        "    heavy = ['numpy', 'pydantic', 'qdrant_edge', 'qdrant_client', 'torch']\n"
-        "    heavy += [f'amem_integrations.{n}' for n in ('memory', 'stores')]\n"
-        "    assert not set(heavy) & set(sys.modules), set(heavy) & set(sys.modules)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--help"],
-        capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
-    )  # fmt: skip
+    command = [sys.executable, "-c", HELP, "--help"]
+    options = {"capture_output": True, "text": True, "timeout": 60, "cwd": ROOT}
+    done = subprocess.run(command, check=False, **options)
     assert done.returncode == 0, done.stderr
     assert all(f"  {name} " in done.stdout for name in COMMANDS)
 
