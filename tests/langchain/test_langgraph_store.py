@@ -173,11 +173,11 @@ def test_pages_over_several_namespaces_hold_each_item_once_and_the_best_first(
     store: AMemStore,
 ) -> None:
     for name in ("ann", "bob", "eve"):
-        for number in range(9):
-            store.put((name,), str(number), {"text": f"cat {number} {'of ' * number}{name}"})
-    pages = [store.search((), query="cat 3 ann", limit=5, offset=at) for at in range(0, 27, 5)]
+        put_all(store, 20, f"cat {{n}} of {name} and more of cat 3", (name,))
+    pages = [store.search((), query="cat 3 ann", limit=5, offset=at) for at in range(0, 60, 5)]
     found = [item for page in pages for item in page]
-    assert len({(item.namespace, item.key) for item in found}) == 27
+    assert len({(item.namespace, item.key) for item in found}) == 60
+    assert found == store.search((), query="cat 3 ann", limit=60)
     scores = [item.score or -9 for item in found]
     assert scores == sorted(scores, reverse=True)
 
