@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from evolution_kit import (
     opened,
     picture,
     reviewed,
+    run_and_die,
     seed,
     undisturbed,
     with_nodes,
@@ -28,7 +33,6 @@ from langchain_kit import ANN
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import EmptyInputError
 from langgraph.types import Command, RetryPolicy
-from support.processes import ROOT, TESTS, run_python
 
 from amem_integrations import ModelUnavailableError
 from langchain_amem import build_evolution_graph
@@ -151,12 +155,19 @@ def test_after_an_exception_every_graph_resumes(build: Any, step: str, when: str
             assert picture(memory) == undisturbed(build)
 
 
-DYING = """
-import sys, evolution_kit as kit
-kit.run_and_die(sys.argv[1], getattr(kit, sys.argv[2]), *sys.argv[3:])
-"""
+PROCESSES = multiprocessing.get_context("forkserver")
 
 
+@pytest.fixture(scope="module")
+def _server() -> None:
+    """Start the process that forks those to be killed; it has everything imported already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        PROCESSES.set_forkserver_preload(["evolution_kit", "pytest"])
+        forkserver.ensure_running()
+
+
+@pytest.mark.usefixtures("_server")
 @pytest.mark.parametrize(
     ("build", "step", "when", "durability"),
     [
@@ -170,11 +181,11 @@ kit.run_and_die(sys.argv[1], getattr(kit, sys.argv[2]), *sys.argv[3:])
 def test_after_kill_9_another_process_resumes(
     tmp_path: Path, build: Any, step: str, when: str, durability: str
 ) -> None:
-    place = (ROOT, TESTS, TESTS / "langchain")
-    loaded = ("langchain.agents", "langgraph.checkpoint.sqlite")
-    arguments = (tmp_path, build.__name__, step, when, durability)
-    died = run_python(DYING, *arguments, path=place, preload=loaded)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    arguments = (str(tmp_path), build, step, when, durability)
+    process = PROCESSES.Process(target=run_and_die, args=arguments)
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
     with opened(tmp_path) as (memory, saver):
         resumed = finish(invoking(build(memory, saver), durability))
         assert resumed or durability != "sync"
