@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.processes import run_python
+from support.processes import run_alone
 
 import langchain_amem
 
@@ -49,25 +49,25 @@ OTHERS = "langchain langgraph langchain_classic"
 
 
 def test_the_package_needs_langchain_core_alone() -> None:
-    done = run_python(WITHOUT + CORE_ALONE, OTHERS)
+    done = run_alone(WITHOUT + CORE_ALONE, OTHERS)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("I moved to Oslo.\n['search_memory'")
 
 
 def test_what_needs_more_names_the_extra() -> None:
-    done = run_python(WITHOUT + TRYING, OTHERS, *EXTRAS)
+    done = run_alone(WITHOUT + TRYING, OTHERS, *EXTRAS)
     assert done.returncode == 0, done.stderr
     for line, extra in zip(done.stdout.splitlines(), EXTRAS.values(), strict=True):
         assert line.startswith("MissingExtraError")
         assert f"'.[{extra}]'" in line
-    done = run_python(WITHOUT + "import langchain_amem", "langchain_core")
+    done = run_alone(WITHOUT + "import langchain_amem", "langchain_core")
     assert "'.[langchain]'" in done.stderr.strip().splitlines()[-1]
 
 
 def test_importing_loads_nothing_heavy() -> None:
     heavy = ["langgraph", "langchain", "langchain_classic", "langchain_core.messages", "langsmith"]
     looking = "import sys, langchain_amem\nprint([n for n in sys.argv[1:] if n in sys.modules])"
-    assert run_python(looking, *heavy).stdout.strip() == "[]"
+    assert run_alone(looking, *heavy).stdout.strip() == "[]"
 
 
 def test_every_public_name_can_be_had_and_they_are_sorted() -> None:

@@ -15,7 +15,7 @@ from langchain_kit import ANN, BOB, State, User, ask, say, scripted, sequence, u
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
-from support.processes import ROOT, TESTS, run_python
+from support.processes import run_alone
 
 from amem_integrations import (
     AgenticMemory,
@@ -390,6 +390,5 @@ with crashing() as memory:
 
 
 def test_strict_msgpack_takes_the_state_of_every_graph(tmp_path: Path) -> None:
-    place = (ROOT, TESTS, TESTS / "langchain")
-    done = run_python(STRICT, tmp_path / "checkpoints.sqlite", path=place)
+    done = run_alone(STRICT, tmp_path / "checkpoints.sqlite")
     assert done.returncode == 0, done.stderr

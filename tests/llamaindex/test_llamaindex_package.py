@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from llama_index.core.memory import Memory
 from packaging.requirements import Requirement
-from support.processes import run_python
+from support.processes import run_alone
 
 import llamaindex_amem
 
@@ -36,7 +36,7 @@ import llamaindex_amem
 
 def test_without_the_framework_the_error_names_the_extra():
     for missing in ("llama_index", "llama_index.core"):
-        done = run_python(BLOCKED, missing)
+        done = run_alone(BLOCKED, missing)
         assert done.returncode == 1
         assert "MissingExtraError: 'llama-index-core' is not installed" in done.stderr
         assert "pip install '.[llamaindex]'" in done.stderr
@@ -80,7 +80,7 @@ print(loaded - {"llamaindex_amem", "llama_index"})
 
 
 def test_the_core_knows_no_framework_and_the_adapter_loads_nothing_beside_both():
-    assert run_python(IMPORTS).stdout.split() == ["False", "set()"]
+    assert run_alone(IMPORTS).stdout.split() == ["False", "set()"]
 
 
 def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:

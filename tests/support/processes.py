@@ -24,6 +24,15 @@ def environment(*folders: Path, **variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **variables}
 
 
+def run_alone(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Return how a new interpreter ended, into which nothing was imported before, and what it wrote."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    variables = environment(ROOT, TESTS, TESTS / "langchain")
+    return subprocess.run(
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
+
+
 @cache
 def _server() -> subprocess.Popen[bytes]:
     """Start the process that forks the others; it ends with this one."""
