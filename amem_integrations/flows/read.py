@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..errors import NoteNotFoundError
+from ..errors import InvalidInputError, NoteNotFoundError
 from ..fetch import existing, note_pages
 from ..fetch import get as fetch_notes
 from ..filters import check_count, conditions_of, matches
@@ -108,6 +108,7 @@ async def recall(
     as_of: datetime | None = None,
     known_at: datetime | None = None,
     messages: Sequence[str | Mapping[str, Any]] = (),
+    said: Collection[str] = (),
 ) -> list[ScoredNote]:
     """Return the notes that are worth showing for a question, best first, at most `k` notes and the questions they reply to.
 
@@ -115,18 +116,21 @@ async def recall(
     `MemoryConfig.min_relevance` that have neither a name of the question nor half of its telling words. So there may be
     nothing to show. With `min_similarity` that counts instead. Of notes that say the same one is returned, in the fullest
     wording, with how often that was said and when last: notes that links of the relation `repeats` connect, and equal
-    statements of one speaker (see `ScoredNote`). A short reply is followed by the question that it answers. The other
-    arguments are those of `search`.
+    statements of one speaker (see `ScoredNote`). A short reply is followed by the question that it answers. Notes whose
+    content is one of the texts in `said` are left out: those texts stand in the prompt already. The other arguments are
+    those of `search`.
 
     Raises:
-        InvalidInputError: As for `search`.
+        InvalidInputError: As for `search`, or `said` is no collection of texts.
         NamespaceError: The namespace is missing or malformed.
     """
+    if isinstance(said, str):
+        raise InvalidInputError(f"said={said!r} must be a list of texts")
     spaces = namespaces_of(namespace, also)
     asked = Asked(
         query=query,
         before=relevance.messages_before(query, messages),
-        k=k,
+        k=k + min(len(said), k),
         where=conditions_of(where, as_of, known_at),
         min_similarity=min_similarity,
         as_of=as_of,
@@ -138,12 +142,14 @@ async def recall(
     lists = await hits_by_namespace(runtime, spaces, asked)
     floor = await relevance_floor(runtime) if min_similarity is None else None
     shown = []
-    for space, found in zip(spaces, lists, strict=True):
+    for space, listed in zip(spaces, lists, strict=True):
+        found = [hit for hit in listed if hit.note.content not in said][:k]
         hits = relevance.relevant(relevance.together(query, asked.before), found, floor)
         hits = hits if "kind" in (where or {}) else relevance.telling(query, hits)  # such as filler
         hits = await once(runtime, space, hits, asked, counted=found)
         # The notes that a reply is linked to have not been checked against conditions and times.
-        shown.append(hits if asked.where else await _with_questions(runtime, space, hits))
+        hits = hits if asked.where else await _with_questions(runtime, space, hits)
+        shown.append([hit for hit in hits if hit.note.content not in said])
     return merged(shown)[:k] if len(spaces) > 1 else shown[0]
 
 

@@ -133,20 +133,20 @@ async def recall_turn(
         messages[last].text.strip(),
         namespace=namespace,
         also=also,
-        k=k + min(len(said), k),
+        k=k,
         where=where,
         min_similarity=min_similarity,
         links=links,
         as_of=as_of,
         messages=before[-window:] if window else (),
+        said=said,
     )
-    shown = [hit for hit in hits if hit.note.content not in said][:k]
     known = None
     if runtime.config.profile and where is None and as_of is None:
         known = await profile(runtime, namespace=namespace)
     error = next(iter(errors), None)
-    found = Recalled(hits=shown, error=error, about=str(known or ""), also=also)
-    return replace(found, text=found.render(shown, max_tokens))
+    found = Recalled(hits=hits, error=error, about=str(known or ""), also=also)
+    return replace(found, text=found.render(hits, max_tokens))
 
 
 async def search_turn(runtime: Runtime, /, query: str, **options: Any) -> Recalled:  # noqa: ANN401 - those of `search`

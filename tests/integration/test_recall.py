@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.ports import WatchedEmbedder
 
-from amem_integrations import AgenticMemory, Embedder, MemoryConfig, NoteInput
+from amem_integrations import AgenticMemory, Embedder, InvalidInputError, MemoryConfig, NoteInput
 from amem_integrations.conversation import Message
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.thresholds import floor_of
@@ -38,6 +38,19 @@ def test_nothing_is_shown_for_what_nothing_is_known_about(memory):
     for query in ("What is 2 + 2?", "Thanks, bye!", "Спасибо!", "谢谢", "Write a haiku."):
         assert memory.context(query, namespace=ANN) == ""
     assert "50,000" in memory.context("How much do I earn?", namespace=ANN)
+
+
+def test_what_stands_in_the_prompt_is_left_out_and_takes_no_place(memory):
+    said, told = "I play the cello in a quartet.", "My quartet meets on Mondays."
+    memory.add_many(talk(said, told, "What do you play?", "The cello."), namespace=ANN)
+    question = "What about the quartet?"
+    assert contents(memory, question, k=1, said=[said]) == [told]
+    assert contents(memory, question, k=1, said=[told]) == [said]
+    shown = contents(memory, "Is it the cello?", said=["What do you play?"])
+    assert "The cello." in shown
+    assert "What do you play?" not in shown  # the question of a short reply is left out, too
+    with pytest.raises(InvalidInputError, match="must be a list of texts"):
+        memory.recall(question, namespace=ANN, said=said)
 
 
 def test_an_exact_name_passes_the_floor_also_without_a_vector(minilm):
