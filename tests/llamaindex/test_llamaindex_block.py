@@ -169,18 +169,18 @@ async def test_what_is_said_three_times_is_three_notes_also_at_a_tiny_limit(
 ):
     uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
     options = {"session_id": "s", "async_database_uri": uri, **SMALL}
-    for n in range(15):
+    for n in range(30):
         if restart or n == 0:
             block = block_of(memory)
             stock = Memory.from_defaults(memory_blocks=[block], **options)
         await stock.aput(user("ok" if n % 3 else f"I planted tree number {n} in the garden."))
         await stock.aput(assistant("Noted."))
-        if n == 10 and not restart:
+        if n == 21 and not restart:
             await block.aflush_from(stock)
     await block.aflush_from(stock)
 
     stored = contents(memory)
-    assert (stored.count("ok"), stored.count("Noted."), len(stored)) == (10, 15, 30)
+    assert (stored.count("ok"), stored.count("Noted."), len(stored)) == (20, 30, 60)
 
 
 async def test_only_what_was_said_becomes_a_note(memory):

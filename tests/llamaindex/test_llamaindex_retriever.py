@@ -141,6 +141,9 @@ def test_a_long_note_is_one_node_beside_which_the_passage_stands(memory):
     assert node.text == long
     assert "In 1950" in node.metadata["passage"]
     assert len(node.metadata["passage"]) <= 1600
+    places = [long.index(part) for part in node.metadata["passage"].split("\n…\n")]
+    assert places == sorted(places)
+    assert len(places) > 1
     assert "prize" in node.node.get_content(MetadataMode.LLM)
     assert "passage:" not in node.node.get_content(MetadataMode.LLM)
     llm = Chatbot("Oslo.")
