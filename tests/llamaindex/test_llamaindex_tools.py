@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
-from llamaindex_fakes import ANN, BOB, Toolbot, ann, contents
+from llamaindex_fakes import ANN, BOB, Toolbot, ann, contents, user
 
 from amem_integrations import NamespaceError
 from llamaindex_amem import AMemToolSpec
@@ -112,6 +112,14 @@ async def test_the_question_of_the_turn_is_no_answer_to_it(memory, query):
     *_, found = llm.prompts[1].split("tool: ")
     assert "My dog is called Rex." in found
     assert "What is my dog called?" not in found
+
+
+def test_a_question_that_waits_for_its_answer_is_no_answer(memory):
+    memory.add("My dog is called Rex.", namespace=ANN)
+    ann(memory).put(user("Is my dog old?"))
+    found = AMemToolSpec(memory, ANN).recall("dog")
+    assert "Rex" in found
+    assert "old" not in found
 
 
 def test_a_tool_says_what_came_of_a_supersession(memory, call):
