@@ -25,8 +25,9 @@ from .errors import (
 from .notes import Note
 from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
+from .splitting import spans
 from .stored_note import StoredNote, Vector
-from .texts import embedding_texts, spans
+from .texts import embedding_texts
 
 log = logging.getLogger("amem_integrations")
 

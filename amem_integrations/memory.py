@@ -55,7 +55,7 @@ class AgenticMemory:
     add_messages, aadd_messages = both_methods(flows.edit.add_messages)
 
     evolve, aevolve = both_methods(flows.evolve.evolve)
-    work, awork = both_methods(flows.work.work)
+    work, awork = both_methods(flows.worker.work)
     construct, aconstruct = both_methods(flows.evolve.construct)
     propose, apropose = both_methods(flows.evolve.propose)
     commit, acommit = both_methods(flows.evolve.commit)
@@ -140,7 +140,7 @@ class AgenticMemory:
 
     _location: Location | None  # where it was opened, if it was
     _resumed: Sequence[Namespace]  # where something was left, or had no vector, when it was opened
-    _worker: flows.work.Background
+    _worker: flows.worker.Background
     _on_close: list[Callable[[], object]]
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -164,7 +164,7 @@ class AgenticMemory:
             raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         memory = cls.__new__(cls)
         memory._location, memory._on_close = None, []
-        memory._worker = flows.work.Background(memory._evolve_pending)
+        memory._worker = flows.worker.Background(memory._evolve_pending)
         memory._connect(
             store,
             opening.open_embedder(embedder),
@@ -359,7 +359,7 @@ class AgenticMemory:
         self._resumed = run(flows.writing.resume_all(self._runtime))
 
     def _evolve_pending(self, namespace: Namespace | None) -> None:
-        run(flows.work.work(self._runtime, namespace=namespace, once=True))
+        run(flows.worker.work(self._runtime, namespace=namespace, once=True))
 
     def _stop_work(self) -> None:
         self._runtime.closing.set()

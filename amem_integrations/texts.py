@@ -1,15 +1,9 @@
-"""Pure: what a note looks like to the embedder, to BM25 and to a reader.
-
-A content that is longer than the embedder reads has several passages, each with a vector. The text is cut between
-paragraphs, lines, sentences or words, in this order of preference. The passages joined are the text again.
-"""
+"""Pure: what a note looks like to the embedder, to BM25 and to a reader."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import accumulate
 
 from .notes import ContextEntry, Note
 
@@ -110,67 +104,3 @@ def clean_words(words: Sequence[str], limit: int) -> tuple[str, ...]:
     """Return keywords or tags without blanks and repeats, at most `limit` of them."""
     stripped = (" ".join(word.split()) for word in words)
     return tuple(dict.fromkeys(word for word in stripped if word))[:limit]
-
-
-# Where a part may end. Chinese and Japanese sentences end without a space. The sentence's pattern looks at each
-# character once (it starts only where a run of marks does, and gives nothing back), however long the runs are.
-_BORDERS = (
-    re.compile(r"\n\s*\n"),
-    re.compile(r"\n"),
-    re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s++|[。！？]++[」』”’）]*+"),  # noqa: RUF001
-    re.compile(r"\s+"),
-)
-
-
-def spans(text: str, size: int) -> tuple[tuple[int, int], ...]:
-    """Return where the passages of a text stand, which joined are the text; empty if the text is only one."""
-    parts = split(text, size)
-    if len(parts) == 1:
-        return ()
-    ends = list(accumulate(map(len, parts)))
-    return tuple(zip([0, *ends[:-1]], ends, strict=True))
-
-
-def split(text: str, size: int) -> list[str]:
-    """Return the text in parts of at most about `size` tokens, of about equal length, none of them blank.
-
-    Joined they are the text; one that is short enough is its only part.
-    """
-    total = count_tokens(text)
-    if total <= size:
-        return [text]
-    fair = -(-total // -(-total // size))  # so that the last part is no mere scrap
-    parts: list[str] = []
-    current = ""
-    for piece in _pieces(text, size, _BORDERS):
-        full = count_tokens(current) >= fair or count_tokens((current + piece).rstrip()) > size
-        if full and current.strip():
-            parts.append(current)
-            current = ""
-        current += piece
-    if not current.strip() and parts:
-        parts[-1] += current
-        return parts
-    return [*parts, current]
-
-
-def _pieces(text: str, size: int, borders: Sequence[re.Pattern[str]]) -> list[str]:
-    """Return the text in pieces of at most `size` tokens, cut at the first kind of border that does."""
-    if count_tokens(text.rstrip()) <= size:
-        return [text]
-    if not borders:
-        width = max(1, size * BYTES_PER_TOKEN // -(-len(text.encode()) // len(text)))
-        return [text[start : start + width] for start in range(0, len(text), width)]
-    first, *rest = borders
-    return [part for found in _cut(text, first) for part in _pieces(found, size, rest)]
-
-
-def _cut(text: str, border: re.Pattern[str]) -> Iterator[str]:
-    """Yield the text cut after each border."""
-    start = 0
-    for found in border.finditer(text):
-        if found.end() > start:
-            yield text[start : found.end()]
-            start = found.end()
-    if start < len(text):
-        yield text[start:]

@@ -6,5 +6,5 @@ from . import overview as overview
 from . import read as read
 from . import transfer as transfer
 from . import turn as turn
-from . import work as work
+from . import worker as worker
 from . import writing as writing

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amem_integrations import NoteInput
+from amem_integrations.splitting import split
 from amem_integrations.testing import HashEmbedder
-from amem_integrations.texts import count_tokens, split
+from amem_integrations.texts import count_tokens
 
 ANN = ("ann",)
 STORY = "\n\n".join(

@@ -31,7 +31,7 @@ from amem_integrations import (
     WorkReport,
 )
 from amem_integrations.decisions import Lease
-from amem_integrations.flows.work import take_lease
+from amem_integrations.flows.worker import take_lease
 from amem_integrations.runtime import Runtime, run
 from amem_integrations.stores.payloads import decode_record
 
@@ -197,7 +197,7 @@ def test_a_worker_killed_after_it_wrote_its_decisions_costs_nothing_twice(
 
     # What is inserted stands; nobody shows it, gives the lease back, or opens the memory again.
     with monkeypatch.context() as patch:
-        patch.setattr("amem_integrations.flows.work.HeldLease.give_back", nothing)
+        patch.setattr("amem_integrations.flows.worker.HeldLease.give_back", nothing)
         patch.setattr(f"amem_integrations.journal.commit.{step}", dies)
         with pytest.raises(StoreError):
             work(dying)

@@ -29,7 +29,7 @@ from amem_integrations import (
     adapting,
 )
 from amem_integrations.adapting import Failures, check_namespace
-from amem_integrations.flows.work import Background
+from amem_integrations.flows.worker import Background
 
 LOG = logging.getLogger("adapting-test")
 OUTAGES = [
@@ -203,7 +203,7 @@ def test_a_forked_child_has_a_thread_of_its_own(gate):
 
 ENDING = """
 import threading, time
-from amem_integrations.flows.work import Background
+from amem_integrations.flows.worker import Background
 
 def step(task):
     entered.set()
