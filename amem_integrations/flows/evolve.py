@@ -20,7 +20,7 @@ from ..evolution.gate import Answers, decide
 from ..fetch import get, note_pages
 from ..filters import Condition, Conditions, check_count, unique_ids
 from ..ids import new_operation, now
-from ..journal.history import toggle_all
+from ..journal.history import toggle
 from ..journal.writer import Writer, as_it_is
 from ..notes import Attempts, Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan, PlannedNote
@@ -396,4 +396,4 @@ async def _switch_rules_off(writer: Writer, ids: Collection[str]) -> None:
     }
     # The answers that are written next give the notes other texts: only these are embedded.
     unembedded = replace(writer, embed=as_it_is)
-    await toggle_all(unembedded, places, {key: own[key] for key, _ in places})
+    await toggle(unembedded, places, {key: own[key] for key, _ in places})

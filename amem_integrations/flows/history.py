@@ -300,7 +300,7 @@ class _Undoing:
             batch = {key: known[key] for key in ids[start : start + BATCH]}
             mine = {place: switch for place, switch in switches.items() if place[0] in batch}
             async with writing(self.runtime, self.space) as writer:
-                flips |= await journal.toggle_all(writer, mine, batch)
+                flips |= await journal.toggle(writer, mine, batch)
         items = {one.place: (one.decision, one.item) for one in found if one.item}
         for place in switches:
             if place in flips and place in items:
@@ -473,7 +473,7 @@ async def _answer(
             values = edited(f"{place[0]}:{place[1]}", item, edits)
     known = {decision.id: decision for decision, _ in found.values()}
     async with writing(runtime, space) as writer:
-        flips = await journal.toggle_all(writer, dict.fromkeys(found, switch), known, **values)
+        flips = await journal.toggle(writer, dict.fromkeys(found, switch), known, **values)
     if gone := found.keys() - flips.keys():
         raise InvalidInputError(
             f"proposal {':'.join(map(str, min(gone)))!r} cannot be answered: {VOID}"

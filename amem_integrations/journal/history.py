@@ -40,26 +40,6 @@ KINDS: Mapping[str, ChangeKind] = {
 
 async def toggle(
     writer: Writer,
-    decision_id: str,
-    number: int,
-    switch: Switch,
-    **edits: Any,  # noqa: ANN401 - fields of an item
-) -> Flip | None:
-    """Set the switch of one item of a decision, and make the change show; return None if the item is gone.
-
-    Args:
-        writer: Who decides.
-        decision_id: Which decision.
-        number: Which of its items.
-        switch: On (redo, approval), off (undo), waiting or rejected.
-        edits: Other values for the item, such as a text that a reviewer has put right.
-    """
-    place = (decision_id, number)
-    return (await toggle_all(writer, {place: switch}, **edits)).get(place)
-
-
-async def toggle_all(
-    writer: Writer,
     switches: Mapping[Place, Switch],
     known: Mapping[str, Decision] | None = None,
     **edits: Any,  # noqa: ANN401 - fields of an item

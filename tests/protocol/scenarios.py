@@ -164,7 +164,7 @@ def answer(
 
 def switch(decision_id: str, number: int, state: str) -> Process:
     async def process(writer: Writer) -> str:
-        done = await toggle(writer, decision_id, number, state)  # type: ignore[arg-type]
+        done = await toggle(writer, {(decision_id, number): state})  # type: ignore[dict-item]
         return "toggled" if done else "gone"
 
     return process
