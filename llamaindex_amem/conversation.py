@@ -154,9 +154,12 @@ def checked(
         raise ConfigurationError(f"memory={memory!r} must be an AgenticMemory: open_memory(…)")
     recall = dict(options)
     also = recall.pop("also", None) or {}
+    if not isinstance(also, Mapping):
+        raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
     for one in (namespace, *also.values()):
         _ = callable(one) or adapting.check_namespace(one)
-    check_plain(namespace=namespace, **also, **recall)
+    named = {f"also[{name!r}]": one for name, one in also.items()}
+    check_plain(namespace=namespace, **named, **recall)
     adapting.checked_recall(recall, known)
 
 

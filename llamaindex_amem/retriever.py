@@ -158,13 +158,15 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
     note = hit.note
     given = {name: value for name, value in note.metadata.items() if name not in PRIVATE}
     if (document := note.metadata.get(adapting.RECORD)) or note.origin == "document":
-        fields = {"metadata": given, **note.metadata.get(NODE, {})}
+        fields = {**note.metadata.get(NODE, {}), "metadata": given}
     else:
         metadata = _flat(hit, given)
         hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
         shown = {"excluded_llm_metadata_keys": hidden, "excluded_embed_metadata_keys": [*metadata]}
         fields = {"metadata": metadata, **shown}
-    node = NoteNode(id_=document["id"] if document else note.id, text=note.content, **fields)
+    # Of a whole document earlier versions stored the text among the fields too.
+    fields |= {"id_": document["id"] if document else note.id, "text": note.content}
+    node = NoteNode(**fields)
     if node.source_node is None and note.thread is not None:
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=note.thread)
     if hit.passages:

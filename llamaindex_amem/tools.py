@@ -20,7 +20,7 @@ from amem_integrations import (
     render_notes,
 )
 
-from .conversation import Search, Space, Whose, checked, searched, threaded, whose
+from .conversation import Search, Whose, checked, searched, threaded, whose
 from .events import AMemToolEvent, Failures, dispatcher
 
 P = ParamSpec("P")
@@ -119,7 +119,8 @@ class AMemToolSpec(BaseToolSpec):
 
         In supersedes, give the ids (from recall) of notes that are no longer true because of it.
         """
-        with self._answering("remember") as (space, answer):
+        with self._answering("remember") as answer:
+            space = whose(self._namespace)
             older = list(dict.fromkeys(map(_id, supersedes or ())))
             note, taken = self._memory.remember_fact(
                 content,
@@ -148,8 +149,8 @@ class AMemToolSpec(BaseToolSpec):
         Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
         """
         found = adapting.Recalled()
-        with self._answering("recall") as (_, answer):
-            k = min(max(1, limit or self._search["k"]), MOST)
+        with self._answering("recall") as answer:
+            k = min(max(1, _whole(limit) or self._search["k"]), MOST)
             told = {"speaker": speaker} if speaker else {}
             when = {"when": {"$gte": adapting.parse_time(since)}} if since else {}
             wanted = {**self._search, "k": k + QUESTIONS}
@@ -168,8 +169,8 @@ class AMemToolSpec(BaseToolSpec):
 
         With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.
         """
-        with self._answering("forget") as (space, answer):
-            wanted = _id(note_id)
+        with self._answering("forget") as answer:
+            space, wanted = whose(self._namespace), _id(note_id)
             self._memory.delete(wanted, namespace=space, thorough=thorough)
             answer.answer, answer.note_ids = "Forgotten.", [wanted]
         return answer.answer
@@ -177,7 +178,8 @@ class AMemToolSpec(BaseToolSpec):
     @_traced
     def correct(self, note_id: str, content: str) -> str:
         """Replace what one note of long-term memory says. Take the id from recall."""
-        with self._answering("correct") as (space, answer):
+        with self._answering("correct") as answer:
+            space = whose(self._namespace)
             note = self._memory.update(_id(note_id), namespace=space, content=content)
             if self._evolve:
                 self._memory.evolve_later(space)
@@ -188,12 +190,12 @@ class AMemToolSpec(BaseToolSpec):
     aforget, acorrect = threaded(forget), threaded(correct)
 
     @contextmanager
-    def _answering(self, tool: str) -> Iterator[tuple[Space, AMemToolEvent]]:
-        """Yield whose memory it is, and the answer to be; when the work fails, it says what there is to say about that."""
+    def _answering(self, tool: str) -> Iterator[AMemToolEvent]:
+        """Yield the answer to be; when the work fails, it says what there is to say about that."""
         answer = AMemToolEvent(tool=tool, note_ids=[], answer=DOWN)
         with self._failures.tolerated(tool, callback=True):
             try:
-                yield whose(self._namespace), answer
+                yield answer
             except NoteNotFoundError:
                 answer.answer = UNKNOWN
             except InvalidInputError as error:
@@ -204,6 +206,18 @@ class AMemToolSpec(BaseToolSpec):
 def _id(given: object) -> str:
     """Return an id as a model copied it, with what may stand around it in a note."""
     return str(given).strip(" \n\t[]()`'\"").removeprefix("id ")
+
+
+def _whole(limit: object) -> int:
+    """Return a number as a model gave it, which may be a text; none is 0.
+
+    Raises:
+        InvalidInputError: It is no number.
+    """
+    try:
+        return int(limit or 0)  # type: ignore[call-overload,no-any-return]
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(f"limit={limit!r} must be a whole number") from None
 
 
 def _asks(note: Note, query: str) -> bool:

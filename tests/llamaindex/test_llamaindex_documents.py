@@ -6,7 +6,7 @@ import pytest
 from llama_index.core import Document, SimpleDirectoryReader
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import MetadataMode, TextNode
+from llama_index.core.schema import MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
@@ -102,6 +102,31 @@ def test_a_removed_document_removes_its_notes(memory):
     memory.add("What was imported of thread a stays.", namespace=TEAM, thread="a", source="import")
     assert ingest.remove(["a"]) == 1
     assert texts(memory) == ["2.", "What was imported of thread a stays."]
+
+
+def test_a_document_whose_record_holds_more_than_is_kept_now_is_read(memory):
+    AMemIngest(memory, TEAM).add([Document(text="Prune in March.", doc_id="a", metadata={"n": 1})])
+    (note,) = notes(memory)
+    record = {**note.metadata["_node"], "text": "Old.", "class_name": "Document", "id_": "b"}
+    metadata = {**note.metadata, "_node": {**record, "metadata": {"n": 2}}}
+    memory.update(note.id, namespace=TEAM, metadata=metadata)
+    (hit,) = AMemRetriever(memory, TEAM).retrieve("prune")
+    assert (hit.node_id, hit.text, hit.metadata) == ("a", "Prune in March.", {"n": 1})
+
+
+def test_what_each_of_several_documents_has_no_more_is_removed(memory):
+    def read(*parts):
+        nodes = [
+            TextNode(text=f"{part} of {one}.", id_=f"{one}-{part}", relationships=relationships)
+            for one in ("a", "b", "c")
+            for relationships in [{NodeRelationship.SOURCE: RelatedNodeInfo(node_id=one)}]
+            for part in parts
+        ]
+        return AMemIngest(memory, TEAM, replace=True).add(nodes).removed
+
+    assert read("Head", "Tail") == 0
+    assert read("Head") == 3
+    assert texts(memory) == ["Head of a.", "Head of b.", "Head of c."]
 
 
 def test_a_node_is_known_by_its_id(memory):

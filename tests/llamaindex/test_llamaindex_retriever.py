@@ -30,7 +30,7 @@ from support.models import model, to_the_insurance
 from amem_integrations import AgenticMemory, ConfigurationError
 from amem_integrations.conversation import Message
 from amem_integrations.testing import HashEmbedder
-from llamaindex_amem import AMemRetriever, AMemToolSpec
+from llamaindex_amem import AMemMemoryBlock, AMemRetriever, AMemToolSpec
 
 QUESTION = "What is my dog called?"
 
@@ -88,6 +88,21 @@ def test_a_mistake_is_refused_at_once(kennel):
     ):
         with pytest.raises(error, match=says):
             AMemRetriever(**{"memory": kennel, "namespace": ANN, **options})
+
+
+@pytest.mark.parametrize("door", [AMemRetriever, AMemToolSpec, AMemMemoryBlock])
+def test_further_namespaces_may_have_any_name_and_are_a_dict(kennel, door):
+    for name in ("namespace", "links", "where", "self"):
+        assert door(kennel, ANN, also={name: ("team",)}, links=True)
+    for also in ([("team",)], "team"):
+        with pytest.raises(ConfigurationError, match="must be a dict of names to namespaces"):
+            door(kennel, ANN, also=also)
+
+    async def team() -> tuple[str, ...]:
+        return ("team",)
+
+    with pytest.raises(ConfigurationError, match=r"also\['team'\]=.* is a coroutine function"):
+        door(kennel, ANN, also={"team": team})
 
 
 async def test_in_a_query_engine_a_tool_and_a_fusion(kennel):

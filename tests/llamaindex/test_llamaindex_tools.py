@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import UTC, datetime
 
 import pytest
@@ -164,7 +165,11 @@ def test_a_search_is_narrowed_by_the_model_and_by_the_application(memory):
     assert shared.id in spec.recall("dog")
     assert "2023" not in spec.recall("dog", speaker="Bob")
     assert "2020" not in spec.recall("dog", since="2021-01-01")
-    assert spec.recall("dog", limit=1).count("A dog") == 1
+    for limit in (1, "1", -3, 1.5):
+        assert spec.recall("dog", limit=limit).count("A dog") == 1
+    for limit in ("two", float("inf"), [1]):
+        assert "must be a whole number" in spec.recall("dog", limit=limit)
+    assert spec.failures == {}
     where["speaker"] = "Ann"
     assert "2022" not in spec.recall("dog")
     whose["user"] = "bob"
@@ -173,3 +178,23 @@ def test_a_search_is_narrowed_by_the_model_and_by_the_application(memory):
     whose["user"] = ""
     with pytest.raises(NamespaceError):
         spec.recall("dog")
+
+
+def test_a_model_gets_fifty_notes_at_most(memory):
+    memory.add_many([f"A dog of {n}." for n in range(60)], namespace=ANN, evolve=False)
+    found = AMemToolSpec(memory, ANN, max_tokens=9999).recall("dog", limit=1000)
+    assert found.count("A dog of") == 50
+
+
+@pytest.mark.parametrize("on_error", ["log", "raise"])
+def test_a_namespace_that_cannot_be_told_is_a_failure_of_the_tool(memory, on_error):
+    spec = AMemToolSpec(memory, lambda: (ContextVar[str]("user").get(),), on_error=on_error)
+    calls = {"remember": ("x",), "recall": ("x",), "forget": ("x",), "correct": ("x", "y")}
+    for name, arguments in calls.items():
+        tool = getattr(spec, name)
+        if on_error == "log":
+            assert tool(*arguments) == "The memory does not answer now. Go on without it."
+        else:
+            with pytest.raises(LookupError):
+                tool(*arguments)
+    assert spec.failures == dict.fromkeys(calls, 1)
