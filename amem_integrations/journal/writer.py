@@ -129,7 +129,8 @@ async def insert(
     """Store notes whose ids are not there, and return what stands under each id.
 
     A tombstone is swapped for the new wording; what the tombstone owes stays owed, and no rev is used twice. The note
-    that is returned for an id tells by its `seq` who said it.
+    that is returned for an id tells by its `seq` who said it. A note that somebody else deletes at the same time is
+    returned as it was.
 
     Args:
         writer: Who writes.
@@ -160,22 +161,32 @@ async def _put(
     *,
     look: bool,
 ) -> Mapping[str, StoredNote]:
+    written: dict[str, StoredNote] = {}
     while True:
         stored = dict(await writer.notes(made)) if known is None else dict(known)
         known = None
+        deleted = {key: one for key, one in stored.items() if key in made and one.is_deleted}
+        # A delete that came after the first look has taken the note away: the note does not come back.
+        since = {key: written[key] for key in deleted if _was_there(written.get(key), deleted[key])}
         new = [one for key, one in made.items() if key not in stored]
         anew = [
-            (stored[key], _in_place_of(writer, stored[key], one))
-            for key, one in made.items()
-            if key in stored and stored[key].is_deleted
+            (tombstone, _in_place_of(writer, tombstone, made[key]))
+            for key, tombstone in deleted.items()
+            if key not in since
         ]
         if not new and not anew:
-            return stored
+            return stored | since
         if new:
             await resolve(writer.store.insert_notes(writer.namespace, new))
         await writer.swap_notes(anew)
         if not look and not anew:
             return stored | {one.id: one for one in new}
+        written |= {one.id: one for one in (*new, *(one for _, one in anew))}
+
+
+def _was_there(written: StoredNote | None, tombstone: StoredNote) -> bool:
+    """Return whether a tombstone is later than what was written under its id."""
+    return written is not None and tombstone.rev >= written.rev
 
 
 def _stored(writer: Writer, note: Note) -> StoredNote:

@@ -93,6 +93,12 @@ MUTANTS: Mapping[str, Mutant] = {
         new="rev=tombstone.rev",
         breaks="same key said again, late answer, kill",
     ),
+    "what is deleted while it is added comes back": Mutant(
+        module=f"{JOURNAL}.writer",
+        old="            if key not in since\n",
+        new="",
+        breaks="an add, and a delete of what was just added",
+    ),
     "a rev falls where a clock is behind": Mutant(
         module=f"{JOURNAL}.erasure",
         old="rev = max(seq, stored.rev + 1)",

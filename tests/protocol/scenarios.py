@@ -94,6 +94,19 @@ def delete(note_id: str, *, thorough: bool = False) -> Process:
     return process
 
 
+def delete_what_is_there(note_id: str) -> Process:
+    """Return what deletes a note if it finds the note."""
+
+    async def process(writer: Writer) -> str:
+        stored = await writer.note(note_id)
+        if stored is None or stored.is_deleted:
+            return ""
+        await forget(writer, note_id)
+        return "deleted"
+
+    return process
+
+
 def correct(note_id: str, content: str, *, thorough: bool = False) -> Process:
     async def process(writer: Writer) -> str | None:
         change = lambda held: replace(held, content=content)  # noqa: E731
@@ -873,6 +886,18 @@ SCENARIOS: dict[str, Scenario] = {
         },
         faults=ONE_KILL,
         always=unseen("add+del"),
+    ),
+    "an add, and a delete of what was just added": lambda: explore(
+        Collections(),
+        {"add": say("b", f"b {SECRET}"), "del": delete_what_is_there("b")},
+        faults=KILL_AND_COPY,
+        always=unseen("del"),
+    ),
+    "an add of an id whose delete is open, and a delete of what was just added": lambda: explore(
+        half_deleted(),
+        {"add": say("b", f"b {SECRET}", LATER), "del": delete_what_is_there("b"), "R1": resume},
+        faults=ONE_KILL,
+        always=unseen("del"),
     ),
     "two corrections at once": lambda: explore(
         begin(),
