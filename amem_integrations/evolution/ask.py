@@ -46,6 +46,7 @@ The user of this memory asks for this as well; follow it, but for the form of th
 </instructions>"""
 # Tokens are estimated from the length of the text, and a second try says what was wrong.
 MARGIN = 1.2
+MOST_REFUSED = 3  # notes in a row that were refused alone, after which the rest of a batch is left
 AGAIN = """
 
 Your previous answer could not be used: {problem}
@@ -305,7 +306,8 @@ async def ask_in_parts(
 ) -> AsyncIterator[tuple[P, M]]:
     """Yield the parts that the model was asked about, each with the reply; a part that is too long is asked about in smaller ones.
 
-    The call knows the notes of the parts without a usable reply.
+    The call knows the notes of the parts without a usable reply. After `MOST_REFUSED` notes in a row were refused alone,
+    the model is asked about no more of the parts.
 
     Args:
         call: The work on the batch.
@@ -318,7 +320,7 @@ async def ask_in_parts(
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: A call would go over a limit of the namespace.
     """
-    waiting = list(parts)
+    waiting, refused_alone = list(parts), 0
     while waiting:
         part = waiting.pop(0)
         question, instead = question_of(part), smaller(part)
@@ -327,11 +329,16 @@ async def ask_in_parts(
                 raise RefusedError(f"the request to {question.task} is too long")
             reply = await ask(call, question)
         except ModelReplyError as error:
-            if instead and isinstance(error, RefusedError):
+            is_refused = isinstance(error, RefusedError)
+            if is_refused and instead:
                 waiting[:0] = instead
-            else:
-                call.failed |= {note.id: str(error) for note in part.notes}
+                continue
+            refused_alone += is_refused
+            failing = [part, *waiting] if refused_alone == MOST_REFUSED else [part]
+            call.failed |= {note.id: str(error) for each in failing for note in each.notes}
+            waiting = [] if refused_alone == MOST_REFUSED else waiting
         else:
+            refused_alone = 0
             yield part, reply
             waiting[:0] = rest(part, reply)
 

@@ -117,12 +117,11 @@ def _question(batch: Batch) -> Question[ConstructReply]:
 
 
 def _smaller(batch: Batch) -> list[Batch]:
-    """Return the halves of a batch, or a single note after half of the turns before it; nothing for a note alone."""
+    """Return the halves of a batch, or a single note without the turns before it; nothing for a note alone."""
     if middle := len(batch.notes) // 2:
         first, second = batch.notes[:middle], batch.notes[middle:]
         return [replace(batch, notes=first), Batch(notes=second, before=[*batch.before, *first])]
-    before = batch.shown_before
-    return [replace(batch, before=before[-(-len(before) // 2) :])] if before else []
+    return [replace(batch, before=[])] if batch.shown_before else []
 
 
 def _rest(batch: Batch, reply: ConstructReply) -> list[Batch]:

@@ -124,7 +124,8 @@ async def recall(
         InvalidInputError: As for `search`, or `said` is no collection of texts.
         NamespaceError: The namespace is missing or malformed.
     """
-    if isinstance(said, str):
+    check_count("k", k)
+    if isinstance(said, str) or not isinstance(said, Collection):
         raise InvalidInputError(f"said={said!r} must be a list of texts")
     spaces = namespaces_of(namespace, also)
     asked = Asked(

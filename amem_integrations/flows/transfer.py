@@ -434,7 +434,8 @@ class _Import:
             meter.add(len(page))
 
     async def _put_notes(self, writer: Writer, notes: Sequence[StoredNote]) -> None:
-        made = {new.id: new for new in map(self._moved_note, notes)}
+        moved_to = {one.id: self._moved_note(one) for one in notes}  # of a note told twice the last
+        made = {new.id: new for new in moved_to.values()}
         known = await writer.notes(made)
         missing = frozenset(made.keys() - known.keys())
         old = await writer.decisions(RecordQuery(about=missing)) if missing else {}
@@ -442,12 +443,12 @@ class _Import:
         again = {one.note for one in old.values()} & missing
         renewed = {i: replace(made[i], rev=writer.new_seq()) for i in again}
         stands = await restore(writer, [*(made | renewed).values()], known)
-        for in_file, moved in zip(notes, made.values(), strict=True):
+        for id_in_file, moved in moved_to.items():
             stored = stands.get(moved.id)
             if stored is None or stored.note is None:
                 continue
             if stored.rev == moved.rev or _is_as(stored, moved):
-                self.revs[in_file.id] = moved.rev, stored.rev
+                self.revs[id_in_file] = moved.rev, stored.rev
             if not stored.embedded:
                 self.stale.add(moved.id)
         self.here += made

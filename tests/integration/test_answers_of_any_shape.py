@@ -78,3 +78,25 @@ def test_rules_read_what_was_said_on_the_last_day_of_the_calendar(open_memory):
     for end in ("this week", "until tomorrow", "for the next two months", "until next week"):
         for at in (None, last, last.replace(tzinfo=timezone(timedelta(hours=-12)))):
             assert memory.add(f"I am away {end}", namespace=ANN, at=at).state == "done"
+
+
+def test_what_is_not_allowed_costs_its_own_note_and_few_requests(open_memory):
+    class Strict(Giving):
+        def __init__(self, forbidden):
+            super().__init__(lambda text: Completion(text=text))
+            self.forbidden, self.asked = forbidden, 0
+
+        def generate(self, request):
+            self.asked += 1
+            if self.forbidden in str(request.inputs):
+                raise ModelReplyError("400 - content policy")
+            return super().generate(request)
+
+    said = [f"The rehearsal in room {n} begins at {n} o'clock." for n in range(12)]
+    for forbidden, failed, most in (("room 7 ", {7}, 20), ("rehearsal", {*range(12)}, 12)):
+        model = Strict(forbidden)
+        memory = open_memory(model, link=False)
+        notes = memory.add_many(said, namespace=ANN)
+        states = [memory.get(note.id, namespace=ANN).state for note in notes]
+        assert {n for n, state in enumerate(states) if state == "failed"} == failed
+        assert model.asked <= most, forbidden

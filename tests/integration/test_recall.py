@@ -51,6 +51,9 @@ def test_what_stands_in_the_prompt_is_left_out_and_takes_no_place(memory):
     assert "What do you play?" not in shown  # the question of a short reply is left out, too
     with pytest.raises(InvalidInputError, match="must be a list of texts"):
         memory.recall(question, namespace=ANN, said=said)
+    for k in ("5", None, -1, True):
+        with pytest.raises(InvalidInputError, match=f"k={k!r}"):
+            memory.recall(question, namespace=ANN, k=k)
 
 
 def test_an_exact_name_passes_the_floor_also_without_a_vector(minilm):

@@ -250,6 +250,16 @@ def test_of_a_file_with_a_record_that_makes_no_view_or_cannot_be_stored_nothing_
             assert memory.stats()["notes"] == 0, (kind, place)
 
 
+def test_a_line_that_stands_twice_in_a_file_is_imported_once(filled):
+    _, file = filled
+    lines = lines_of(file)
+    write(file, [lines[0], *lines[1:], *(line for line in lines if "note" in line)])
+    with opened() as memory:
+        memory.import_(file)
+        contents = [note.content for note in memory.get_all(namespace=ANN)]
+    assert len(contents) == len(set(contents)) == 4
+
+
 def test_notes_that_a_file_numbers_alike_are_all_read_on(filled):
     _, file = filled
     lines = lines_of(file)
