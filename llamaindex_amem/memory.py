@@ -457,6 +457,13 @@ class AMemMemory(Uncopied, Memory):
             await self.block.aremember(messages, self.session_id)
             await super().aput_messages(messages)
 
+    async def _manage_queue(self) -> None:
+        # The framework counts all tokens of a copy of the history after each message.
+        limit, store = self.token_limit * self.chat_history_token_ratio, self.sql_store
+        count = self._estimate_token_count
+        if not isinstance(store, Session) or store.tokens(self.session_id, count) > limit:
+            await super()._manage_queue()
+
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
         if self.ingest_history:
@@ -487,6 +494,8 @@ class Session(AsyncDBChatStore):
     """
 
     _said: dict[tuple[str, MessageStatus], list[ChatMessage]] = PrivateAttr(default_factory=dict)
+    # By session how much of the queue is counted: the messages, their tokens, and the last of them.
+    _counted: dict[str, tuple[int, int, ChatMessage | None]] = PrivateAttr(default_factory=dict)
 
     async def get_messages(
         self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
@@ -519,8 +528,14 @@ class Session(AsyncDBChatStore):
         await self.delete_messages(key)
         await self.add_messages(key, messages, status)
 
-    async def delete_message(self, key: str, idx: int) -> None:
-        """Do nothing, since no message has a number here."""
+    async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Remove and return the message at a place in the session, of which the archived ones are the first."""
+        for status in (ARCHIVED, ACTIVE):
+            said = self._said.get((key, status), [])
+            if 0 <= idx < len(said):
+                return said.pop(idx)
+            idx -= len(said)
+        return None
 
     async def delete_messages(self, key: str, status: Status = None) -> None:
         """Remove all messages, or those of a status."""
@@ -542,6 +557,16 @@ class Session(AsyncDBChatStore):
     async def get_keys(self) -> list[str]:
         """Return the sessions."""
         return list({key for key, _ in self._said})
+
+    def tokens(self, key: str, count: Callable[[ChatMessage], int]) -> int:
+        """Return how many tokens the queue has; those of each message are counted once."""
+        queue = [*self._said.get((key, ACTIVE), ())]
+        done, tokens, last = self._counted.get(key, (0, 0, None))
+        if next(iter(queue[done - 1 : done]), None) is not last:  # some were taken out
+            done, tokens = 0, 0
+        tokens += sum(map(count, queue[done:]))
+        self._counted[key] = len(queue), tokens, queue[-1] if queue else None
+        return tokens
 
 
 def _copy(message: ChatMessage) -> ChatMessage:

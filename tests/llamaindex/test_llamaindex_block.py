@@ -183,6 +183,20 @@ async def test_what_is_said_three_times_is_three_notes_also_at_a_tiny_limit(
     assert (stored.count("ok"), stored.count("Noted."), len(stored)) == (20, 30, 60)
 
 
+async def test_what_falls_out_after_a_flush_is_counted_behind_what_fell_out_before(memory):
+    block = block_of(memory)
+    stock = Memory.from_defaults(memory_blocks=[block], session_id="s", **SMALL)
+    await stock.aput(user("ok"))
+    await block.aflush_from(stock)
+    for _ in range(14):
+        await stock.aput(user("ok"))
+        await stock.aput(assistant("Noted."))
+    queue = await stock.aget_all(status=MessageStatus.ACTIVE)
+    waiting = [message.content for message in queue].count("ok")
+    assert 0 < waiting < 14
+    assert contents(memory).count("ok") == 15 - waiting
+
+
 async def test_only_what_was_said_becomes_a_note(memory):
     call = calling("weather", {})
     spoken = {

@@ -282,6 +282,42 @@ async def test_the_history_in_the_process_is_the_one_of_a_sql_store(memory, tmp_
     assert found[0][2] == [3, 2, 5]
 
 
+async def test_a_message_is_taken_out_of_a_session_by_its_place(memory):
+    session = ann(memory, session_id="s").sql_store
+    await session.add_messages("s", [user(f"message {n}") for n in range(5)])
+    await session.archive_oldest_messages("s", 2)
+    taken = [await session.delete_message("s", place) for place in (3, 0, -1, 3)]
+    assert [one and one.content for one in taken] == ["message 3", "message 0", None, None]
+    left = [message.content for message in await session.get_messages("s", None)]
+    assert left == ["message 1", "message 2", "message 4"]
+
+
+async def test_a_put_reads_the_history_only_where_the_queue_overflows(memory, monkeypatch):
+    options = {"token_limit": 60, "chat_history_token_ratio": 1.0, "token_flush_size": 10}
+    made = ann(memory, remember=False, session_id="s", tokenizer_fn=str.split, **options)
+    session, reads = made.sql_store, []
+    read = type(session).get_messages
+
+    async def counted(self, *args, **kwargs):
+        reads.append(args)
+        return await read(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(session), "get_messages", counted)
+
+    async def put(times):
+        for _ in range(times):
+            await made.aput(user("Five words are said here."))
+
+    await put(12)
+    await session.delete_oldest_messages("s", 6)
+    await put(6)
+    assert reads == []
+    await put(1)
+    assert reads
+    assert await session.count_messages("s", MessageStatus.ARCHIVED) == 2
+    assert await session.count_messages("s") == 11
+
+
 # --- what a turn costs: calls of the embedder, and the texts it is given
 
 
