@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage
-from pydantic import TypeAdapter
 
 from amem_integrations import adapting
 from amem_integrations.conversation import SPEAKING, Message
@@ -17,7 +16,7 @@ from amem_integrations.conversation import SPEAKING, Message
 ShouldStore = Callable[[BaseMessage], bool]
 
 TIMES = ("created_at", "timestamp")
-TIME = TypeAdapter(datetime)  # reads a datetime, ISO 8601, seconds and milliseconds
+MILLISECONDS = 1e11  # a larger number counts milliseconds since 1970, a smaller one seconds
 
 
 def to_message(message: BaseMessage, *, stored: bool = True) -> Message:
@@ -42,9 +41,12 @@ def _time(message: BaseMessage) -> datetime | None:
     """Return the time that a message carries with its zone, if any."""
     given = (message.additional_kwargs, message.response_metadata)
     for value in (data[name] for data in given for name in TIMES if name in data):
-        with suppress(ValueError, OverflowError):
-            time = TIME.validate_python(value)
-            if time.tzinfo is not None:
+        with suppress(ValueError, OverflowError, OSError):
+            time = datetime.fromisoformat(value) if isinstance(value, str) else value
+            if isinstance(time, int | float) and not isinstance(time, bool):
+                seconds = time / 1000 if abs(time) > MILLISECONDS else time
+                time = datetime.fromtimestamp(seconds, UTC)
+            if isinstance(time, datetime) and time.tzinfo is not None:
                 time.astimezone(UTC)  # raises where the time lies outside the calendar
                 return time
     return None

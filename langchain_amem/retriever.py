@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, Stri
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, adapting
 
-from .run import Door, to_document, trace_params
+from .run import Door, Failures, to_document, trace_params
 
 OPTIONS = ("k", "where", "min_similarity", "links", "as_of")
 
@@ -30,21 +30,29 @@ class Recalling(BaseModel):
     links: StrictBool = True
     as_of: datetime | None = Field(default=None, strict=True)
     on_error: adapting.OnError = "log"
-    _door: Door = PrivateAttr()
+    _failures: Failures = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
         """Check the options."""
         super().model_post_init(context)
+        self._failures = Failures(self.on_error)
+        self._door  # noqa: B018 - a mistake shows here, and not in the first search
+
+    @property
+    def _door(self) -> Door:
+        """The options as they are now; each of them may be set later."""
         given = dict(self)
         options = {name: given[name] for name in (*OPTIONS, "max_tokens") if name in given}
         also, evolve = self.also, given.get("evolve", False)
         door = {"also": also, "recall": options, "evolve": evolve, "on_error": self.on_error}
-        self._door = Door(self.memory, _of_the_call, **door)
+        made = Door(self.memory, _of_the_call, **door)
+        made.failures = self._failures
+        return made
 
     @property
     def failures(self) -> dict[str, int]:
         """How often the memory did not work so far, by what it was doing."""
-        return self._door.failures.snapshot()
+        return self._failures.snapshot()
 
 
 def _of_the_call(_run: object) -> tuple[str, ...]:
@@ -112,9 +120,9 @@ class AMemRetriever(Recalling, BaseRetriever):
         if not query.strip():
             return []
         found = adapting.Recalled()
-        with self._door.failures.tolerated("recall"):
+        with self._failures.tolerated("recall"):
             found = await call(self.memory.search_turn, query, **asked)
-        self._door.failures.failed("recall", found.error)
+        self._failures.failed("recall", found.error)
         return list(map(to_document, found.hits))
 
     # LangChain forwards keyword arguments of `invoke` only if the synchronous method names some.

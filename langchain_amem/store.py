@@ -30,6 +30,7 @@ from amem_integrations import (
     NoteInput,
     NoteNotFoundError,
     ScoredNote,
+    StoreClosedError,
     adapting,
 )
 
@@ -337,11 +338,15 @@ class AMemStore(base.BaseStore):
         minutes = sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes")
 
         def sweep_at_intervals(stopped: threading.Event) -> None:
-            while self.ttl_config and not stopped.wait(60 * (minutes or SWEEP_MINUTES)):
-                with self._failures.tolerated("sweep"):  # else the next sweep tries again
-                    self.sweep_ttl()
-            if not future.cancelled():
-                future.set_result(None)
+            try:
+                while self.ttl_config and not stopped.wait(60 * (minutes or SWEEP_MINUTES)):
+                    with self._failures.tolerated("sweep"):  # else the next sweep tries again
+                        self.sweep_ttl()
+            except StoreClosedError:
+                return  # nothing is left to sweep
+            finally:
+                if not future.cancelled():
+                    future.set_result(None)
 
         self.stop_ttl_sweeper()
         self._stopped = stopped = threading.Event()

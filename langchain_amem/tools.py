@@ -167,7 +167,8 @@ class Actions(Door):
         with self._explained("search"):
             max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
             own = {f"metadata.{name}": given for name, given in filters.items() if given}
-            where = {**(options["where"] or {}), **own} or None
+            both = [one for one in (options["where"], own) if one]
+            where = {"$and": both} if both else None  # a model narrows what it may see
             options |= {"k": min(limit or options["k"], options["k"]), "where": where}
             search = self.memory.search_turn
             found = await self.found(call, query, search, query, **options)

@@ -24,7 +24,7 @@ from hashlib import sha256
 from typing import Any
 
 from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
-from ..errors import AmemError, ModelUnavailableError
+from ..errors import AmemError, InvalidInputError, ModelUnavailableError
 from ..fetch import existing, get
 from ..filters import WITHOUT_VECTOR
 from ..ids import note_id
@@ -224,16 +224,20 @@ async def remember_turn(
         if edited:
             changed, _ = await store(runtime, space, edited, vectors=complete and error is None)
             made += changed
-    except BaseException:
-        # Also of a task that was cancelled: to store a message again changes nothing.
+    except BaseException as failure:
+        # Also of a task that was cancelled: to store a message again changes nothing. What no store takes does not wait.
+        items = items[: len(waiting)] if isinstance(failure, InvalidInputError) else items
         items = [item for item in items if item.key is None or item.key not in only_edited]
         if lost := runtime.outbox.keep(space, items):
             log.warning("%d messages that could not be stored were given up", lost)
         raise
-    notes |= {note.id: note for note in made}
+    stands = {note.id: note for note in made}
+    notes |= stands
     mine = {item.key for item in (*said, *items[len(waiting) :])} - looked_at
     ids = [note_id(space, item) for item in items if item.key in mine]
-    return Remembered(notes=[notes[i] for i in ids if i in notes], error=error)
+    return Remembered(
+        notes=[stands.get(notes[i].id, notes[i]) for i in ids if i in notes], error=error
+    )
 
 
 async def remember_fact(

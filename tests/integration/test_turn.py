@@ -115,6 +115,22 @@ def test_an_edited_message_edits_its_note_and_a_corrected_or_deleted_note_stays(
         memory.remember_turn(said, namespace=BOB, roles="user")
 
 
+def test_an_answer_that_is_given_again_is_returned_as_it_stands(memory):
+    for text, known in (("It is 41.", "a1"), ("It is 42.", "a2")):
+        answer = Message(role="assistant", text=text, id=known, metadata={"answers": "q"})
+        done = memory.remember_turn([user("How much?", "q"), answer], namespace=ANN, thread="t")
+        assert [note.content for note in done.notes] == ["How much?", text]
+    assert contents(memory) == ["How much?", "It is 42."]
+
+
+def test_what_no_store_takes_is_an_error_of_its_own_turn_only(memory):
+    for bad in ({"by_year": {2026: "x"}}, {"huge": 2**70}):
+        with pytest.raises(InvalidInputError):
+            memory.remember_turn([user("Bad.")], namespace=ANN, thread="t", metadata=bad)
+    memory.remember_turn([user("Good.")], namespace=ANN, thread="t")
+    assert contents(memory) == ["Good."]
+
+
 def test_a_turn_calls_the_embedder_twice(memory, embedder):
     asked = user("I moved to Oslo.", "m1")
     memory.recall_turn([asked], namespace=ANN)

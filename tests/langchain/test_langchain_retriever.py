@@ -91,6 +91,21 @@ async def test_k_and_namespace_and_filters_are_taken_per_call(retriever: AMemRet
     assert retriever.invoke(" ") == []
 
 
+def test_options_that_are_set_later_count(memory: AgenticMemory) -> None:
+    def found(asked: AMemRetriever) -> set[str]:
+        return {document.page_content for document in asked.invoke("tea")}
+
+    memory.add("I like tea.", namespace=ANN, evolve=False)
+    memory.add("Our tea is a secret.", namespace=BOB, evolve=False)
+    retriever = AMemRetriever(memory=memory, namespace=ANN, also={"bob": BOB})
+    assert found(retriever) == {"I like tea.", "Our tea is a secret."}
+    assert found(retriever.model_copy(update={"also": {}})) == {"I like tea."}
+    retriever.also = None
+    assert found(retriever) == {"I like tea."}
+    retriever.where = {"metadata.public": True}
+    assert found(retriever) == set()
+
+
 def test_the_namespace_can_be_a_configurable_field(retriever: AMemRetriever) -> None:
     configurable = retriever.configurable_fields(namespace=ConfigurableField(id="whose"))
     found = configurable.invoke("moved", config={"configurable": {"whose": BOB}})

@@ -115,6 +115,9 @@ def test_a_search_tool_takes_a_limit_and_filters(memory: AgenticMemory) -> None:
     found = search.invoke({"query": "I saw", "trip": "Rome"})
     assert "Rome" in found
     assert "Oslo" not in found
+    walled = {"metadata.trip": "Oslo"}
+    search = one(memory, "search", filters={"trip": "name of a trip"}, where=walled)
+    assert "Rome" not in search.invoke({"query": "I saw", "trip": "Rome"})
     broken = one(memory, "search", where=lambda _: 1 / 0)
     assert "does not answer" in broken.invoke({"query": "I saw"})
 
