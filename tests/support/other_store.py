@@ -18,7 +18,7 @@ from qdrant_client import QdrantClient
 from support.qdrant_server import FakeQdrant, serving
 from support.stored import METADATA_INDEXES
 
-from amem_integrations import memory, opening
+from amem_integrations import opening
 from amem_integrations.opening import Location
 from amem_integrations.ports import Store
 from amem_integrations.stores import ServerStore
@@ -64,7 +64,6 @@ def instead_of_memory() -> Iterator[None]:
             )
 
         stack.enter_context(patch.object(opening, "open_store", opened))
-        stack.enter_context(patch.object(memory, "open_store", opened))
         yield
 
 
