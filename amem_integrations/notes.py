@@ -7,10 +7,10 @@ which keywords, tags and context are derived. Removing one entry therefore undoe
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -34,6 +34,8 @@ RELATIONS: tuple[Relation, ...] = get_args(Relation)
 # The fields of the note and of the hit that a hit tells as they are.
 PLAIN_OF_NOTE = ("speaker", "source", "kind", "origin", "thread", "state")
 PLAIN_OF_HIT = ("superseded_by", "is_over", "times_said")
+MAX_DEPTH = 32  # of metadata; the engine cannot read back what is nested deeper than about 127
+INTEGERS = range(-(2**63), 2**63)
 MAX_ADDED = 8  # sentences of other notes that are indexed and shown with a note
 USER = "user"  # stands for the name of a model where a person decided
 
@@ -430,21 +432,76 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
         isinstance(i, str) for i in item.supersedes
     ):
         raise InvalidInputError(f"supersedes={item.supersedes!r} must be a list of ids of notes")
-    _check_metadata(item.metadata)
+    plain(item.metadata, "metadata")
 
 
 def check_time(name: str, value: object) -> None:
     """Check a time that may be None.
 
     Raises:
-        InvalidInputError: It is no datetime with a time zone.
+        InvalidInputError: It is no datetime with a time zone, or outside the calendar in UTC.
     """
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+    if value is None:
+        return
+    if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidInputError(f"{name}={value!r} must be a datetime with a zone, such as UTC")
-
-
-def _check_metadata(metadata: Mapping[str, object]) -> None:
     try:
-        json.dumps(dict(metadata), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"metadata={metadata!r} is not plain JSON: {error}") from error
+        value.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInputError(f"{name}={value!r} is outside the calendar in UTC") from error
+
+
+def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value as plain JSON values: a copy, with lists for tuples and dicts for mappings.
+
+    Raises:
+        InvalidInputError: It would not come back the same; the message names the place.
+    """
+    if isinstance(value, str):
+        return _text(value, where)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return _number(value, where)
+    if depth >= MAX_DEPTH:
+        raise InvalidInputError(f"{where} is nested more than {MAX_DEPTH} deep; store it flatter")
+    if isinstance(value, Mapping):
+        return {
+            _key(key, where): plain(item, f"{where}.{key}", depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [plain(item, where, depth + 1) for item in value]
+    raise InvalidInputError(
+        f"{where} is a {type(value).__name__}, which is no JSON value: {value!r}; store it as text"
+    )
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise InvalidInputError(f"{where} has the key {key!r}; keys must be strings")
+    return _text(key, where)
+
+
+def _text(text: str, where: str) -> str:
+    if "\0" in text:
+        raise InvalidInputError(f"{where} contains a NUL character; remove it")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                f"{where} contains half of a surrogate pair ({error.reason}); decode it properly"
+            ) from error
+    return text
+
+
+def _number(number: float, where: str) -> float:
+    if isinstance(number, int):
+        if number not in INTEGERS:
+            raise InvalidInputError(
+                f"{where} is an integer of more than 64 bits: {number}; store it as text"
+            )
+    elif not math.isfinite(number):
+        raise InvalidInputError(f"{where} is {number!r}, which JSON cannot hold")
+    return number

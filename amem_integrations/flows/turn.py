@@ -24,11 +24,11 @@ from hashlib import sha256
 from typing import Any
 
 from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
-from ..errors import AmemError, InvalidInputError, ModelUnavailableError
+from ..errors import AmemError, ModelUnavailableError
 from ..fetch import existing, get
 from ..filters import WITHOUT_VECTOR
 from ..ids import note_id
-from ..journal.writer import Writer
+from ..journal.writer import Writer, restore
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
 from ..plans import EvolutionReport
 from ..retrieval.context import render_notes
@@ -218,25 +218,28 @@ async def remember_turn(
     try:
         items = await _numbered(runtime, space, items)
         notes, made, edited = await _looked_up(runtime, space, items, present, only_edited)
-        error = None
+        error, changed = None, list[Note]()
         if made or complete:
-            error = await _inserted(runtime, space, made, complete=complete)
+            stands, error = await _inserted(runtime, space, made, complete=complete)
+            notes |= stands
+            # Another process may have stored the same message in the meantime, in other words.
+            by_id = {note_id(space, item): item for item in items}
+            edited += [
+                _edited(by_id[i], one) for i, one in stands.items() if _differs(by_id[i], one)
+            ]
         if edited:
             changed, _ = await store(runtime, space, edited, vectors=complete and error is None)
-            made += changed
-    except BaseException as failure:
-        # Also of a task that was cancelled: to store a message again changes nothing. What no store takes does not wait.
-        items = items[: len(waiting)] if isinstance(failure, InvalidInputError) else items
+    except BaseException:
+        # Also of a task that was cancelled: to store a message again changes nothing.
         items = [item for item in items if item.key is None or item.key not in only_edited]
         if lost := runtime.outbox.keep(space, items):
             log.warning("%d messages that could not be stored were given up", lost)
         raise
-    stands = {note.id: note for note in made}
-    notes |= stands
+    now = {note.id: note for note in changed}
     mine = {item.key for item in (*said, *items[len(waiting) :])} - looked_at
     ids = [note_id(space, item) for item in items if item.key in mine]
     return Remembered(
-        notes=[stands.get(notes[i].id, notes[i]) for i in ids if i in notes], error=error
+        notes=[now.get(notes[i].id, notes[i]) for i in ids if i in notes], error=error
     )
 
 
@@ -331,10 +334,19 @@ async def _looked_up(
             continue
         notes[i] = note
         taken.add(note.key)
-        if note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]:
-            metadata = {**note.metadata, **item.metadata}
-            edited.append(replace(item, key=note.key, metadata=metadata))
+        if _differs(item, note):
+            edited.append(_edited(item, note))
     return notes, new, edited
+
+
+def _differs(item: NoteInput, note: Note) -> bool:
+    """Return whether a message has other words than when its note was stored."""
+    return bool(note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH])
+
+
+def _edited(item: NoteInput, note: Note) -> NoteInput:
+    """Return what is stored of a message whose note has the words of an earlier wording."""
+    return replace(item, key=note.key, metadata={**note.metadata, **item.metadata})
 
 
 async def _given_before(
@@ -380,12 +392,14 @@ async def _numbered(
 
 async def _inserted(
     runtime: Runtime, namespace: Namespace, notes: Sequence[Note], *, complete: bool
-) -> AmemError | None:
+) -> tuple[dict[str, Note], AmemError | None]:
     """Store new notes; if the turn is `complete`, with vectors, which the notes that turns have stored without get too.
 
-    The embedder is called once at most. Return why notes are stored without vectors, if the embedder did not answer.
+    The embedder is called once at most. Return the notes as they stand, by id, and why they are stored without vectors,
+    if the embedder did not answer.
     """
     error: AmemError | None = None
+    stands: Mapping[str, StoredNote] = {}
     lacks = True
     try:
         fresh = await _fresh(runtime, namespace) if complete else []
@@ -400,11 +414,11 @@ async def _inserted(
             now = [replace(one, token=writer.new_token()) for one in made[: len(fresh)]]
             swaps = zip(fresh, now, strict=True)
             await writer.swap_notes((old, one) for old, one in swaps if one.has_vectors)
-            # Whoever has the same key has the same message, so nothing is read back.
-            await resolve(runtime.store.insert_notes(namespace, made[len(fresh) :]))
+            if notes:
+                stands = await restore(writer, made[len(fresh) :], {})
         lacks = not all(one.has_vectors for one in made)
         if not complete and (under_way := runtime.fresh.get(namespace)) is not None:
-            under_way.extend(bare)
+            under_way.extend(stands[one.id] for one in bare if one.id in stands)
     finally:
         if lacks:
             runtime.vectors.lacking = True
@@ -414,7 +428,7 @@ async def _inserted(
         error = ModelUnavailableError(
             f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"
         )
-    return error
+    return {i: one.note for i, one in stands.items() if one.note is not None}, error
 
 
 def _bare(writer: Writer, note: Note) -> StoredNote:

@@ -15,7 +15,8 @@ from typing import Any, Literal, cast
 
 from ..errors import InvalidInputError
 from ..filters import WITHOUT_VECTOR, AnyOf, Condition, Conditions, Scalar
-from .checks import INTEGERS, is_id, plain, stamp
+from ..notes import INTEGERS, plain
+from .checks import is_id, stamp
 from .payloads import ALWAYS, DENSE, TERMS, is_metadata_name, seq_parts, term
 
 Filter = Any  # a filter or a condition in the types of one interface to Qdrant

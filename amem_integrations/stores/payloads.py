@@ -37,10 +37,10 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from ..decisions import Call, Decision, Lease, Record, Source
 from ..errors import InvalidInputError, NamespaceError, StoreError
-from ..notes import Namespace, Note
+from ..notes import Namespace, Note, plain
 from ..stored_note import Earlier, Purge, StoredNote, Vector
 from .bm25 import Sparse
-from .checks import check_id, plain, stamp
+from .checks import check_id, stamp
 
 Payload = dict[str, Any]
 

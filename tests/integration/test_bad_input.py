@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from support import models
@@ -117,6 +117,7 @@ BAD_FIELDS = [
     ("metadata", {"when": datetime(2024, 1, 1, tzinfo=UTC)}),
     ("metadata", {"x": float("nan")}),
     ("at", datetime(2024, 1, 1)),  # noqa: DTZ001 - that is the point
+    ("at", datetime.min.replace(tzinfo=timezone(timedelta(hours=2)))),
     ("source", "alien"),
     ("key", 5),
     ("thread", ["t"]),

@@ -123,10 +123,36 @@ def test_an_answer_that_is_given_again_is_returned_as_it_stands(memory):
     assert contents(memory) == ["How much?", "It is 42."]
 
 
-def test_what_no_store_takes_is_an_error_of_its_own_turn_only(memory):
+def test_several_answers_that_are_given_again_take_the_place_of_one(memory):
+    how = {"answers": "q"}
+    for texts in (["It is 41."], ["One moment.", "It is 42."]):
+        answers = [Message(role="assistant", text=one, id=one, metadata=how) for one in texts]
+        memory.remember_turn([user("How much?", "q"), *answers], namespace=ANN, thread="t")
+    assert contents(memory) == ["How much?", "One moment.", "It is 42."]
+
+
+def test_of_a_message_that_another_process_stores_at_once_the_later_wording_stands(
+    memory, monkeypatch
+):
+    def meddle(namespace, notes):
+        monkeypatch.undo()
+        memory.remember_turn([user("I live in Rome.", "m")], namespace=ANN, thread="t")
+        return memory._runtime.store.insert_notes(namespace, notes)
+
+    monkeypatch.setattr(memory._runtime.store, "insert_notes", meddle)
+    done = memory.remember_turn([user("I live in Oslo.", "m")], namespace=ANN, thread="t")
+    assert [note.content for note in done.notes] == contents(memory) == ["I live in Oslo."]
+
+
+def test_what_no_store_takes_is_an_error_of_its_own_turn_also_in_an_outage(memory, monkeypatch):
+    def refuse(*_):
+        raise StoreError("no disk")
+
     for bad in ({"by_year": {2026: "x"}}, {"huge": 2**70}):
-        with pytest.raises(InvalidInputError):
-            memory.remember_turn([user("Bad.")], namespace=ANN, thread="t", metadata=bad)
+        with monkeypatch.context() as down:
+            down.setattr(memory._runtime.store, "insert_notes", refuse)
+            with pytest.raises(InvalidInputError, match=next(iter(bad))):
+                memory.remember_turn([user("Bad.")], namespace=ANN, thread="t", metadata=bad)
     memory.remember_turn([user("Good.")], namespace=ANN, thread="t")
     assert contents(memory) == ["Good."]
 
