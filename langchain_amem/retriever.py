@@ -114,7 +114,9 @@ class AMemRetriever(Recalling, BaseRetriever):
         whose = adapting.check_namespace(self.namespace if namespace is None else namespace)
         given = {name: value for name, value in options.items() if value is not None}
         try:
-            asked = self._door.asked(None, whose) | adapting.checked_recall(given)
+            asked = self._door.asked(None, whose) | adapting.checked_recall(
+                given, adapting.SearchOptions
+            )
         except ConfigurationError as error:
             raise InvalidInputError(str(error)) from error
         if not query.strip():

@@ -247,7 +247,10 @@ class Door:
             name: namespace_of(one, run, optional=True) for name, one in (self.also or {}).items()
         }
         also, where = {name: one for name, one in named.items() if one}, self.recall.get("where")
-        given = {"where": where(run) if callable(where) else where, "also": also}
+        if callable(where):
+            where = where(run)
+            adapting.parse(where or {})  # else a search would fail
+        given = {"where": where, "also": also}
         return {**self.recall, **given, "namespace": space}
 
     async def found(

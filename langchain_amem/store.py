@@ -29,7 +29,6 @@ from amem_integrations import (
     Note,
     NoteInput,
     NoteNotFoundError,
-    ScoredNote,
     StoreClosedError,
     adapting,
 )
@@ -178,7 +177,9 @@ class AMemStore(base.BaseStore):
             raise base.InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
         index = list(op.index) if isinstance(op.index, tuple) else op.index
         try:
-            PUT.validate_python(op._replace(index=index), strict=True)
+            PUT.validate_python(
+                op._replace(namespace=tuple(op.namespace), index=index), strict=True
+            )
             json.dumps(op.value)
         except (TypeError, ValueError) as error:
             message = f"item {op.key!r} of {op.namespace!r} cannot be put: {error}"
@@ -256,8 +257,7 @@ class AMemStore(base.BaseStore):
         found: list[tuple[Note, float | None]] = []
         indexed = [place for place in places if place[-1] != APART]
         if op.query and op.query.strip() and wanted and indexed:
-            hits = adapting.falling(self._ranked(op.query, op.filter, indexed, wanted))
-            found = [(hit.note, score) for hit, score in hits]
+            found = self._ranked(op.query, op.filter, indexed, wanted)
         if len(found) < wanted:
             seen = {note.id for note, _ in found}
             rest = heapq.merge(*map(self._scan, places), key=operator.attrgetter("seq", "id"))
@@ -271,23 +271,28 @@ class AMemStore(base.BaseStore):
         conditions: Mapping[str, Any] | None,
         places: Sequence[Namespace],
         wanted: int,
-    ) -> list[ScoredNote]:
-        """Return the items of some namespaces that the query finds, best first."""
+    ) -> list[tuple[Note, float | None]]:
+        """Return the items of some namespaces that the query finds, best first, with scores that never rise."""
         also = {str(number): place for number, place in enumerate(places) if number}
-        search = partial(self.memory.search, query, namespace=places[0], also=also)
+        search = partial(self.memory.search, query)
         # Scores depend on what is below; those of several lists have to be the same on every page.
-        depth = max(wanted, DEPTH) if also else wanted
-        if not conditions and depth <= DEPTH:
-            return search(k=depth, where=IS_ITEM)
-        # Those that fit are ranked among themselves, so many at a time as a search ranks.
-        ids = [one.id for place in places for one in self._scan(place) if _fits(one, conditions)]
-        parts = [ids[start : start + DEPTH] for start in range(0, len(ids), DEPTH)]
-        hits = [hit for some in parts for hit in search(k=DEPTH, where={"id": {"$in": some}})]
-        if len(parts) > 1:
-            hits.sort(
-                key=lambda hit: -1 if hit.similarity is None else hit.similarity, reverse=True
-            )
-        return hits
+        depth = DEPTH if also else wanted
+        if not conditions and wanted <= DEPTH:
+            hits = search(namespace=places[0], also=also, k=depth, where=IS_ITEM)
+            return [(hit.note, score) for hit, score in adapting.falling(hits)]
+        found = []
+        for place in (
+            places
+        ):  # those that fit are ranked among themselves, as many at a time as a search ranks
+            ids = [one.id for one in self._scan(place) if _fits(one, conditions)]
+            parts = [{"id": {"$in": ids[n : n + DEPTH]}} for n in range(0, len(ids), DEPTH)]
+            hits = [hit for where in parts for hit in search(namespace=place, k=DEPTH, where=where)]
+            if len(parts) > 1:
+                hits.sort(
+                    key=lambda hit: -1 if hit.similarity is None else hit.similarity, reverse=True
+                )
+            found += [(-s, rank, hit.note) for rank, (hit, s) in enumerate(adapting.falling(hits))]
+        return [(note, -score) for score, _, note in sorted(found, key=lambda one: one[:2])]
 
     def _places(self, prefix: Sequence[str]) -> list[Namespace]:
         """Return the namespaces of the memory that hold items under a prefix which have not expired."""

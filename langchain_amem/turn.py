@@ -193,7 +193,7 @@ class Turns(Door):
         if callable(metadata):
             given, metadata = metadata, None
             with self.failures.tolerated("metadata", callback=True):
-                metadata = given(run)
+                metadata = dict(given(run) or {})
         options = {"metadata": metadata, "complete": complete}
         roles = tuple({one.party for one in said})
         return await self.remembered(call, said, space, thread=run.thread, roles=roles, **options)

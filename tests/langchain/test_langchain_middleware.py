@@ -516,6 +516,15 @@ def test_a_filter_that_raises_costs_neither_the_answer_nor_the_thread(
         say(agent_of(memory, should_store=lambda _: 1 / 0, on_error="raise"), "Hello.")
 
 
+def test_metadata_that_are_no_dict_cost_neither_the_answer_nor_the_words(
+    memory: AgenticMemory,
+) -> None:
+    for wrong in (["text"], "text", 5):
+        agent = agent_of(memory, metadata=lambda _, given=wrong: given)
+        assert last(say(agent, f"I moved to {wrong}.")) == "I do not know."
+        assert f"I moved to {wrong}." in kept(memory)
+
+
 def test_a_closed_memory_always_raises(tmp_path: Any) -> None:
     memory = AgenticMemory.open(tmp_path, embedder=HashEmbedder())
     memory.close()

@@ -121,6 +121,8 @@ def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) ->
         retriever.invoke("cat", where={"colour": "red"})
     with pytest.raises(TypeError):
         retriever.invoke("cat", kk=3)
+    with pytest.raises(TypeError, match="unknown option 'window'"):
+        retriever.invoke("cat", window=3)
 
 
 def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) -> None:

@@ -226,6 +226,18 @@ async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_ask
             assert kept(memory, BOB) == (["I am Bob, and it is so.", *answered] if adds else [])
 
 
+def test_a_node_of_a_fixed_namespace_tells_nobody_elses_node_whose_words_are_meant(
+    memory: AgenticMemory,
+) -> None:
+    team, gate = ("team",), lambda _: {"plan": interrupt("Is that so?")}
+    recall, remember = recall_node(memory, namespace=ANN), remember_node(memory, namespace=team)
+    graph = sequence(State, recall=recall, gate=gate, answer=answer, remember=remember)
+    say(graph, "This is for the team.")
+    say(graph, Command(resume="yes"), "bob")
+    assert kept(memory, team) == ["This is for the team.", "I do not know."]
+    assert kept(memory) == []
+
+
 def test_what_a_person_adds_during_a_run_belongs_to_the_turn(memory: AgenticMemory) -> None:
     graph = waiting(memory, adds=True)
     say(graph, "I moved to Oslo.")

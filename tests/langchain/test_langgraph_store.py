@@ -104,6 +104,14 @@ def put_all(store: AMemStore, count: int, text: str, namespace: tuple[str, ...] 
 # Items are notes
 
 
+def test_a_namespace_may_be_a_list(store: AMemStore) -> None:
+    labels: Any = ["users", "ann"]
+    store.put(labels, "k", {"v": 1})
+    item = store.get(("users", "ann"), "k")
+    assert item is not None
+    assert item.value == {"v": 1}
+
+
 def test_an_item_is_a_note_that_can_be_read_as_one(store: AMemStore, memory: AgenticMemory) -> None:
     store.put(NS, "k", {"kind": "Memory", "content": {"content": "Ann moved to Oslo."}})
     note = note_of(store)
@@ -172,12 +180,12 @@ def test_more_than_a_search_goes_deep_is_ranked_all_the_same(store: AMemStore) -
 def test_pages_over_several_namespaces_hold_each_item_once_and_the_best_first(
     store: AMemStore,
 ) -> None:
-    for name in ("ann", "bob", "eve"):
-        put_all(store, 20, f"cat {{n}} of {name} and more of cat 3", (name,))
-    pages = [store.search((), query="cat 3 ann", limit=5, offset=at) for at in range(0, 60, 5)]
+    for name in ("ann", "bob", "eve"):  # more than a search goes deep
+        put_all(store, 50, f"cat {{n}} of {name} and more of cat 3", (name,))
+    pages = [store.search((), query="cat 3 ann", limit=10, offset=at) for at in range(0, 150, 10)]
     found = [item for page in pages for item in page]
-    assert len({(item.namespace, item.key) for item in found}) == 60
-    assert found == store.search((), query="cat 3 ann", limit=60)
+    assert len({(item.namespace, item.key) for item in found}) == 150
+    assert found == store.search((), query="cat 3 ann", limit=150)
     scores = [item.score or -9 for item in found]
     assert scores == sorted(scores, reverse=True)
 
@@ -407,6 +415,13 @@ def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled() -> N
         assert time.monotonic() - begun < 1
         thread.join(1)
         assert not thread.is_alive()
+
+
+def test_a_sweeper_whose_memory_is_closed_in_a_sweep_says_that_it_is_done() -> None:
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        future = AMemStore(memory, ttl={"default_ttl": 5.0}).start_ttl_sweeper(0.001)
+        memory._runtime.store.close()  # before the sweeper hears of it
+        assert future.result(timeout=5) is None
 
 
 # Mistakes
