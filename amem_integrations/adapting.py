@@ -98,7 +98,7 @@ class Call(Protocol):
     """Calls a synchronous method of the memory in the form that suits the caller."""
 
     async def __call__(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what the method gives, or what its asynchronous twin does."""
+        """Return the result of the method, or of its asynchronous twin."""
         ...
 
 
@@ -277,7 +277,7 @@ class Failures:
                 raise
             self.failed(doing, error)
             reasons.append(f"{doing}: {error}")
-            # What failed slowly is then left alone for ten times as long, but never for longer than a minute.
+            # A step that failed slowly is then left alone for ten times as long, but never for longer than a minute.
             if (took := time.monotonic() - start) >= SLOW:
                 self._rests_until[doing] = start + took + min(60.0, 10 * took)
 

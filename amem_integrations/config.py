@@ -163,7 +163,7 @@ class MemoryConfig:
 
 @cache
 def _checkers() -> Mapping[str, TypeAdapter[Any]]:
-    """Return what checks each setting, but for the prompts."""
+    """Return the validators of the settings by name, but for the prompts."""
     hints = get_type_hints(MemoryConfig, include_extras=True)
     names = [each.name for each in fields(MemoryConfig) if each.name != "prompts"]
     return {name: TypeAdapter(hints[name]) for name in names}

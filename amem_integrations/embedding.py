@@ -155,7 +155,7 @@ async def vectors_by(
 
 
 def hash_of(texts: Sequence[str]) -> str:
-    """Return what tells the texts that are embedded with a note from others."""
+    """Return a hash of the texts that are embedded with a note."""
     return blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
@@ -181,7 +181,7 @@ async def embed_query(runtime: Runtime, text: str) -> Vector | None:
 
 
 def _checked(embedder: Embedder, rows: object, count: int) -> list[Vector | None]:
-    """Return what an embedder gave as unit vectors; all None if it is no array of the promised shape."""
+    """Return the rows of an embedder as unit vectors; all None if the rows are no array of the promised shape."""
     wanted = (count, embedder.dimensions)
     try:
         given = np.asarray(rows, dtype=np.float32)
@@ -208,7 +208,7 @@ def _checked(embedder: Embedder, rows: object, count: int) -> list[Vector | None
 async def _encoded(
     embedder: Embedder, method: Callable[[T], MaybeAwaitable[object]], given: T
 ) -> object:
-    """Return what a method of an embedder gives, which is anybody's code."""
+    """Return the result of a method of an embedder, which is anybody's code."""
     try:
         return await resolve(method(given))
     except AmemError:

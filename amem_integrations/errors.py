@@ -110,7 +110,7 @@ def status_of(error: BaseException | None) -> int | None:
 
 
 def model_error(what: str, error: Exception) -> AmemError:
-    """Return what an error of anybody's model or embedder means: a mistake, a request that it refuses, or no answer."""
+    """Return the meaning of an error of anybody's model or embedder: a mistake, a request that it refuses, or no answer."""
     status = status_of(error)
     if status in FORBIDDEN:  # the message of a server may hold parts of the key
         return ConfigurationError(f"{what} refused access (HTTP {status}); check the API key")

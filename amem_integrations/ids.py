@@ -34,7 +34,7 @@ def note_id(namespace: Namespace, item: NoteInput) -> str:
 
 
 def new_token() -> str:
-    """Return what tells one write of a point from all others."""
+    """Return a token that tells one write of a point from all others."""
     return os.urandom(8).hex()
 
 

@@ -264,7 +264,7 @@ def _fillers() -> re.Pattern[str]:
 
 @cache
 def _opening(field: str) -> re.Pattern[str]:
-    """Return what finds a phrase of languages with spaces at the start, after words like "so" and "hey"."""
+    """Return a pattern of the phrases of languages with spaces at the start, after words like "so" and "hey"."""
     lead, phrases = ("|".join(_lists(one, unspaced=False)) for one in ("lead", field))
     return re.compile(rf"(?:(?:{lead}) )*(?:{phrases})(?= |$)")
 
@@ -276,7 +276,7 @@ def _anywhere(field: str) -> re.Pattern[str]:
 
 @cache
 def _unspaced(field: str, end: str) -> re.Pattern[str]:
-    """Return what finds a phrase of languages without spaces anywhere, or at the end."""
+    """Return a pattern of the phrases of languages without spaces, anywhere or at the end."""
     return re.compile(rf"(?:{'|'.join(_lists(field, unspaced=True))}){end}")
 
 

@@ -315,7 +315,7 @@ class ScoredNote:
         return self.passages[0] if self.passages else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is known of the hit, without its content, as JSON values: metadata of a document."""
+        """Return all fields of the hit but the content, as JSON values: metadata of a document."""
         note, plain = self.note, {name: getattr(self.note, name) for name in PLAIN_OF_NOTE}
         found = {name: getattr(self, name) for name in PLAIN_OF_HIT}
         times = {"at": note.at, "recorded_at": note.recorded_at, "last_said": self.last_said}

@@ -90,7 +90,7 @@ class Location:
         return Path(self.path) / self.collection
 
     def description(self) -> Sidecar:
-        """Return what a folder says about the memory in it.
+        """Return the facts that a folder holds about the memory in it.
 
         Raises:
             StoreError: There is no memory, or what it says cannot be read.

@@ -302,5 +302,5 @@ class Forgotten(_Report):
 
 @cache
 def adapter_of(kind: type[T]) -> TypeAdapter[T]:
-    """Return what turns values into JSON values; it is made on first use, as that takes a while."""
+    """Return the adapter that turns values into JSON values; the first use makes the adapter, which takes a while."""
     return TypeAdapter(kind)

@@ -171,7 +171,7 @@ class RecordQuery:
     since: int = 0
 
     def of(self, records: Iterable[Record]) -> list[Record]:
-        """Return those of some records that are wanted."""
+        """Return the records that a query wants, out of some."""
         found = [record for record in records if self.finds(record)]
         if self.about is None or self.newest is None:
             return found

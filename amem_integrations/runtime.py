@@ -55,7 +55,7 @@ async def resolve(value: MaybeAwaitable[T]) -> T:
 
 
 async def to_the_end(value: MaybeAwaitable[T]) -> T:
-    """Return what `resolve` does; who is cancelled meanwhile, however often, is so only when it is done."""
+    """Return the value of `resolve`; a task that is cancelled meanwhile ends only when the value is there."""
     if not inspect.isawaitable(value):
         return value
     task: asyncio.Future[T] = asyncio.ensure_future(value)
@@ -275,7 +275,7 @@ class Outbox:
         self._waiting: dict[Namespace, list[NoteInput]] = {}
 
     def take(self, namespace: Namespace) -> list[NoteInput]:
-        """Return what waits in a namespace, oldest first, and keep it no longer."""
+        """Return the items that wait in a namespace, oldest first, and keep them no longer."""
         with self._lock:
             return self._waiting.pop(namespace, [])
 

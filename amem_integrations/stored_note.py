@@ -91,7 +91,7 @@ class StoredNote:
         return self.note is None or self.note.is_expired(time)
 
     def tombstone(self, token: str, seq: int, *, thorough: bool) -> StoredNote:
-        """Return what is left of the note when it is deleted: no text, no vector."""
+        """Return the tombstone of the note: no text, no vector."""
         return StoredNote(
             id=self.id,
             namespace=self.namespace,

@@ -70,7 +70,7 @@ async def gate(runtime: Runtime) -> float:
 
 
 async def cosines(runtime: Runtime) -> Cosines | None:
-    """Return what counts with the embedder; None while an embedder that nobody measured does not answer.
+    """Return the thresholds of the embedder; None while an embedder that nobody measured does not answer.
 
     What is found for an embedder that is not in the table is kept with the collection, so one call of the embedder is
     enough; `info()` tells it.

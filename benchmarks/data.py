@@ -108,7 +108,7 @@ class Conversation:
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What a system found for a question, and what a model answered from it.
+    """The notes that a system found for a question, and the answer that a model gave from them.
 
     Attributes:
         context: Returns what is put before the question: the first so many notes, or a text that has no number.

@@ -227,7 +227,7 @@ def choose(show: Show, seed: int = 0) -> tuple[Conversation, dict[str, int]]:
 
 
 def _ask(session: Session, agent: str, chance: random.Random) -> Question | str:
-    """Return what is asked in a session after so many of its turns, or why nothing can be."""
+    """Return the question of a session after so many of its turns, or why there can be none."""
     if not session.questions:
         return "no question"
     name = agent.casefold()

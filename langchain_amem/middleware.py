@@ -199,7 +199,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     after_agent, aafter_agent = adapting.both(_after_agent)
 
     def _run(self, state: Any) -> tuple[_UnderWay | None, Entry]:  # noqa: ANN401 - LangChain's type
-        """Return what this process knows of a run (None where the run was resumed), and what the state does."""
+        """Return the history of a run as this process knows it (None where the run was resumed), and as the state does."""
         token = (state.get("amem_run") or {}).get(self._name, "")
         return self._under_way.get(token), (state.get("amem") or {}).get(self._name, {})
 

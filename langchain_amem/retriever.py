@@ -97,7 +97,7 @@ class AMemRetriever(Recalling, BaseRetriever):
     namespace: tuple[str, ...] | None = None
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
-        """Return what a LangSmith trace says about this retriever."""
+        """Return the fields of a LangSmith trace about this retriever."""
         return {**super()._get_ls_params(**kwargs), **trace_params(self.memory)}
 
     async def _search(

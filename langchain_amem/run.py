@@ -160,7 +160,7 @@ def failures() -> dict[str, int]:
 
 
 def trace_params(memory: AgenticMemory) -> LangSmithRetrieverParams:
-    """Return what a LangSmith trace says about a memory: its store and its embedder.
+    """Return the fields of a LangSmith trace about a memory: its store and its embedder.
 
     As for LangChain's own retrievers, the provider of embeddings is the name of their class.
     """

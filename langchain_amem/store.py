@@ -413,7 +413,7 @@ def _shown(namespace: Namespace) -> Namespace:
 
 
 def _fields(note: Note) -> dict[str, Any]:
-    """Return what LangGraph's `Item` and `SearchItem` are made of."""
+    """Return the fields of LangGraph's `Item` and `SearchItem`."""
     return {
         "namespace": _shown(note.namespace),
         "key": _key(note),

@@ -65,7 +65,7 @@ def to_message(message: ChatMessage, *, stored: bool = True) -> Message:
 
 
 def to_messages(messages: Sequence[ChatMessage]) -> list[Message]:
-    """Return what a model is about to be shown, up to the last question.
+    """Return the messages that a model is about to be shown, up to the last question.
 
     An agent gives its question in the history, and once more behind what its tools said: only the first counts.
     """
@@ -83,7 +83,7 @@ def text_of(message: ChatMessage) -> str:
 
 
 def spoken(message: ChatMessage) -> str:
-    """Return what was said, or "": of agents that think or program aloud only the answer was."""
+    """Return the spoken text, or "": of agents that think or program aloud only the answer is spoken."""
     text = text_of(message)
     if message.role not in ASSISTANTS:
         is_result = message.role == MessageRole.USER and text.startswith(_CODE_RESULT)
@@ -124,7 +124,7 @@ def whose(namespace: Whose) -> Space:
 def searched(
     namespace: Whose, options: Mapping[str, Any], *conditions: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a search is given, as it is meant now, with further conditions."""
+    """Return the options of a search, as they are meant now, with further conditions."""
     also = {name: whose(one) for name, one in (options.get("also") or {}).items()}
     found = [one for one in (settled(options.get("where")), *conditions) if one]
     where = {"$and": found} if found else None

@@ -72,7 +72,7 @@ class Failures(adapting.Failures):
         dispatcher.event(AMemFailureEvent(doing=doing, error=why))
 
     def recalled(self, question: str, find: Callable[[], adapting.Recalled]) -> adapting.Recalled:
-        """Return what is found for a question, and send an event; nothing if nobody asks, or the memory does not answer."""
+        """Return the hits for a question, and send an event; nothing if nobody asks, or the memory does not answer."""
         found = adapting.Recalled()
         if not question.strip() or self.resting("recall"):
             return found

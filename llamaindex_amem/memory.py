@@ -27,7 +27,7 @@ from amem_integrations.conversation import Message
 
 from . import conversation
 from .conversation import SPOKEN, Space, Where, Whose
-from .events import AMemEvolutionEvent, AMemWriteEvent, Failures, dispatcher
+from .events import AMemEvolutionEvent, AMemWriteEvent, Failures, dispatcher, log
 from .retriever import to_node
 
 K = TypeVar("K")
@@ -273,9 +273,10 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         seen = self._spaces.setdefault(thread, set())
         try:
             space = conversation.whose(self.namespace)
-        except Exception:
+        except Exception as error:  # the function is the user's own
             if asked or len(seen) != 1:
                 raise
+            log.debug("the namespace is that of the session so far: %r", error)
             return next(iter(seen))
         _keep(self._spaces, thread, seen | {space})
         return space

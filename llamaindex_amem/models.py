@@ -187,7 +187,7 @@ def _by_schema(
 
 
 def _completion(answer: ChatResponse, texts: list[str]) -> Completion:
-    """Return what was answered, and what it cost where the integration says so; the core estimates it otherwise."""
+    """Return the answer with its tokens where the integration counts them; the core estimates them otherwise."""
     text = f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
     asked = answered = 0
     with suppress(TypeError, ValueError, AttributeError):  # `raw` is anything

@@ -179,7 +179,7 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
 
 
 def _flat(hit: ScoredNote, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known of a hit, without lists and objects; vector stores take no other metadata."""
+    """Return the fields of a hit without lists and objects; vector stores take no other metadata."""
     own = hit.to_dict()
     own["fused_score"] = own.pop("score")  # the framework has a place of its own for the cosine
     del own["metadata"], own[PASSAGE]

@@ -219,7 +219,7 @@ class Session:
         return notes[only(name, known, f"no note has the id or key {name!r} {where}")]
 
     def notes(self, ids: Iterable[str]) -> dict[str, Note]:
-        """Return those of the notes that exist, by id."""
+        """Return the notes with these ids that exist, by id."""
         wanted = [*dict.fromkeys(ids)]
         how: dict[str, Any] = {"where": {"id": {"$in": wanted}}, "limit": len(wanted)}
         found = self.memory.get_all(namespace=self.space, **how) if wanted else []
@@ -294,7 +294,7 @@ def command(
 
 
 def _described(documented: object, section: str) -> dict[str, str]:
-    """Return what a section of a docstring says of each name."""
+    """Return the explanation of each name in a section of a docstring."""
     listed = str(getdoc(documented)).partition(f"\n{section}:\n")[2]
     return dict(re.findall(r"^    (\w+): (.+(?:\n     .+)*)", listed, flags=re.MULTILINE))
 
@@ -387,7 +387,7 @@ def text_of(value: object) -> str:
 
 
 def dim(text: str) -> Text:
-    """Return what explains a line above, on one line, styled."""
+    """Return the explanation of a line above, on one line, styled."""
     return Text(one_line(text), style="dim")
 
 

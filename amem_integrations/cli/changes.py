@@ -261,7 +261,7 @@ def _lines(changes: Sequence[Change], notes: Mapping[str, Note]) -> Iterator[Lin
 
 
 def diff(change: Change) -> list[str]:
-    """Return what a change did, as lines of a diff, which start with `+`, `-`, or a space."""
+    """Return the effect of a change as lines of a diff, which start with `+`, `-`, or a space."""
     before, after = change.before, change.after
     if change.kind not in ("link", "relink", "undo"):
         before = {name: before.get(name) for name in after}

@@ -224,7 +224,7 @@ class RefusedError(ModelReplyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question(Generic[M]):
-    """What a model is asked.
+    """A question to a model.
 
     Attributes:
         task: The task, under which calls and tokens are counted.
@@ -290,7 +290,7 @@ async def ask(call: OpenCall, question: Question[M]) -> M:
 
 
 class Part(Protocol):
-    """What a model is asked about at once: some new notes, and what is shown for them."""
+    """The notes of one question: some new notes, and the notes that are shown for them."""
 
     @property
     def notes(self) -> Sequence[Note]:

@@ -128,7 +128,7 @@ def _with_fresh(
     vectors: Mapping[str, Vector],
     words: EntryWords,
 ) -> Ranked:
-    """Return what a search found, with the scores of notes whose entries are not written yet; filler is left out."""
+    """Return the hits of a search, with the scores of notes whose entries are not written yet; filler is left out."""
     earlier = {i for i, other in fresh.items() if other.seq < note.seq and other.kind != "filler"}
     own, dense = vectors.get(note.id), list[tuple[str, float]]()
     if own is not None:

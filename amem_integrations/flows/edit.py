@@ -684,7 +684,7 @@ def _check_later(older: Note, newer: Note) -> None:
 
 
 def _forgotten(note_id: str, redacted: Redacted) -> Forgotten:
-    """Return what went, of decisions as they were and what is left of them."""
+    """Return the items that went, by comparing decisions as they were with decisions as they are left."""
     gone: defaultdict[str, set[str]] = defaultdict(set)
     for before, after in redacted.values():
         left = {item.number: item for item in after.items}

@@ -38,7 +38,7 @@ PAGE = 20  # notes read by one call
 
 
 class Profile(BaseModel):
-    """Who the user is, the person that speaks as the user.
+    """A portrait of the user, the person that speaks as the user.
 
     Each field is a list of at most ten short statements in the third person, of what is so now: those that tell most.
     """
@@ -150,7 +150,7 @@ class _Form(Generic[M]):
         return dict(json.loads(self.item.text)) if self.item else {}
 
     def value(self) -> M | None:
-        """Return what is filled, or None if that is nothing."""
+        """Return the filled fields, or None if no field is filled."""
         return self.schema.model_validate(self.held) if self.held else None
 
     def filled(self, reply: FillReply) -> dict[str, Any]:

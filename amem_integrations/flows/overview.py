@@ -113,7 +113,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
 
 
 async def info(runtime: Runtime) -> dict[str, Any]:
-    """Return what this memory was made with and works with; worth adding to the report of a fault.
+    """Return the parts and settings that this memory was made with; worth adding to the report of a fault.
 
     Keys: `embedder` and `dimensions` (of the vectors in it), `model`, `versions` (by package) and, of what
     is stored, `format`, `schema`, `template`, `bm25` and `created_at` as far as the store tells them. `min_relevance`
@@ -214,7 +214,7 @@ async def unsound(runtime: Runtime) -> tuple[list[str], list[str], list[Note]]:
 async def usage(
     runtime: Runtime, *, namespace: Sequence[str] | None = None, days: int | None = None
 ) -> list[LedgerEntry]:
-    """Return what chat models have cost, by day (UTC), namespace, task and model; the oldest day first.
+    """Return the costs of chat models, by day (UTC), namespace, task and model; the oldest day first.
 
     It is kept in the store, so it holds the calls of all processes, and what was spent on notes that were deleted
     since. A call counts for the day on which its operation began, and is written together with what the operation
@@ -240,7 +240,7 @@ async def usage(
 async def spent_by(
     runtime: Runtime, namespace: Namespace, since: date | None = None
 ) -> list[LedgerEntry]:
-    """Return what one namespace has spent, from a day on."""
+    """Return the costs of one namespace, from a day on."""
     after = 0
     if since is not None:
         after = first_seq(datetime.combine(since, time(), UTC))

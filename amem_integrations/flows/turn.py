@@ -150,7 +150,7 @@ async def recall_turn(
 
 
 async def search_turn(runtime: Runtime, /, query: str, **options: Any) -> Recalled:  # noqa: ANN401 - those of `search`
-    """Return what `AgenticMemory.search` finds, of notes that say the same one, and why only words counted, if so."""
+    """Return the hits of `AgenticMemory.search`, of notes that say the same one, and why only words counted, if so."""
     errors: list[AmemError] = []
     by_words = replace(runtime, degraded=errors.append)
     hits = await search(by_words, query, repeats=False, **options)
@@ -345,7 +345,7 @@ def _differs(item: NoteInput, note: Note) -> bool:
 
 
 def _edited(item: NoteInput, note: Note) -> NoteInput:
-    """Return what is stored of a message whose note has the words of an earlier wording."""
+    """Return the update of a note whose message was said in other words."""
     return replace(item, key=note.key, metadata={**note.metadata, **item.metadata})
 
 

@@ -148,7 +148,7 @@ class _Worker:
         return any(until < NEVER for until in self.resting.values())
 
     async def jobs(self, given: Namespace | None) -> list[Job]:
-        """Return what waits, by thread, the oldest first; what rests is left out."""
+        """Return the notes that wait, by thread, the oldest first; threads that rest are left out."""
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
         where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))

@@ -36,7 +36,7 @@ def writer_of(
     *,
     despite: Errors = (ModelUnavailableError,),
 ) -> Writer:
-    """Return what writes the notes and decisions of a namespace.
+    """Return the writer of the notes and decisions of a namespace.
 
     Where the embedder fails by one of `despite`, notes are written with the vectors that they have.
     """

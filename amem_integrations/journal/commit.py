@@ -168,7 +168,7 @@ def _looked_at(
 
 
 def redact(decision: Decision, fate_of: Fates) -> Decision:
-    """Return what is left of a decision when some of the wordings are gone that it was made of.
+    """Return a decision without what was made of the wordings that are gone.
 
     What a model or the rules decided about the note's own wording becomes void whole. Of other decisions an entry or a
     form becomes void; a sentence goes; a link or a supersession loses its reason, and goes if the note at its other end
@@ -187,7 +187,7 @@ def redact(decision: Decision, fate_of: Fates) -> Decision:
 
 
 def redact_inferred(decision: Decision) -> Decision:
-    """Return what is left of a decision of a call that was shown a text which is gone thoroughly.
+    """Return a decision of a call that was shown a text which is gone thoroughly, without the texts in it.
 
     Texts go, whatever they say; links and supersessions stay without their reasons.
     """
@@ -199,7 +199,7 @@ def redact_inferred(decision: Decision) -> Decision:
 
 
 def _blanked(fates: dict[Source, Fate]) -> Callable[[Item], Item]:
-    """Return what takes the text from items that were made of a wording which is gone.
+    """Return a function that takes the text from items that were made of a wording which is gone.
 
     The sources stay: when the other end of a link is deleted later, the link is found by them.
     """
@@ -215,7 +215,7 @@ def _blank(item: Item) -> Item:
 
 
 def _left_of(fates: dict[Source, Fate]) -> Callable[[Item], Item | None]:
-    """Return what gives what is left of an item of a model or the rules; None: nothing."""
+    """Return a function that gives the rest of an item of a model or the rules; None: nothing is left."""
 
     def left(item: Item) -> Item | None:
         gone = [source for source in item.sources if source in fates]

@@ -272,7 +272,7 @@ async def notes_as_known(
     time: datetime,
     most_links: int = MOST_LINKS,
 ) -> list[StoredNote]:
-    """Return those of some stored notes that the memory knew at a time, as the memory knew them; one request.
+    """Return the stored notes that the memory knew at a time, as the memory knew them; one request.
 
     The vectors, if the notes have any, are those of today.
     """

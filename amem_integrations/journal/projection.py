@@ -78,7 +78,7 @@ async def differing(writer: Writer, ids: Iterable[str]) -> list[str]:
 
 
 def _about(note_id: str, wanted: RecordQuery, decisions: Iterable[Decision]) -> list[Record]:
-    """Return those of some decisions that make the view of one note."""
+    """Return the decisions that make the view of one note, out of some."""
     about = [one for one in decisions if note_id in one.about]
     return replace(wanted, about=frozenset([note_id])).of(about)
 

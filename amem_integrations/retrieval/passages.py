@@ -78,7 +78,7 @@ def in_order_of_passages(hits: Sequence[ScoredNote]) -> list[ScoredNote]:
 
 
 def excerpt(note: Note, passages: Sequence[Passage]) -> str:
-    """Return what is shown of a note: some passages in the order of the text, else its beginning, with marks of what is left out."""
+    """Return the excerpt of a note: some passages in the order of the text, else its beginning, with marks at the gaps."""
     text, spans = note.content, sorted((one.start, one.end) for one in passages)
     if not spans:
         return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS].rstrip()} …"

@@ -58,7 +58,7 @@ class Connection:
         self._under_way = threading.BoundedSemaphore(connections)
 
     def call(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - of the client
-        """Return what `do` returns of the client.
+        """Return the result of `do` with the client.
 
         It is tried once more than there are `pauses`.
 
@@ -131,7 +131,7 @@ def _asked(error: Exception) -> float:
 
 
 def _detail(error: Exception) -> str:
-    """Return what the server or the transport says; never the request, which carries the key."""
+    """Return the words of the server or the transport; never the request, which carries the key."""
     if isinstance(error, ResponseHandlingException):
         return f"{type(error.source).__name__}: {error.source}"[:MAX_DETAIL]
     if isinstance(error, UnexpectedResponse):

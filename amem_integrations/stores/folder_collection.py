@@ -265,7 +265,7 @@ class FolderCollection:
     def ordered(
         self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False
     ) -> list[Point]:
-        """Return that many matching points in the order of a field."""
+        """Return a number of matching points in the order of a field."""
         order = edge.OrderBy(by, edge.Direction.Desc if newest_first else edge.Direction.Asc)
         return self._page(edge.ScrollRequest(None, limit, which, True, order_by=order))[0]
 

@@ -346,7 +346,7 @@ def number_of(text: str) -> int:
 
 
 def term(field: str, value: str | float | None = None) -> int:
-    """Return what stands for `field=value`, equal for equal values; without a value for the field alone.
+    """Return a number that stands for `field=value`, equal for equal values; without a value for the field alone.
 
     A bool is no number, and 1 is 1.0. `field` alone is stored with every field that may be empty and is not.
     """

@@ -25,7 +25,7 @@ WRITING: Mapping[str, Any] = {"wait": True, "ordering": ORDERING}
 
 
 def client_dialect(ordered: Mapping[str, IndexKind]) -> Dialect:
-    """Return what makes the filters for qdrant-client."""
+    """Return the builder of the filters for qdrant-client."""
 
     def has_id(ids: Sequence[str]) -> Filter:
         return models.HasIdCondition(has_id=list(ids))
@@ -128,7 +128,7 @@ class ServerCollection:
     def ordered(
         self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False
     ) -> list[Point]:
-        """Return that many matching points in the order of a field."""
+        """Return a number of matching points in the order of a field."""
         direction = models.Direction.DESC if newest_first else models.Direction.ASC
         order = models.OrderBy(key=by, direction=direction)
         return self._page(which, limit, order_by=order)[0]

@@ -113,7 +113,7 @@ class Sidecar:
             ) from error
 
     def described(self) -> dict[str, Any]:
-        """Return what was made with what, and the schema of the notes in it."""
+        """Return the versions and the embedder that the folder was made with, and the schema of its notes."""
         made = {
             name: value for name, value in asdict(self).items() if name not in ("closed", "boot")
         }
@@ -144,7 +144,7 @@ def _adapter() -> TypeAdapter[Sidecar]:
 
 
 def boot_id() -> str:
-    """Return what tells this start of the machine from others; empty where the system does not say."""
+    """Return the boot id of the machine; empty where the system does not say."""
     try:
         return BOOT.read_text().strip()
     except OSError:

@@ -145,7 +145,7 @@ class Collection(Protocol):
     def ordered(
         self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False
     ) -> list[Point]:
-        """Return that many matching points in the order of a field."""
+        """Return a number of matching points in the order of a field."""
 
     def count(self, which: Filter) -> int:
         """Return how many points match, exactly."""
