@@ -366,11 +366,9 @@ async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
 
 
 async def store(
-    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput], *, vectors: bool = True
+    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
 ) -> tuple[list[Note], list[Note]]:
     """Store what is not there yet; return a note for each item, and the notes that wait for a model.
-
-    Without `vectors`, no embedder is called for what is new: the turn that stores it goes on, and embeds it later.
 
     An item that is there already gives the stored note. The same key with other values is the user's update: the note
     takes what was given, and with another content, time or speaker it is `pending` again.
@@ -391,7 +389,7 @@ async def store(
             for i in last
             if i not in known or known[i].is_deleted
         ]
-        stands = known | (await _insert(runtime, writer, new, known, vectors=vectors))
+        stands = known | (await _insert(runtime, writer, new, known))
         unfinished = {note.id for note in new}
         notes = {i: _living(writer, i, stands) for i in last}
         for i, item in last.items():
@@ -439,8 +437,6 @@ async def _insert(
     writer: Writer,
     notes: Sequence[Note],
     known: Mapping[str, StoredNote],
-    *,
-    vectors: bool,
 ) -> dict[str, StoredNote]:
     """Store new notes, and return what stands under their ids.
 
@@ -450,13 +446,6 @@ async def _insert(
         return {}
     among = {note.id: known[note.id] for note in notes if note.id in known}
     look = any(note.key is not None for note in notes)
-    if not vectors:
-        runtime.vectors.lacking = True
-        by_words = replace(writer, embed=as_it_is)
-        stands = dict(await insert(by_words, notes, among, look=look))
-        if (fresh := runtime.fresh.get(writer.namespace)) is not None:
-            fresh.extend(stands[note.id] for note in notes)
-        return stands
     try:
         stands = dict(await insert(writer, notes, among, look=look))
     except StoreError:

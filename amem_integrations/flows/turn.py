@@ -228,7 +228,7 @@ async def remember_turn(
                 _edited(by_id[i], one) for i, one in stands.items() if _differs(by_id[i], one)
             ]
         if edited:
-            changed, _ = await store(runtime, space, edited, vectors=complete and error is None)
+            changed, _ = await store(runtime, space, edited)
     except BaseException:
         # Also of a task that was cancelled: to store a message again changes nothing.
         items = [item for item in items if item.key is None or item.key not in only_edited]
