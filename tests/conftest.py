@@ -76,8 +76,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     item.add_marker(skip)
     for item in items if os.environ.get("AMEM_TEST_STORE") else ():
         item.add_marker(pytest.mark.enable_socket)
-        if item.get_closest_marker("local_mode"):
-            item.add_marker(pytest.mark.skip(reason="about local mode itself"))
 
 
 def pytest_collection_finish() -> None:
