@@ -281,9 +281,8 @@ class AMemStore(base.BaseStore):
             hits = search(namespace=places[0], also=also, k=depth, where=IS_ITEM)
             return [(hit.note, score) for hit, score in adapting.falling(hits)]
         found = []
-        for place in (
-            places
-        ):  # those that fit are ranked among themselves, as many at a time as a search ranks
+        # The items that fit are ranked among themselves, as many at a time as a search ranks.
+        for place in places:
             ids = [one.id for one in self._scan(place) if _fits(one, conditions)]
             parts = [{"id": {"$in": ids[n : n + DEPTH]}} for n in range(0, len(ids), DEPTH)]
             hits = [hit for where in parts for hit in search(namespace=place, k=DEPTH, where=where)]
