@@ -118,9 +118,7 @@ class Location:
             run(resolve(store.close()))
         except StoreUnavailableError:
             raise
-        except (
-            StoreError
-        ):  # there is none; if one on a server cannot be opened, opening it says why
+        except StoreError:  # there is none; why one on a server cannot be opened is said later
             if required or (self.is_folder and self.folder.exists()):
                 raise
             return None

@@ -213,10 +213,9 @@ def test_another_kind_of_model_is_refused_by_name(tmp_path):
         with pytest.raises(ConfigurationError, match="SentenceTransformerEmbedder") as caught:
             MiniLmEmbedder(folder)
         assert what in str(caught.value)
+    # There are fewer weights than the configuration says.
     folder = tiny_bert.write(tmp_path / "fewer", config={"num_hidden_layers": 4})
-    with pytest.raises(
-        ConfigurationError, match=r"encoder\.layer\.3"
-    ):  # fewer weights than it says
+    with pytest.raises(ConfigurationError, match=r"encoder\.layer\.3"):
         MiniLmEmbedder(folder)
 
 
