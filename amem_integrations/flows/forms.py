@@ -38,7 +38,7 @@ PAGE = 20  # notes read by one call
 
 
 class Profile(BaseModel):
-    """A portrait of the user, the person that speaks as the user.
+    """Who the user is, the person that speaks as the user.
 
     Each field is a list of at most ten short statements in the third person, of what is so now: those that tell most.
     """

@@ -94,7 +94,7 @@ class ProposedUpdate(Targeted):
 
 
 class ProposedSupersession(Targeted):
-    """A verdict that the new note takes the place of an earlier one or of a part of it, or contradicts it."""
+    """That the new note takes the place of an earlier one or of a part of it, or contradicts it."""
 
     relation: str = Field(
         default="updates",
@@ -109,7 +109,7 @@ class ProposedSupersession(Targeted):
 
 
 class ProposedRelink(Reply):
-    """A change of a link between two notes that were shown: the link becomes stronger or weaker, or goes."""
+    """That a link between two notes that were shown becomes stronger or weaker, or goes."""
 
     between: list[str] = Field(description="ids of the two notes, as shown")
     change: str = Field(default="", description="strengthen, weaken or remove")

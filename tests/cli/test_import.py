@@ -119,7 +119,7 @@ UNREADABLE = [
     ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
     ("x.jsonl", '{"text": "a", "at": "noon"}', "line 1: 'noon' is not a time"),
     ("x.jsonl", '{"text": "a", "source": "radio"}', "source='radio'"),
-    ("x.jsonl", '{"text": "b", "mood": NaN}', "metadata={'mood': nan}"),
+    ("x.jsonl", '{"text": "b", "mood": NaN}', "metadata.mood is nan"),
     ("x.jsonl", "\n", "x.jsonl holds nothing"),
     ("x.json", "[]", "x.json holds nothing"),
     ("x.json", '{"a": 1}', "none of the known formats"),
