@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..decisions import SETTLED, Decision, Flip, Item, Switch
-from ..ids import time_of
+from ..ids import is_token, time_of
 from ..notes import USER, Change, ChangeKind
 from ..stored_note import StoredNote
 from .commit import settle
@@ -141,7 +141,7 @@ class ChangeId(NamedTuple):
         of, *parts = text.split(":") if isinstance(text, str) else ("",)
         if not parts or len(parts) > 2 or not all((of, *parts)):  # noqa: PLR2004
             return None
-        if parts[0].isdecimal():
+        if parts[0].isdecimal() and not is_token(parts[0]):
             return cls(of, int(parts[0]), *parts[1:])
         return cls(of, None, parts[0]) if len(parts) == 1 else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from support import models
@@ -110,6 +111,16 @@ def test_undo_takes_back_what_a_change_did_and_undoing_that_brings_it_back(evolv
     assert [made.state for made in flips] == ["off", "off", "on"]
     with pytest.raises(RevisionConflictError, match=flips[-1].id):
         memory.undo(undone.id, namespace=ANN)  # it was set again since
+
+
+def test_an_edit_is_undone_by_its_id_also_where_its_token_is_a_number(memory, monkeypatch):
+    numbers = count()
+    monkeypatch.setattr("os.urandom", lambda size: bytes.fromhex(f"{next(numbers):0{2 * size}d}"))
+    note = memory.add("We meet on Monday.", namespace=ANN)
+    memory.update(note.id, namespace=ANN, content="We meet on Tuesday.")
+    *_, edit = (c for c in memory.history(note.id, namespace=ANN) if c.kind == "update")
+    memory.undo(edit.id, namespace=ANN)
+    assert memory.get(note.id, namespace=ANN).content == "We meet on Monday."
 
 
 def test_undo_of_an_update_brings_back_the_values_and_has_the_note_made_anew(evolved):
