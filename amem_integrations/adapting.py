@@ -69,7 +69,7 @@ from .plans import HELD as HELD
 from .providers.embedders import WrappedEmbedder as WrappedEmbedder
 from .retrieval.relevance import WINDOW as WINDOW
 from .retrieval.search import falling as falling
-from .runtime import Meter, Progress, describe, reporter, run
+from .runtime import Meter, Progress, describe, run
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -372,7 +372,7 @@ class Documents:
             ModelUnavailableError: Only with `on_model_error="raise"`; the raw notes are stored.
         """
         report, seen, sources = DocumentReport(), Counter[str](), dict[str, str | None]()
-        meter = Meter(reporter(progress), len(documents) if isinstance(documents, Sized) else 0)
+        meter = Meter(progress, len(documents) if isinstance(documents, Sized) else 0)
         rest = iter(documents)
         while batch := list(islice(rest, BATCH)):
             made = [_note(one, seen, evolve=evolve) for one in batch]

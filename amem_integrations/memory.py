@@ -213,7 +213,7 @@ class AgenticMemory:
         current = self._embedder
         wanted = embedder or current
         if (wanted.name, wanted.dimensions) == (current.name, current.dimensions):
-            return run(flows.writing.embed_anew(self._runtime, runtime.reporter(progress)))
+            return run(flows.writing.embed_anew(self._runtime, progress))
         if self._location is None or not self._location.is_folder:
             raise ConfigurationError(
                 "only a memory that was opened in a folder takes another embedder in place; export() this one, and "
@@ -221,7 +221,7 @@ class AgenticMemory:
             )
         self._close_store()
         try:
-            done = rebuild(self._location, wanted, runtime.reporter(progress))
+            done = rebuild(self._location, wanted, progress)
             current = wanted
         finally:
             store = opening.open_store(

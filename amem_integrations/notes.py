@@ -484,15 +484,8 @@ def _key(key: object, where: str) -> str:
 
 
 def _text(text: str, where: str) -> str:
-    if "\0" in text:
-        raise InvalidInputError(f"{where} contains a NUL character; remove it")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidInputError(
-                f"{where} contains half of a surrogate pair ({error.reason}); decode it properly"
-            ) from error
+    if storable(text) != text:
+        raise InvalidInputError(f"{where} contains NUL or half of a surrogate pair; remove it")
     return text
 
 

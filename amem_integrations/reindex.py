@@ -12,7 +12,7 @@ from .embedding import embed_by, vectors_by
 from .errors import ConfigurationError
 from .opening import Location
 from .ports import Embedder
-from .runtime import Meter, Progress, reporter, run
+from .runtime import Meter, Progress, run
 from .stored_note import StoredNote
 
 PAGE = 64  # notes embedded at once
@@ -37,10 +37,10 @@ def reindex(
         StoreError: There is no memory in it.
         ModelUnavailableError: The embedder failed; the old collection is as it was.
     """
-    return rebuild(Location.of(location, collection, options), embedder, reporter(progress))
+    return rebuild(Location.of(location, collection, options), embedder, progress)
 
 
-def rebuild(location: Location, embedder: Embedder, progress: Progress | None) -> int:
+def rebuild(location: Location, embedder: Embedder, progress: bool | Progress) -> int:
     """Build a folder's collection anew and put it in place."""
     if not location.is_folder:
         raise ConfigurationError(

@@ -392,27 +392,26 @@ def describe(
     method.__wrapped__ = flow  # in whose module `typing.get_type_hints` finds the names of types
 
 
-def reporter(progress: bool | Progress) -> Progress | None:
-    """Return the function to call with how far it is: the caller's, one that logs, or none."""
-    if callable(progress):
-        return progress
-    if not isinstance(progress, bool):
-        raise InvalidInputError(f"progress={progress!r} must be True, False or a function")
-    return (lambda done, total: log.info("%d of %d notes", done, total)) if progress else None
-
-
 class Meter:
-    """Counts what is done of a total, and tells a function of it, if there is one."""
+    """Counts what is done of a total, and tells the caller's function, or the log, if the caller wants that."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        """Start at zero; nothing is told before something is done."""
+    def __init__(self, progress: bool | Progress, total: int = 0) -> None:
+        """Start at zero; nothing is told before something is done.
+
+        Raises:
+            InvalidInputError: `progress` is neither a bool nor a function.
+        """
+        if not isinstance(progress, bool) and not callable(progress):
+            raise InvalidInputError(f"progress={progress!r} must be True, False or a function")
         self._progress = progress
-        self._total = total
+        self.total = total
         self.done = 0
 
     def add(self, number: int) -> None:
         """Count so many more; what came in meanwhile makes the total larger."""
         self.done += number
-        self._total = max(self._total, self.done)
-        if self._progress is not None and number:
-            self._progress(self.done, self._total)
+        self.total = max(self.total, self.done)
+        if callable(self._progress) and number:
+            self._progress(self.done, self.total)
+        elif self._progress and number:
+            log.info("%d of %d notes", self.done, self.total)

@@ -51,26 +51,19 @@ LINKS_SHARE = 20
 REPLY_TOKENS = 120  # for a note
 SENTENCE = {"context", "keywords", "tags"}
 FOLLOWS_STRENGTH = 0.5
-# Other words that models write for the changes and relations, by the beginning of the word.
-CHANGES: Mapping[str, LinkChange] = {
-    "streng": "strengthen",
-    "strong": "strengthen",
-    "weak": "weaken",
-    "remove": "remove",
-    "delete": "remove",
-    "drop": "remove",
-    "unlink": "remove",
+# By each change and relation the beginnings of the words that models write for it.
+CHANGES: Mapping[LinkChange, tuple[str, ...]] = {
+    "strengthen": ("streng", "strong"),
+    "weaken": ("weak",),
+    "remove": ("remove", "delete", "drop", "unlink"),
 }
-VERDICTS: Mapping[str, Relation] = {
-    "update": "updates",
-    "replace": "updates",
-    "supersede": "updates",
-    "correct": "corrects",
-    "retract": "retracts",
-    "cancel": "retracts",
-    "contradict": "contradicts",
+VERDICTS: Mapping[Relation, tuple[str, ...]] = {
+    "updates": ("update", "replace", "supersede"),
+    "corrects": ("correct",),
+    "retracts": ("retract", "cancel"),
+    "contradicts": ("contradict",),
 }
-REPETITIONS = {"repeat": REPEATS, "restate": REPEATS, "duplicate": REPEATS}
+REPETITIONS = {REPEATS: ("repeat", "restate", "duplicate")}
 
 
 async def propose(
@@ -326,10 +319,10 @@ def _to_the_turn_before(
             yield Item(kind="link", to=one.id, by=runtime.model_name, data=data)
 
 
-def _meant(said: str, known: Mapping[str, T]) -> T | None:
+def _meant(said: str, known: Mapping[T, tuple[str, ...]]) -> T | None:
     """Return the meaning of a model's word, by how the word begins."""
     word = said.strip(" .").lower()
-    return next((meant for stem, meant in known.items() if word.startswith(stem)), None)
+    return next((meant for meant, stems in known.items() if word.startswith(stems)), None)
 
 
 def _by_target(said: Sequence[Named], shown: Mapping[str, Note]) -> dict[str, Named]:

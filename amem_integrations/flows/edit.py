@@ -48,7 +48,7 @@ from ..notes import (
 )  # fmt: skip
 from ..plans import MAX_REASON_CHARS, Forgotten
 from ..retrieval.current_facts import is_later
-from ..runtime import Meter, Progress, Runtime, reporter, resolve
+from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
 from .evolve import evolve_notes
 from .writing import writing
@@ -149,11 +149,11 @@ async def add_many(
         NoteNotFoundError: An item supersedes a note that is not there; none is stored.
     """
     space = check_namespace(namespace)
-    report = None if progress is False else reporter(progress)
+    meter = Meter(progress)
     notes, unfinished = await store(runtime, space, _inputs(items))
     finished: Mapping[str, Note] = {}
     if evolve and unfinished:
-        meter = None if report is None else Meter(report, len(unfinished))
+        meter.total = len(unfinished)
         finished, *_ = await evolve_notes(runtime, space, unfinished, meter)
     return [finished.get(note.id, note) for note in notes]
 

@@ -25,7 +25,7 @@ from ..journal.writer import Writer, as_it_is
 from ..notes import Attempts, Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan, PlannedNote
 from ..ports import RecordQuery
-from ..runtime import RULES, Meter, Progress, Runtime, reporter, resolve
+from ..runtime import RULES, Meter, Progress, Runtime, resolve
 from .forms import write_profile
 from .overview import read_budget
 from .writing import embed_missing, writing
@@ -89,10 +89,10 @@ async def evolve(
         for where, anew in jobs
         for space in ([given] if given else await resolve(runtime.store.namespaces(where)))
     ]
-    meter, most = None, sys.maxsize if limit is None else limit
+    meter, most = Meter(progress), sys.maxsize if limit is None else limit
     if progress is not False:
         total = sum([await resolve(runtime.store.count(space, where)) for space, where, _ in work])
-        meter = Meter(reporter(progress), min(total, most))
+        meter.total = min(total, most)
     report = EvolutionReport()
     for space, where, anew in work:
         size = min(PAGE, most)

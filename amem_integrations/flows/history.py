@@ -25,7 +25,7 @@ from ..runtime import Runtime, resolve
 from ..stored_note import StoredNote
 from .writing import writing
 
-BATCH = 64  # decisions that are written by one request
+BATCH = 64  # items that are switched by one request
 APPROVED = "a reviewer approved it"
 VOID = "it quoted a text that was deleted or corrected since"
 INSTEAD = {
@@ -148,62 +148,70 @@ class _Edited(NamedTuple):
     id: str
     seq: int
     note: str
-    kind: str
     edit: Edit | None = None
 
 
 class _Decided(NamedTuple):
-    """An item of a decision, or (with a flip) a setting of its switch; without an item its text is gone."""
+    """An item of a decision, or (with a flip) one setting of the item's switch."""
 
-    id: str
-    seq: int
     decision: Decision
-    item: Item | None
+    item: Item
     flip: Flip | None = None
 
     @property
+    def id(self) -> str:
+        """The id of the change."""
+        made = id_of(self.decision, self.item)
+        return made if self.flip is None else f"{made}:{self.flip.token}"
+
+    @property
+    def seq(self) -> int:
+        """The instant of the decision, or of the setting."""
+        return self.decision.seq if self.flip is None else self.flip.seq
+
+    @property
     def place(self) -> Place:
-        """Where the item stands."""
-        return self.decision.id, -1 if self.item is None else self.item.number
+        """The place of the item."""
+        return self.decision.id, self.item.number
 
 
 def _edited(stored: StoredNote) -> Iterator[_Edited]:
     kind = journal.DELETE if stored.is_deleted else journal.ADD
-    yield _Edited(f"{stored.id}:{kind}", stored.rev, stored.id, kind)
+    yield _Edited(f"{stored.id}:{kind}", stored.rev, stored.id)
     for edit in edits_of(stored):
-        yield _Edited(f"{stored.id}:{edit.token}", edit.seq, stored.id, "update", edit)
+        yield _Edited(f"{stored.id}:{edit.token}", edit.seq, stored.id, edit)
 
 
 def _decided(decision: Decision) -> Iterator[_Decided]:
     for item in decision.items:
-        one = _Decided(id_of(decision, item), decision.seq, decision, item)
-        yield one
-        for flip in item.log:
-            yield one._replace(id=f"{one.id}:{flip.token}", seq=flip.seq, flip=flip)
+        yield _Decided(decision, item)
+        yield from (_Decided(decision, item, flip) for flip in item.log)
 
 
-async def _find(runtime: Runtime, space: Namespace, ids: Iterable[str]) -> list[_Edited | _Decided]:
-    """Return the changes with these ids, in this order.
+async def _find(
+    runtime: Runtime, space: Namespace, ids: Iterable[str]
+) -> dict[str, _Edited | _Decided | None]:
+    """Return the changes with these ids, by id, in this order; None where the text of what was decided is gone.
 
     Raises:
         NoteNotFoundError: There is no such change in this namespace; the message names the first of those.
     """
     parsed = {text: journal.ChangeId.parse(text) for text in ids}
-    of_notes = sorted({one.of for one in parsed.values() if one and one.number is None})
-    of_decisions = sorted({one.of for one in parsed.values() if one and one.number is not None})
-    store, found = runtime.store, dict[str, _Edited | _Decided]()
-    for stored in (await resolve(store.notes(space, of_notes)) if of_notes else {}).values():
-        found |= {one.id: one for one in _edited(stored)}
-    records = await resolve(store.records(space, of_decisions)) if of_decisions else {}
+    of_notes = {one.of for one in parsed.values() if one and one.number is None}
+    of_decisions = {one.of for one in parsed.values() if one and one.number is not None}
+    notes = await resolve(runtime.store.notes(space, sorted(of_notes)))
+    records = await resolve(runtime.store.records(space, sorted(of_decisions)))
+    told: dict[str, _Edited | _Decided] = {}
+    for stored in notes.values():
+        told |= {one.id: one for one in _edited(stored)}
     for decision in _decisions(records):
-        found |= {one.id: one for one in _decided(decision)}
+        told |= {one.id: one for one in _decided(decision)}
     for text, parts in parsed.items():
-        if text not in found:
-            of = records.get(parts.of) if parts else None
-            if parts is None or not isinstance(of, Decision) or of.item(parts.number or 0):
-                raise NoteNotFoundError(f"there is no change {text!r} in namespace {space!r}")
-            found[text] = _Decided(text, of.seq, of, None)
-    return [found[text] for text in parsed]
+        of = records.get(parts.of) if parts else None
+        is_gone = parts and isinstance(of, Decision) and not of.item(parts.number or 0)
+        if text not in told and not is_gone:
+            raise NoteNotFoundError(f"there is no change {text!r} in namespace {space!r}")
+    return {text: told.get(text) for text in parsed}
 
 
 @dataclass(slots=True)
@@ -222,15 +230,13 @@ class _Undoing:
         With `again` an item that is off already is switched on.
         """
         found = await _find(self.runtime, self.space, ids)
-        for one in found:
-            kinds = [one.kind] if isinstance(one, _Edited) else []
-            if isinstance(one, _Decided) and one.item is not None and one.flip is None:
-                kinds = [one.item.kind, one.item.switch]
-            if why := next((INSTEAD[kind] for kind in kinds if kind in INSTEAD), None):
-                raise InvalidInputError(f"change {one.id!r} is of kind {kinds[0]!r}: {why}")
-        decided = [one for one in found if isinstance(one, _Decided)]
+        for key, one in found.items():
+            if why := _instead(one):
+                raise InvalidInputError(f"change {key!r} cannot be undone: {why}")
+        self.skipped |= {key: VOID for key, one in found.items() if one is None}
+        decided = [one for one in found.values() if isinstance(one, _Decided)]
         await self._switch_back(_newest_first(decided), again=again)
-        for change in _newest_first(one for one in found if isinstance(one, _Edited)):
+        for change in _newest_first(one for one in found.values() if isinstance(one, _Edited)):
             if change.edit is not None:
                 await self._edit_back(change, change.edit)
         return self._report()
@@ -239,27 +245,23 @@ class _Undoing:
         """Take back what a model decided and switched since an instant, and take its open proposals off the list."""
         query = RecordQuery(decisions=True)
         records = await resolve(self.runtime.store.find_records(self.space, query))
-        theirs, rejected = list[_Decided](), list[_Decided]()
-        for one in (one for decision in _decisions(records) for one in _decided(decision)):
-            item = one.item
-            if item is None or item.kind == "failure" or one.seq < first:
+        theirs, waiting = list[_Decided](), list[_Decided]()
+        for one in (_Decided(d, item) for d in _decisions(records) for item in d.items):
+            item, flips = one.item, _flips_by(one.item, model, first)
+            theirs += [one._replace(flip=flip) for flip in flips]
+            if item.kind == "failure" or one.seq < first or not _is_by(item.by, model):
                 continue
-            flips = _flips_by(item, model, first)
             switch = switch_before(item, flips[0].token) if flips else item.switch
-            if one.flip is not None:
-                theirs += [one] if one.flip in flips else []
-            elif not _is_by(item.by, model):
-                continue
-            elif switch == "waiting":
-                rejected.append(one)
+            if switch == "waiting":
+                waiting.append(one)
             elif switch == "on" and item.first_switch == "waiting":
                 self.skipped[one.id] = APPROVED
             elif switch == "on":
                 theirs.append(one)
         await self._switch_back(_newest_first(theirs))
-        rejected = _newest_first(rejected)
-        off = await self._set({one.place: "off" for one in rejected}, rejected)
-        return self._report(rejected=[one.id for one in rejected if one.place in off])
+        waiting = _newest_first(waiting)
+        off = await self._set(waiting, {one.place: "off" for one in waiting})
+        return self._report(rejected=[one.id for one in waiting if one.place in off])
 
     def _report(self, rejected: Sequence[str] = ()) -> UndoReport:
         return UndoReport(
@@ -271,13 +273,10 @@ class _Undoing:
 
     async def _switch_back(self, found: Sequence[_Decided], *, again: bool = False) -> None:
         """Take back items and flips, given the last one first; what is not in force any more is passed over."""
-        items = {one.place: one.item for one in found if one.item is not None}
-        taken: list[_Decided] = []
+        items, taken = {one.place: one.item for one in found}, list[_Decided]()
         for one in found:
-            item = items.get(one.place)
-            if item is None:
-                self.skipped[one.id] = VOID
-            elif (switch := _switch_back(item, one.flip, again=again)) is None:
+            item = items[one.place]
+            if (switch := _switch_back(item, one.flip, again=again)) is None:
                 later = f"{id_of(one.decision, item)}:{item.log[-1].token}"
                 self.skipped[one.id] = f"change {later!r} set the switch after it; undo that one"
             elif switch != item.switch:
@@ -285,28 +284,25 @@ class _Undoing:
                 items[one.place] = replace(item, switch=switch, log=log)
                 taken.append(one)
         # A switch that ends as it is needs no write.
-        taken = [one for one in taken if one.item and items[one.place].switch != one.item.switch]
-        flips = await self._set({one.place: items[one.place].switch for one in taken}, taken)
+        taken = [one for one in taken if items[one.place].switch != one.item.switch]
+        flips = await self._set(taken, {place: item.switch for place, item in items.items()})
         self.undone += [one.id for one in taken if one.place in flips]
         self.skipped |= {one.id: VOID for one in taken if one.place not in flips}
 
     async def _set(
-        self, switches: Mapping[Place, Switch], found: Sequence[_Decided]
+        self, found: Sequence[_Decided], switches: Mapping[Place, Switch]
     ) -> dict[Place, Flip]:
-        """Set switches, a batch of decisions at a time; return those that were set."""
-        known = {one.decision.id: one.decision for one in found}
-        ids, flips = list(known), dict[Place, Flip]()
-        for start in range(0, len(ids), BATCH):
-            batch = {key: known[key] for key in ids[start : start + BATCH]}
-            mine = {place: switch for place, switch in switches.items() if place[0] in batch}
+        """Set the switches of items, a batch at a time; return those that were set."""
+        known, flips = {one.decision.id: one.decision for one in found}, dict[Place, Flip]()
+        items = {one.place: one for one in found}
+        places = list(items)
+        for start in range(0, len(places), BATCH):
+            batch = {place: switches[place] for place in places[start : start + BATCH]}
             async with writing(self.runtime, self.space) as writer:
-                flips |= await journal.toggle(writer, mine, batch)
-        items = {one.place: (one.decision, one.item) for one in found if one.item}
-        for place in switches:
-            if place in flips and place in items:
-                decision, item = items[place]
-                flip = flips[place]
-                self.made.append(journal.change_of_flip(decision, item.flipped(flip), flip))
+                flips |= await journal.toggle(writer, batch, known)
+        for place in (place for place in places if place in flips):
+            one, flip = items[place], flips[place]
+            self.made.append(journal.change_of_flip(one.decision, one.item.flipped(flip), flip))
         return flips
 
     async def _edit_back(self, found: _Edited, edit: Edit) -> None:
@@ -352,6 +348,15 @@ Found = TypeVar("Found", _Edited, _Decided)
 
 def _newest_first(found: Iterable[Found]) -> list[Found]:
     return sorted(found, key=lambda one: (-one.seq, one.id))
+
+
+def _instead(change: _Edited | _Decided | None) -> str | None:
+    """Return why a change can never be undone, and what to do instead; None: it can, or its text is gone."""
+    if isinstance(change, _Edited):
+        return INSTEAD.get(change.id.rpartition(":")[2])
+    if change is None or change.flip is not None:
+        return None
+    return INSTEAD.get(change.item.kind) or INSTEAD.get(change.item.switch)
 
 
 def _switch_back(item: Item, flip: Flip | None, *, again: bool) -> Switch | None:
@@ -464,7 +469,9 @@ async def _answer(
 ) -> Change | list[Change]:
     """Set the switches of proposals, with what the reviewer has edited; return the proposals as they are now."""
     ids = list(change_id) if isinstance(change_id, list | tuple) else [change_id]
-    found = dict(map(_proposal, await _find(runtime, space, ids)))
+    changes = await _find(runtime, space, ids)
+    proposals = [_proposal(key, one) for key, one in changes.items()]
+    found = {one.place: (one.decision, one.item) for one in proposals}
     ends = {end for decision, item in found.values() for end in _ends(decision, item)}
     await existing(runtime.store, space, sorted(ends))
     values: dict[str, Any] = {}
@@ -485,23 +492,15 @@ async def _answer(
     return answered if isinstance(change_id, list | tuple) else answered[0]
 
 
-def _proposal(found: _Edited | _Decided) -> tuple[Place, tuple[Decision, Item]]:
-    """Return the place and the item of a change that was found, if the change is a proposal that was not approved."""
-    if isinstance(found, _Edited) or found.flip is not None:
-        kind = found.kind if isinstance(found, _Edited) else "undo"
-        raise InvalidInputError(
-            f"change {found.id!r} is of kind {kind!r}, not a proposal; see proposals()"
-        )
-    item = found.item
-    if item is None:
-        raise InvalidInputError(f"proposal {found.id!r} cannot be answered: {VOID}")
-    if item.first_switch != "waiting":
-        raise InvalidInputError(
-            f"change {found.id!r} was written when it was made, and is not a proposal; see proposals()"
-        )
-    if item.is_on:
-        raise InvalidInputError(f"proposal {found.id!r} was approved; undo({found.id!r}) first")
-    return found.place, (found.decision, item)
+def _proposal(change_id: str, found: _Edited | _Decided | None) -> _Decided:
+    """Return a change that was found, if the change is a proposal that was not approved."""
+    if found is None:
+        raise InvalidInputError(f"proposal {change_id!r} cannot be answered: {VOID}")
+    if isinstance(found, _Edited) or found.flip or found.item.first_switch != "waiting":
+        raise InvalidInputError(f"change {change_id!r} is not a proposal; see proposals()")
+    if found.item.is_on:
+        raise InvalidInputError(f"proposal {change_id!r} was approved; undo({change_id!r}) first")
+    return found
 
 
 def _ends(decision: Decision, item: Item) -> set[str]:

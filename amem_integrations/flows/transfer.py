@@ -36,7 +36,7 @@ from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, check_namespace
 from ..plans import adapter_of, check_item
 from ..ports import RecordQuery
-from ..runtime import Meter, Progress, Runtime, reporter, resolve
+from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import Earlier, StoredNote
 from ..stores.checks import check_id
 from ..stores.payloads import encode_note, encode_record
@@ -181,7 +181,7 @@ async def import_(
     given = None if namespace is None else check_namespace(namespace)
     found = look_through(path, given)
     runtime.clock.start_above(found.newest)
-    meter = Meter(reporter(progress), found.notes.total())
+    meter = Meter(progress, found.notes.total())
     imports: dict[Namespace, _Import] = {}
     for own, page in _pages(_read(path, given)):
         if own not in imports:

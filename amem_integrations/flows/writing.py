@@ -154,7 +154,7 @@ async def _embed_missing(runtime: Runtime, space: Namespace, despite: Errors) ->
     return not lacking
 
 
-async def embed_anew(runtime: Runtime, progress: Progress | None) -> int:
+async def embed_anew(runtime: Runtime, progress: bool | Progress) -> int:
     """Embed all notes of all namespaces again, in place; return how many there are.
 
     Raises:

@@ -16,7 +16,7 @@ from os import PathLike
 from ..errors import InvalidInputError, NamespaceError
 from ..memory import AgenticMemory
 from ..notes import Namespace, check_namespace, check_note_input
-from ..runtime import Meter, Progress, reporter
+from ..runtime import Meter, Progress
 from . import conversations, memories
 from .source import Format, Found, Rows, Skipped, Source
 
@@ -83,7 +83,7 @@ def import_from(
         raise NamespaceError(f"{read.name} does not say whose its notes are; give a namespace")
     found = {(*base, *labels): count for labels, count in report.found.items()}
     before = {space: memory.stats(namespace=space)["notes"] for space in found}
-    meter = Meter(reporter(progress), sum(found.values()))
+    meter = Meter(progress, sum(found.values()))
     all_items = _items(read, report.format, memory.config.max_content_chars)
     items = (one for one in all_items if not isinstance(one, Skipped))
     while batch := sorted(islice(items, BATCH), key=itemgetter(0)):
