@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -83,26 +82,6 @@ async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector | No
     return _checked(embedder, rows, len(texts))
 
 
-async def embed_if_possible(
-    runtime: Runtime,
-    texts: Sequence[str],
-    *,
-    until: str = "the next evolve",
-    despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
-) -> list[Vector | None]:
-    """Return a vector for each text, or None for each when the embedder fails by one of `despite`.
-
-    For what must not wait for the embedder: BM25 finds it meanwhile. `until` says in the log when it will be
-    embedded after all.
-    """
-    try:
-        return await embed(runtime, texts)
-    except despite as error:
-        log.warning("%s; %d notes have no new vector until %s", error, len(texts), until)
-        runtime.vectors.lacking = True
-        return [None] * len(texts)
-
-
 async def with_vectors(
     runtime: Runtime,
     notes: Sequence[StoredNote],
@@ -114,11 +93,15 @@ async def with_vectors(
     While the embedder fails by one of `despite`, notes keep the vectors that they have, and a later evolve makes others.
     Of a note of which the embedder refuses a passage, none has a vector.
     """
-    embed = partial(embed_if_possible, runtime, despite=despite)
-    made = await vectors_by(runtime.embedder, notes, embed)
-    if any(stored.note is not None and not stored.has_vectors for stored in made):
-        runtime.vectors.lacking = True
-    return made
+
+    async def embedded(texts: Sequence[str]) -> list[Vector | None]:
+        try:
+            return await embed(runtime, texts)
+        except despite as error:
+            log.warning("%s; %d notes have no new vector until the next evolve", error, len(texts))
+            return [None] * len(texts)
+
+    return await vectors_by(runtime.embedder, notes, embedded)
 
 
 def size_of(embedder: Embedder) -> int:

@@ -128,12 +128,10 @@ class AgenticMemory:
         store = opening.open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
         memory = cls._over(store, embedder, model, config)
         memory._location = place
-        for space in memory._resumed:
-            run(
-                flows.writing.embed_missing(
-                    memory._runtime, namespace=space, despite=WITHOUT_EMBEDDER
-                )
-            )
+        anew = flows.writing.embed_missing(
+            memory._runtime, memory._resumed, despite=WITHOUT_EMBEDDER
+        )
+        run(anew)
         if worker:
             memory.evolve_later()
         return memory

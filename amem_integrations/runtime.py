@@ -186,9 +186,6 @@ class VectorCache:
 
     def __init__(self, size: int = SIZE) -> None:
         """Start empty; of more than `size` vectors the least recently used go first."""
-        self.lacking = (
-            False  # whether a note may have been stored without a vector, for the next evolve
-        )
         self._size = size
         self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
         self._lock = threading.Lock()

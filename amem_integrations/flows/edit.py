@@ -452,7 +452,6 @@ async def _insert(
         raise
     except AmemError:
         # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
-        runtime.vectors.lacking = True
         runtime.fresh.pop(writer.namespace, None)
         await insert(replace(writer, embed=as_it_is), notes, among, look=look)
         raise

@@ -18,7 +18,7 @@ from ..evolution.candidates import first_vectors, turns_before
 from ..evolution.construct import Batch
 from ..evolution.gate import Answers, decide
 from ..fetch import get, note_pages
-from ..filters import Condition, Conditions, check_count, unique_ids
+from ..filters import WITHOUT_VECTOR, Condition, Conditions, check_count, unique_ids
 from ..ids import new_operation, now
 from ..journal.history import toggle
 from ..journal.writer import Writer, as_it_is
@@ -82,8 +82,8 @@ async def evolve(
     jobs: list[tuple[Conditions, bool]] = [((UNFINISHED, *tried, *within), False)]
     if upgrade and runtime.model_name != RULES:
         jobs.insert(0, ((MADE_BY_RULES, *within), True))
-    if runtime.vectors.lacking:
-        await embed_missing(runtime, namespace=given)
+    bare = [given] if given else await resolve(runtime.store.namespaces((WITHOUT_VECTOR,)))
+    await embed_missing(runtime, bare)
     work = [
         (space, where, anew)
         for where, anew in jobs

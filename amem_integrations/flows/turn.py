@@ -420,10 +420,8 @@ async def _inserted(
         if not complete and (under_way := runtime.fresh.get(namespace)) is not None:
             under_way.extend(stands[one.id] for one in bare if one.id in stands)
     finally:
-        if lacks:
-            runtime.vectors.lacking = True
-            if complete:  # the next turn looks for the notes that this one has taken
-                runtime.fresh.pop(namespace, None)
+        if lacks and complete:  # the next turn looks for the notes that this one has taken
+            runtime.fresh.pop(namespace, None)
     if complete and lacks and error is None:
         error = ModelUnavailableError(
             f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"

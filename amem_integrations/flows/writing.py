@@ -6,7 +6,7 @@ stored while the embedder was down get their vectors.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from ..ids import new_token, now
 from ..journal.erasure import resume, resume_after_power_cut
 from ..journal.projection import project
 from ..journal.writer import Writer
-from ..notes import USER, Namespace, check_namespace
+from ..notes import USER, Namespace
 from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
 
@@ -115,11 +115,11 @@ async def make_views_anew(
 
 async def embed_missing(
     runtime: Runtime,
+    namespaces: Iterable[Namespace],
     *,
-    namespace: Sequence[str] | None,
     despite: Errors = (ModelUnavailableError,),
-) -> bool:
-    """Make vectors for the notes that have none, of a namespace or (None) of all; return whether all have one now.
+) -> None:
+    """Make vectors for the notes of some namespaces that have none.
 
     While the embedder fails by one of `despite`, the notes stay as they are, and are found by their words.
 
@@ -127,31 +127,12 @@ async def embed_missing(
         ConfigurationError: The embedder cannot be used, such as with a wrong key.
         StoreError: The store refused.
     """
-    if namespace is not None:
-        spaces = [check_namespace(namespace)]
-    else:
-        spaces = await resolve(runtime.store.namespaces((WITHOUT_VECTOR,)))
-        runtime.vectors.lacking = False  # what fails from now on says so again
-    is_done = False
-    try:
-        is_done = all([await _embed_missing(runtime, space, despite) for space in spaces])
-    finally:
-        runtime.vectors.lacking |= not is_done
-    return is_done
-
-
-async def _embed_missing(runtime: Runtime, space: Namespace, despite: Errors) -> bool:
-    lacking = False
-    async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,), size=PAGE):
-        ids = [note.id for note in page]
-        async with writing(runtime, space, despite=despite) as writer:
-            await project(writer, ids)
-        stored = (await resolve(runtime.store.notes(space, ids))).values()
-        bare = [one for one in stored if not (one.is_deleted or one.embedded)]
-        lacking |= bool(bare)
-        if len(bare) == len(page):
-            break  # the embedder is down
-    return not lacking
+    for space in namespaces:
+        async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,), size=PAGE):
+            async with writing(runtime, space, despite=despite) as writer:
+                made = await project(writer, [note.id for note in page])
+            if not any(one.has_vectors for one in made.values()):
+                break  # the embedder is down
 
 
 async def embed_anew(runtime: Runtime, progress: bool | Progress) -> int:
