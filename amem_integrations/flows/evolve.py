@@ -18,7 +18,7 @@ from ..evolution.candidates import first_vectors, turns_before
 from ..evolution.construct import Batch
 from ..evolution.gate import Answers, decide
 from ..fetch import get, note_pages
-from ..filters import WITHOUT_VECTOR, Condition, Conditions, check_count, unique_ids
+from ..filters import WITHOUT_VECTOR, AnyOf, Condition, Conditions, check_count, unique_ids
 from ..ids import new_operation, now
 from ..journal.history import toggle
 from ..journal.writer import Writer, as_it_is
@@ -82,13 +82,10 @@ async def evolve(
     jobs: list[tuple[Conditions, bool]] = [((UNFINISHED, *tried, *within), False)]
     if upgrade and runtime.model_name != RULES:
         jobs.insert(0, ((MADE_BY_RULES, *within), True))
-    bare = [given] if given else await resolve(runtime.store.namespaces((WITHOUT_VECTOR,)))
-    await embed_missing(runtime, bare)
-    work = [
-        (space, where, anew)
-        for where, anew in jobs
-        for space in ([given] if given else await resolve(runtime.store.namespaces(where)))
-    ]
+    wanted = AnyOf(((WITHOUT_VECTOR,), *(where for where, _ in jobs)))
+    spaces = [given] if given else await resolve(runtime.store.namespaces((wanted,)))
+    await embed_missing(runtime, spaces)
+    work = [(space, where, anew) for where, anew in jobs for space in spaces]
     meter, most = Meter(progress), sys.maxsize if limit is None else limit
     if progress is not False:
         total = sum([await resolve(runtime.store.count(space, where)) for space, where, _ in work])

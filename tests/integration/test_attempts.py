@@ -116,7 +116,8 @@ def test_an_idle_evolve_asks_the_store_once_however_many_namespaces_there_are(tm
         memory.add("something new", namespace=ANN, evolve=False)
         store.calls.clear()
         assert len(memory.evolve().done) == 1
-        assert store.calls.count("scan") == 1
+        # Of the one namespace: what has no vector, and what is unfinished.
+        assert store.calls.count("scan") == 2
 
 
 TURNS = [
