@@ -58,6 +58,9 @@ def test_a_note_that_fails_again_and_again_is_left_alone_until_that_is_asked_for
     where = {"state": "failed", "attempts": {"$lt": memory.config.max_attempts}}
     waiting = [note.content for note in memory.get_all(namespace=ANN, where=where)]
     assert waiting == [POISON, "harmless"]
+    memory.add_many(["one", "two", "three"], namespace=BOB, evolve=False)
+    report = memory.evolve(limit=3)  # what fails counts too
+    assert (len(report.done), list(report.failed)) == (2, [notes[0].id])
     for _ in range(5):
         memory.evolve()
     calls = len(model.requests)
@@ -168,6 +171,9 @@ def test_upgrade_makes_rule_notes_again_and_removes_what_rules_made(folder):
 
 def test_upgrade_leaves_what_a_model_made(folder):
     with reopened(folder, models.model(models.update_first("Seen by a model."))) as memory:
+        *_, third = memory.get_all(namespace=ANN)
+        report = memory.evolve(namespace=ANN, thread="friday", upgrade=True)
+        assert report.done == (third.id,)
         fourth = memory.add("Where is the mat?", namespace=ANN, thread="monday")
         target = next(iter(fourth.links))
         memory.evolve(namespace=ANN, upgrade=True)

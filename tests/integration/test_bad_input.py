@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from support import models
@@ -20,6 +24,7 @@ from amem_integrations import (
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
+DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
@@ -81,9 +86,9 @@ def test_a_condition_a_namespace_or_an_id_of_such_text_is_refused(memory):
         ):
             with pytest.raises(NamespaceError, match=r"NUL|surrogate"):
                 call()
-        for call in BY_ID.values():
+        for how, more in BY_ID.items():
             with pytest.raises((NoteNotFoundError, InvalidInputError)):
-                call(memory, text, ANN)
+                getattr(memory, how)(text, namespace=ANN, **more)
     assert memory.namespaces() == [ANN]
     assert memory.get_all(namespace=ANN)
 
@@ -148,28 +153,22 @@ def test_content_over_the_limit_is_refused_and_the_limit_is_named(memory):
     assert memory.get_all(namespace=ANN) == before
 
 
-BY_ID = {
-    "get": lambda m, name, space: m.get(name, namespace=space),
-    "update": lambda m, name, space: m.update(name, namespace=space, content="x"),
-    "delete": lambda m, name, space: m.delete(name, namespace=space),
-    "history": lambda m, name, space: m.history(name, namespace=space),
-    "undo": lambda m, name, space: m.undo(name, namespace=space),
-    "approve": lambda m, name, space: m.approve(name, namespace=space),
-    "reject": lambda m, name, space: m.reject(name, namespace=space),
-}
+# What the methods that take an id are given beside it.
+BY_ID = {"update": {"content": "x"}}
+BY_ID |= {name: {} for name in ("get", "delete", "history", "undo", "approve", "reject")}
 
 
 def test_an_unknown_id_is_a_clear_error(memory):
     before = memory.get_all(namespace=ANN)
     change = memory.history(before[0].id, namespace=ANN)[-1]
-    for how, call in BY_ID.items():
+    for how, more in BY_ID.items():
         for name in (UNKNOWN, "nope", "", 5, "../x", "*"):
             with pytest.raises(NoteNotFoundError) as caught:
-                call(memory, name, ANN)
+                getattr(memory, how)(name, namespace=ANN, **more)
             assert f"{name!r}" in str(caught.value), how
         named = change.id if how in ("undo", "approve", "reject") else before[0].id
         with pytest.raises(NoteNotFoundError, match="bob"):
-            call(memory, named, BOB)
+            getattr(memory, how)(named, namespace=BOB, **more)
     assert memory.get_all(namespace=ANN) == before
 
 
@@ -262,6 +261,18 @@ NO_SETTINGS = [
     ("daily_calls", 0),
     ("daily_tokens", 1.5),
 ]
+
+
+def test_the_defaults_are_those_that_the_docs_name():
+    table, _ = DOCS.read_text("utf-8").split("## Prompts")
+    told = {
+        name: value.strip("`").replace(",", "")
+        for names, value in re.findall(r"^\| (`.+?`) \| (.+?) \|", table, re.MULTILINE)
+        for name in re.findall(r"\w+", names)
+    }
+    for field in fields(MemoryConfig):
+        default = getattr(MemoryConfig(), field.name)
+        assert default == ast.literal_eval(told[field.name]), field.name
 
 
 def test_a_setting_of_another_kind_is_refused():

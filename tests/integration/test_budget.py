@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 
@@ -108,33 +107,28 @@ def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(tmp_path
 
 
 DOWN = ModelUnavailableError("it is down")
-FAILURES = {
-    "unreadable": (["no JSON"] * 2, "failed", {"calls": 2, "rejected_replies": 2}),
-    "then away": (
-        ["no JSON", DOWN],
-        "pending",
-        {"calls": 1, "rejected_replies": 1, "unavailable": 1},
-    ),
-    "away": ([DOWN], "pending", {"unavailable": 1}),
-    "broken": ([RuntimeError("it broke")], "pending", {"unavailable": 1}),
-    "a revoked key": ([ConfigurationError("check the key")], "pending", {"unavailable": 1}),
-    "refused": ([ModelReplyError("too long")], "failed", {"refused": 1}),
-}
+AWAY = {"unavailable": 1}
+FAILURES = (
+    (["no JSON"] * 2, "failed", {"calls": 2, "rejected_replies": 2}),
+    (["no JSON", DOWN], "pending", {"calls": 1, "rejected_replies": 1, **AWAY}),
+    ([DOWN], "pending", AWAY),
+    ([RuntimeError("it broke")], "pending", AWAY),
+    ([ConfigurationError("check the key")], "pending", AWAY),
+    ([ModelReplyError("too long")], "failed", {"refused": 1}),
+)
 
 
 def test_answers_that_cannot_be_used_cost_as_much_and_none_costs_nothing():
-    for what, (answers, state, counted) in FAILURES.items():
-        model = ScriptedModel({"construct": answers}, name="poor")
-        with opened(model=model) as memory, suppress(ConfigurationError):
-            try:
+    for answers, state, counted in FAILURES:
+        with opened(model=ScriptedModel({"construct": answers}, name="poor")) as memory:
+            with suppress(ConfigurationError):
                 memory.add(OSLO[0], namespace=ANN)
-            finally:
-                assert calls_in(memory) == counted.get("calls", 0), what
-                assert states(memory) == {state: 1}, what
-                usage = memory.stats()["usage"]
-                for counts in (usage["construct"], usage["total"], usage["models"]["poor"]):
-                    found = {key: n for key, n in counts.items() if "tokens" not in key}
-                    assert found == counted, what
+            assert calls_in(memory) == counted.get("calls", 0), answers
+            assert states(memory) == {state: 1}, answers
+            usage = memory.stats()["usage"]
+            for counts in (usage["construct"], usage["total"], usage["models"]["poor"]):
+                found = {key: n for key, n in counts.items() if "tokens" not in key}
+                assert found == counted, answers
 
 
 def test_a_model_is_counted_by_the_name_that_notes_and_history_have():
@@ -142,11 +136,8 @@ def test_a_model_is_counted_by_the_name_that_notes_and_history_have():
         def generate(self, request):
             return models.model().generate(request)
 
-    for model, name in (
-        (costing(1, 1, "gpt-x"), "gpt-x"),
-        (Nameless(), "Nameless"),
-        (None, "rules"),
-    ):
+    known = {"gpt-x": costing(1, 1, "gpt-x"), "Nameless": Nameless(), "rules": None}
+    for name, model in known.items():
         with models.opened(model=model) as memory:
             note = memory.add("I joined a choir", namespace=ANN)
             (change,) = memory.history(note.id, namespace=ANN)[1:2]
@@ -281,15 +272,6 @@ def test_what_other_processes_spend_counts():
     assert one.add(FACTS[2], namespace=ANN).state == "pending"
     assert other.evolve().limited
     assert len(model.requests) == 2
-
-
-def test_threads_together_stay_below_the_limit():
-    model = models.model(models.link_to_first)
-    with opened(model=model, daily_calls=5, batch_size=1) as memory:
-        with ThreadPoolExecutor(6) as pool:
-            list(pool.map(lambda fact: memory.add(fact, namespace=ANN), FACTS))
-        assert memory.evolve().limited
-        assert len(model.requests) == calls_in(memory) == 5
 
 
 def test_each_namespace_has_its_own_limit_but_a_model_that_is_down_stops_all():

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
-from protocol.kills import CopyingModel
+from support import models
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory
-from amem_integrations.testing import HashEmbedder
+from amem_integrations import NoteInput
 
 ANN = ("ann",)
 pytestmark = pytest.mark.enable_socket
@@ -28,17 +26,25 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield fake.url if fake else folder if request.param == "folder" else ":memory:"
 
 
-async def test_no_asynchronous_method_blocks_the_loop(location: str) -> None:
-    options: dict[str, Any] = {"model": CopyingModel(), "embedder": HashEmbedder()}
-    memory = await asyncio.to_thread(AgenticMemory.open, location, **options)
+async def test_the_twins_do_what_the_methods_do_and_do_not_block_the_loop(location: str) -> None:
+    model = models.model(models.update_first("It continues."))
+    memory = await asyncio.to_thread(models.opened, location, model)
     with blockbuster_ctx():
         async with memory:
-            first = await memory.aadd("I moved to Oslo", namespace=ANN, thread="t")
-            rows = ["We like Oslo", "We left Oslo"]
-            others = await memory.aadd_many(rows, namespace=ANN, evolve=False)
-            await memory.aevolve(namespace=ANN)
-            await memory.asupersede(first.id, others[1].id, namespace=ANN)
-            await memory.acontext("Oslo", namespace=ANN)
-            await memory.aupdate(first.id, namespace=ANN, content="I live in Bergen. " * 99)
-            await memory.adelete(first.id, namespace=ANN)
-            assert len(await memory.aget_all(namespace=ANN, where={"source": "user"})) == 2
+            first = await memory.aadd("one", namespace=ANN, thread="t")
+            item = NoteInput(content="two", thread="t")
+            (second,) = await memory.aadd_many([item], namespace=ANN, evolve=False)
+            made = await memory.aconstruct([second.id], namespace=ANN)
+            assert made["constructed"] == [second.id]
+            plan = await memory.apropose([second.id], namespace=ANN)
+            report = await memory.acommit(plan, namespace=ANN)
+            assert (report.done, report.links, report.evolved) == ((second.id,), 1, (first.id,))
+            assert (await memory.asearch("two", namespace=ANN))[0].note.id == second.id
+            assert "two" in await memory.acontext("two", namespace=ANN)
+            await memory.asupersede(first.id, second.id, namespace=ANN)
+            await memory.aupdate(second.id, namespace=ANN, content="I live in Bergen. " * 99)
+            changed = await memory.aget(second.id, namespace=ANN)
+            assert (changed.state, changed.content[:9]) == ("pending", "I live in")
+            assert (await memory.aevolve()).done == (second.id,)
+            await memory.adelete(second.id, namespace=ANN)
+            assert [n.id for n in await memory.aget_all(namespace=ANN)] == [first.id]

@@ -142,9 +142,10 @@ def test_of_a_form_what_has_expired_is_shown_no_more_and_what_was_filled_before_
 ):
     vegan = {"value": {"diet": "vegan"}, "of": ["n1"]}
     memory = open_memory(filling({"value": {"cups": 1}, "of": ["n1"]}, vegan))
-    say(memory, "I drink one cup")
-    memory.fill(Preferences, namespace=ANN)
     soon = datetime.now(UTC) + timedelta(days=1)
+    late = {"expires_at": soon + timedelta(days=30), "evolve": False}
+    memory.add("I drink one cup", namespace=ANN, **late)
+    memory.fill(Preferences, namespace=ANN)
     memory.add("I am a vegan", namespace=ANN, expires_at=soon, evolve=False)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", cups=1)
     clock(soon + timedelta(seconds=1))

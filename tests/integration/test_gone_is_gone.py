@@ -239,8 +239,9 @@ def inferred(open_memory):
 @pytest.mark.on_a_server
 def test_what_is_inferred_in_other_words_stays_unless_the_delete_is_thorough(inferred):
     memory, (first, second, third) = inferred
+    linked = tuple(sorted(memory.get(first, namespace=ANN).links))
     gone = memory.delete(first, namespace=ANN)
-    assert (gone.entries, gone.pending) == ((), 0)
+    assert (gone.entries, gone.reasons, gone.pending) == ((), linked, 0)
     assert "money" in memory.get(second, namespace=ANN).own_entry.text
     with pytest.raises(NoteNotFoundError):
         memory.delete(first, namespace=ANN)

@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 from support import models
+from support.ports import fail_once
 
 from amem_integrations import InvalidInputError, NoteInput, RevisionConflictError
 from amem_integrations.notes import Attempts
@@ -348,10 +349,12 @@ def test_if_one_of_several_can_never_be_undone_none_is(good):
 
 
 def test_only_what_was_done_since_a_time_is_taken_back(good):
-    before, since = state(good), datetime.now(UTC)
+    before, count = state(good), len(good.history(None, namespace=ANN))
     good.add("The trip is off", namespace=ANN)
     assert state(good)[:3] != before
-    good.undo(since=since, namespace=ANN)
+    _, *made = good.history(None, namespace=ANN)[count:]
+    since = min(change.at for change in made)  # the moment of the first of them counts
+    assert len(good.undo(since=since, namespace=ANN).undone) == len(made)
     assert bare(state(good)) == [*bare(before), BARE]
     assert good.undo(since=since + timedelta(hours=1), namespace=ANN).undone == ()
 
@@ -402,19 +405,9 @@ def test_what_a_reviewer_approved_stays_and_open_proposals_are_rejected(open_mem
 
 
 def test_after_a_kill_it_goes_on_where_it_was(tmp_path):
-    left = [3]
     memory = models.opened(tmp_path, named("good", models.link_to_first), batch_size=8)
     memory.add_many([f"The trip, part {n}" for n in range(40)], namespace=ANN)
-    records = memory._runtime.store._records
-    original = records.swap
-
-    def killed(*args, **kwargs):
-        left[0] -= 1
-        if left[0] <= 0:
-            raise KeyboardInterrupt
-        return original(*args, **kwargs)
-
-    records.swap = killed
+    fail_once(memory._runtime.store._records, "swap", after=2, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         memory.undo(model="good", namespace=ANN)
     memory._runtime.store.close()

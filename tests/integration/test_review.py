@@ -9,7 +9,6 @@ from support import models
 
 from amem_integrations import InvalidInputError, NamespaceError, NoteInput
 from amem_integrations.journal.writer import MOST_EARLIER
-from amem_integrations.stores.store import PointStore
 
 ANN, BOB = ("ann",), ("bob",)
 SAID = ("The trip is in April", "The trip is in May now", "The trip goes to Rome")
@@ -205,22 +204,6 @@ def test_a_plan_leaves_out_what_is_gone_and_keeps_the_rest(memory):
     assert memory.get(two.id, namespace=ANN).links == {}
 
 
-def test_a_note_that_is_evolved_again_updates_another_once(open_memory):
-    texts = iter(["It goes on.", "It goes on.", "It went on."])
-
-    def evolve(request):
-        return models.update_first(next(texts))(request)
-
-    memory = open_memory(models.model(evolve))
-    one, two, plan = planned(memory)
-    memory.commit(plan, namespace=ANN)
-    for text in ("It goes on.", "It went on."):
-        memory.update(two.id, namespace=ANN, content=f"two, {text}")
-        memory.evolve()
-        entries = memory.get(one.id, namespace=ANN).contexts
-        assert [entry.text for entry in entries[1:]] == [text]
-
-
 def test_what_was_deleted_while_earlier_notes_were_worked_on_is_shown_to_no_model(open_memory):
     shown = []
 
@@ -235,24 +218,6 @@ def test_what_was_deleted_while_earlier_notes_were_worked_on_is_shown_to_no_mode
     *_, last = memory.add_many(["one", "two", "My PIN is 4711"], namespace=ANN, evolve=False)
     memory.evolve()
     assert shown == ["one", "two"]
-
-
-def test_an_add_while_its_namespace_is_cleared_keeps_what_was_made_of_it(memory, monkeypatch):
-    memory.add_many([NoteInput(content=text, thread="t") for text in SAID], namespace=ANN)
-    added, remove = [], PointStore.remove_decisions
-
-    def removes(*args):
-        if not added:
-            added.append(memory.add("My harp is red", namespace=ANN))
-        return remove(*args)
-
-    monkeypatch.setattr(PointStore, "remove_decisions", removes)
-    memory.clear(namespace=ANN)
-    (note,) = memory.get_all(namespace=ANN)
-    assert (note.id, note.state) == (added[0].id, "done")
-    assert [context.text for context in note.contexts] == ["About My harp is red"]
-    kinds = [change.kind for change in memory.history(note.id, namespace=ANN)]
-    assert kinds[:2] == ["add", "construct"]
 
 
 # A plan that was changed on its way is refused, or what does not belong to it is left out

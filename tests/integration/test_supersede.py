@@ -138,13 +138,15 @@ def test_several_older_notes_are_replaced_at_once(memory):
 
 def test_what_was_true_then_and_what_is_true_now(memory):
     old = add(memory, "Ann works at the harbour", 0)
-    add(memory, "Ann works at the school", 10, supersedes=[old.id])
+    new = add(memory, "Ann works at the school", 10, supersedes=[old.id])
     assert found(memory, "Where does Ann work?", as_of=day(5)) == ["Ann works at the harbour"]
     (then,) = memory.search("Where does Ann work?", namespace=ANN, as_of=day(5))
     assert then.superseded_by is None
     assert then.note.superseded_by is None
     assert memory.get(old.id, namespace=ANN, as_of=day(5)).superseded_by is None
     assert [n.content for n in memory.get_all(namespace=ANN, as_of=day(5))] == [old.content]
+    for then in ({"as_of": new.at}, {"known_at": new.recorded_at}):  # its own moment counts
+        assert len(memory.get_all(namespace=ANN, **then)) == 2
     assert "school" not in memory.context("Ann", namespace=ANN, as_of=day(5))
     assert found(memory, "Where does Ann work?")[0] == "Ann works at the school"
 

@@ -28,6 +28,8 @@ def test_a_text_is_cut_between_paragraphs_if_these_are_short_enough_or_between_s
     for part in split(STORY, 60):
         assert part.startswith(("Chapter", "In sentence"))
         assert part.rstrip().endswith(".")
+    tokens = [count_tokens(part) for part in split("word " * 260, 150)]
+    assert (len(tokens), min(tokens) > 100) == (3, True)  # the last part is no scrap
     for text in ("!" * 32000, "\n " * 15999 + "x", ".'" * 16000, "a" * 32000):  # in linear time
         assert "".join(split(text, 150)) == text
 

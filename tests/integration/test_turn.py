@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from support import models
@@ -272,8 +273,16 @@ async def test_a_cancelled_turn_is_stored_with_the_next_one(memory, monkeypatch)
 
 
 def test_a_worker_takes_up_what_an_earlier_process_left(tmp_path):
+    gate = threading.Event()
+
+    def waiting(request):
+        assert gate.wait(10)
+        return models.construct(request)
+
     with models.opened(tmp_path) as memory:
         note = memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
-    with models.opened(tmp_path, worker=True) as memory:
+    with models.opened(tmp_path, models.model(construct=waiting), worker=True) as memory:
+        assert not asyncio.run(memory.aflush(0.01))
+        gate.set()
         assert memory.flush(timeout=10)
         assert memory.get(note.id, namespace=ANN).state == "done"

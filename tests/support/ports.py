@@ -60,14 +60,18 @@ class WatchedStore:
         return watched
 
 
-def fail_once(collection, method: str, *, works: bool = False) -> None:
-    """Let the next call of a collection's method fail, before or (`works`) after it has done its work."""
-    original = getattr(collection, method)
+def fail_once(collection, method: str, *, works=False, after=0, error=None) -> None:
+    """Let a call of a collection's method fail, after so many others, before or (`works`) after it has done its work."""
+    original, left = getattr(collection, method), [after]
 
     def faulty(*args, **kwargs):
-        setattr(collection, method, original)
-        if works:
-            original(*args, **kwargs)
-        raise StoreUnavailableError("told to fail")
+        left[0] -= 1
+        if left[0] < 0:
+            setattr(collection, method, original)
+        if works or left[0] >= 0:
+            done = original(*args, **kwargs)
+        if left[0] < 0:
+            raise error or StoreUnavailableError("told to fail")
+        return done
 
     setattr(collection, method, faulty)
