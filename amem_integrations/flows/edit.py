@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from enum import Enum
 from inspect import iscoroutinefunction
 from typing import Any
-from uuid import uuid4
 
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..decisions import Call, Decision, Item
@@ -21,8 +20,7 @@ from ..embedding import WITHOUT_EMBEDDER
 from ..errors import AmemError, InvalidInputError, StoreError
 from ..evolution.gate import objection_to
 from ..fetch import existing, not_found
-from ..filters import Condition
-from ..ids import derive, now, time_of
+from ..ids import derive, new_operation, now, time_of
 from ..ids import note_id as id_of
 from ..journal import erasure
 from ..journal.commit import ENDS, commit
@@ -294,8 +292,8 @@ async def supersede(
         known = first.supersessions.get(newer)
         if known is not None and (known.relation, known.reason) == (relation, text):
             raise InvalidInputError(f"note {newer!r} {relation} note {older!r} already")
-        decision = _verdict(writer, first, later, relation=relation, reason=text, since=since)
-        await _decide(writer, [decision])
+        said = _verdict(first, later, relation=relation, reason=text)
+        (decision,) = await _decide(writer, [(later, since or later.when, said)])
     return change_of_item(decision, decision.items[0])
 
 
@@ -352,16 +350,12 @@ async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     Args:
         namespace: Whose memory; None takes all of them.
     """
-    before, swept = now() - TOMBSTONES_STAY, 0
-    if namespace is not None:
-        async with writing(runtime, check_namespace(namespace), despite=WITHOUT_EMBEDDER) as writer:
-            return await erasure.sweep(writer, before)
-    expired = Condition("expires_at", "$lte", now())
-    for space in await resolve(runtime.store.namespaces((expired,))):
+    given = None if namespace is None else check_namespace(namespace)
+    spaces = [given] if given else await resolve(runtime.store.namespaces(recorded=True))
+    swept = 0
+    for space in spaces:
         async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
-            swept += await erasure.sweep(writer, before)
-    for space in await resolve(runtime.store.namespaces(recorded=True)):
-        await resolve(runtime.store.remove_tombstones(space, before))
+            swept += await erasure.sweep(writer, now() - TOMBSTONES_STAY)
     return swept
 
 
@@ -593,74 +587,59 @@ async def supersede_with(
 
     What an assistant or a tool wants to replace of a user's words is proposed (see `MemoryConfig.assistant_supersedes`).
     """
-    decisions = []
+    verdicts = []
     for item, newer in stored:
         for outdated in (older[note_id] for note_id in dict.fromkeys(item.supersedes)):
             _check_later(outdated, newer)
             if newer.id not in outdated.supersessions:
-                why = objection_to(newer, outdated, runtime.config)
-                decisions.append(_verdict(writer, outdated, newer, why=why))
-    if decisions:
-        await _decide(writer, decisions)
+                said = _verdict(outdated, newer).judged(
+                    objection_to(newer, outdated, runtime.config)
+                )
+                verdicts.append((newer, newer.when, said))
+    if verdicts:
+        await _decide(writer, verdicts)
 
 
-async def _decide(writer: Writer, decisions: Sequence[Decision]) -> None:
-    """Write what the user decided.
+def _verdict(older: Note, newer: Note, *, relation: Relation = "updates", reason: str = "") -> Item:
+    """Return the user's verdict that a note takes the place of another."""
+    sources = (Wording(newer.id, newer.rev), Wording(older.id, older.rev))
+    data = {"relation": relation}
+    return Item(kind="supersession", to=older.id, by=USER, text=reason, sources=sources, data=data)
+
+
+async def _decide(
+    writer: Writer, verdicts: Iterable[tuple[Note, datetime, Item]]
+) -> list[Decision]:
+    """Write verdicts of the user, each given with the newer note and the time from which the verdict counts.
+
+    Each is a decision by itself, as it goes when one of its two notes is deleted. Return the decisions.
 
     Raises:
-        NoteNotFoundError: A note that it is about was deleted meanwhile.
+        NoteNotFoundError: A note that a verdict is about was deleted meanwhile.
     """
-    call = Call(
-        id=decisions[0].call,
-        token=writer.new_token(),
-        namespace=writer.namespace,
-        by=USER,
-        seq=writer.new_seq(),
-        data={"task": "supersede"},
-    )
-    decisions = [replace(one, call=call.id) for one in decisions]
+    space, seq = writer.namespace, writer.new_seq()
+    token, data = writer.new_token(), {"task": "supersede"}
+    call = Call(id=new_operation(), token=token, namespace=space, by=USER, seq=seq, data=data)
+    decisions = [
+        Decision(
+            id=new_operation(),
+            token=writer.new_token(),
+            namespace=space,
+            call=call.id,
+            note=newer.id,
+            rev=newer.rev,
+            stage="user",
+            seq=writer.new_seq(),
+            at=since,
+            items=(item,),
+        )
+        for newer, since, item in verdicts
+    ]
     settled = await commit(writer, call, decisions)
     for decision in settled.decisions.values():
         if decision.void:
-            await existing(writer.store, writer.namespace, decision.about)
-
-
-def _verdict(
-    writer: Writer,
-    older: Note,
-    newer: Note,
-    *,
-    relation: Relation = "updates",
-    reason: str = "",
-    since: datetime | None = None,
-    why: str | None = None,
-) -> Decision:
-    """Return the user's decision that a note takes the place of another; one that `why` speaks against waits.
-
-    Each is a decision by itself, as it goes when one of its two notes is deleted.
-    """
-    data = {"relation": relation} | ({} if why is None else {"why": why})
-    item = Item(
-        kind="supersession",
-        to=older.id,
-        by=USER,
-        text=reason,
-        sources=(Wording(newer.id, newer.rev), Wording(older.id, older.rev)),
-        data=data,
-        switch="on" if why is None else "waiting",
-    )
-    return Decision(
-        id=str(uuid4()),
-        token=writer.new_token(),
-        namespace=writer.namespace,
-        call=str(uuid4()),
-        note=newer.id,
-        rev=newer.rev,
-        stage="user",
-        seq=writer.new_seq(),
-        at=since or newer.when,
-        items=(item,),
-    )
+            await existing(writer.store, space, decision.about)
+    return decisions
 
 
 def _check_later(older: Note, newer: Note) -> None:
