@@ -44,6 +44,9 @@ The user of this memory asks for this as well; follow it, but for the form of th
 <instructions>
 {}
 </instructions>"""
+# Of the thread before the batch as many turns are shown as fit, so that "the other one" and "yes" can be resolved.
+TURNS_BEFORE = 24
+TOKENS_BEFORE = 250
 # Tokens are estimated from the length of the text, and a second try says what was wrong.
 MARGIN = 1.2
 MOST_REFUSED = 3  # notes in a row that were refused alone, after which the rest of a batch is left
@@ -54,11 +57,30 @@ Answer again, with one JSON object of the form asked for and nothing else."""
 TRIES = 2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """New notes of one thread in order of seq, and the turns before them, oldest first."""
+
+    notes: Sequence[Note] = ()
+    before: Sequence[Note] = ()
+
+    @property
+    def shown_before(self) -> Sequence[Note]:
+        """The last turns before the batch that fit into the prompt, and one in any case."""
+        left = TOKENS_BEFORE
+        for count, turn in enumerate(reversed(self.before)):
+            left -= texts.count_tokens(turn.content)
+            if left < 0:
+                return self.before[-max(count, 1) :]
+        return self.before
+
+
 @dataclass(slots=True)
 class OpenCall:
     """The work on one batch while it goes on: what the model was shown, what its answers cost, and what went wrong.
 
     Attributes:
+        batch: The notes that are worked on; empty for a form.
         shown: The wordings that the model was shown.
         seen: Finds among what the model was shown the texts that an answer was made of.
         failed: By note id, why the model gave nothing usable about a note.
@@ -67,6 +89,7 @@ class OpenCall:
 
     runtime: Runtime
     namespace: Namespace
+    batch: Batch = field(default_factory=Batch)
     id: str = field(default_factory=new_operation)
     seq: int = 0
     shown: set[Source] = field(default_factory=set)
@@ -127,26 +150,24 @@ class OpenCall:
 
 @asynccontextmanager
 async def open_calls(
-    runtime: Runtime, namespace: Namespace, count: int = 1
+    runtime: Runtime, namespace: Namespace, batches: Iterable[Batch] = (Batch(),)
 ) -> AsyncIterator[list[OpenCall]]:
-    """Yield new calls; in the end the cost of each call whose decisions nobody wrote is written alone, also after an error."""
-    calls = [OpenCall(runtime, namespace) for _ in range(count)]
+    """Yield a call for each batch; after an error the cost of each call that was not committed is written alone."""
+    calls = [OpenCall(runtime, namespace, batch) for batch in batches]
     try:
         yield calls
     except AmemError:
         with suppress(StoreError):  # the caller is told what failed first
-            await write_costs(calls)
+            for call in calls:
+                await _write_cost(call)
         raise
-    await write_costs(calls)
 
 
-async def write_costs(calls: Iterable[OpenCall]) -> None:
-    """Write the cost of the calls from which no decision came."""
-    for call in calls:
-        if call.model_calls and not call.is_written:
-            call.is_written = True
-            store = call.runtime.store
-            await resolve(store.insert_records(call.namespace, [call.record()]))
+async def _write_cost(call: OpenCall) -> None:
+    """Write the cost of a call from which no decision came."""
+    if call.model_calls and not call.is_written:
+        call.is_written = True
+        await resolve(call.runtime.store.insert_records(call.namespace, [call.record()]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +187,7 @@ class Outcome:
 async def commit(call: OpenCall, writer: Writer, decisions: Sequence[Decision]) -> Outcome:
     """Write the decisions of a call, without decisions that were made before or that rest on a text that is gone."""
     if not decisions:
+        await _write_cost(call)
         return Outcome()
     call.is_written = True
     made = await write(writer, call.record(), decisions)
@@ -200,7 +222,7 @@ def _report(decisions: Sequence[Decision]) -> EvolutionReport:
     )
 
 
-def failures(call: OpenCall, notes: Sequence[Note]) -> list[Decision]:
+def failures(call: OpenCall, notes: Iterable[Note]) -> list[Decision]:
     """Return the decisions that say why notes could not be finished; a reason may quote what was shown."""
 
     def failure(note: Note) -> Item:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -16,12 +16,9 @@ from ..plans import MAX_CHARS
 from ..prompts.replies import ConstructReply, NoteAttributes
 from ..stored_note import StoredNote
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
-from .ask import OpenCall, Question, ask_in_parts
+from .ask import Batch, OpenCall, Question, ask_in_parts
 from .show import aliases, bare, raw, speakers, turns
 
-# Of the thread before the batch as many turns are shown as fit, so that "the other one" and "yes" can be resolved.
-TURNS_BEFORE = 24
-TOKENS_BEFORE = 250
 REPLY_TOKENS = 100  # for a note
 # A longer note is linked, whatever a model holds of it; encouragement has seldom more.
 FILLER_TOKENS = 50
@@ -29,24 +26,6 @@ MAX_CONTEXT_WORDS = 80
 LEFT_OUT = "the model left it out"
 
 Said = tuple[NoteAttributes, Kind]  # what a model says of a note: of filler no attributes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """New notes of one thread in order of seq, and the turns before them, oldest first."""
-
-    notes: Sequence[Note]
-    before: Sequence[Note] = ()
-
-    @property
-    def shown_before(self) -> Sequence[Note]:
-        """The last turns before the batch that fit into the prompt, and one in any case."""
-        left = TOKENS_BEFORE
-        for count, turn in enumerate(reversed(self.before)):
-            left -= count_tokens(turn.content)
-            if left < 0:
-                return self.before[-max(count, 1) :]
-        return self.before
 
 
 def in_parts(notes: Sequence[Note], size: int) -> list[list[Note]]:
@@ -67,14 +46,14 @@ def in_parts(notes: Sequence[Note], size: int) -> list[list[Note]]:
     return sorted(made, key=lambda batch: batch[0].seq)
 
 
-async def construct(call: OpenCall, batch: Batch) -> tuple[Batch, list[Decision]]:
-    """Have the raw notes of a batch described; return the batch with their entries, and these as decisions.
+async def construct(call: OpenCall) -> list[Decision]:
+    """Have the raw notes of a batch described; return their entries as decisions, and give them to the notes of the batch.
 
     The call knows of which notes the model said nothing.
     """
+    batch, made = call.batch, dict[str, Decision]()
     raw_ones = [note for note in batch.notes if note.own_entry is None]
     waiting = [replace(batch, notes=raw_ones)] if raw_ones else []
-    made = dict[str, Decision]()
     with call.noting_errors():
         async for part, reply in ask_in_parts(call, waiting, _question, _smaller, _rest):
             names = [*(item.id for item in reply.notes), *set(map(bare, reply.filler))]
@@ -85,7 +64,8 @@ async def construct(call: OpenCall, batch: Batch) -> tuple[Batch, list[Decision]
         left = [note.id for note in raw_ones if note.id not in {*made, *call.failed}]
         call.failed |= dict.fromkeys(left, LEFT_OUT)
     notes = [_with_entry(n, made[n.id]) if n.id in made else n for n in batch.notes]
-    return replace(batch, notes=notes), [*made.values()]
+    call.batch = replace(batch, notes=notes)
+    return [*made.values()]
 
 
 def _question(batch: Batch) -> Question[ConstructReply]:

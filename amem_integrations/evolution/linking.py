@@ -39,7 +39,6 @@ from ..retrieval.current_facts import is_later
 from ..runtime import RULES, Runtime
 from .ask import OpenCall, Question, ask_in_parts, render
 from .candidates import find_candidates
-from .construct import Batch
 from .gate import judge, objection_to
 from .show import Offer, bare, candidate, lines, linked, replies, turns
 
@@ -67,24 +66,23 @@ REPETITIONS = {REPEATS: ("repeat", "restate", "duplicate")}
 
 
 async def propose(
-    call: OpenCall, batch: Batch, writer: Writer, fresh: Mapping[str, Note]
+    call: OpenCall, writer: Writer, fresh: Mapping[str, Note]
 ) -> tuple[list[PlannedNote], dict[str, Note]]:
-    """Return the planned links and updates of a batch of constructed notes, and by id the notes that these are about.
+    """Return the planned links and updates of the constructed notes of a batch, and by id the notes that these are about.
 
     Args:
         call: The work on the batch; it knows of which notes the model said nothing usable.
-        batch: The notes, with their entries.
         writer: Reads the decisions about links that are to go.
         fresh: Notes with entries that are not written yet, by id.
     """
-    runtime = call.runtime
-    talk = [note for note in batch.notes if note.kind != "filler"]
-    offer = await find_candidates(runtime, call.namespace, replace(batch, notes=talk), fresh)
+    runtime, ready = call.runtime, ready_notes(call.batch.notes)
+    talk = replace(call.batch, notes=[note for note in ready if note.kind != "filler"])
+    offer = await find_candidates(runtime, call.namespace, talk, fresh)
     evolutions = await _ask(call, offer)
-    notes = {**offer.known, **{note.id: note for note in batch.notes}}
+    notes = {**offer.known, **{note.id: note for note in ready}}
     drafts = {
         note.id: list(_proposed(runtime, note, offer, evolutions.get(offer.alias.get(note.id))))
-        for note in batch.notes
+        for note in ready
         if note.id not in call.failed
     }
     every = [item for drafted in drafts.values() for item in drafted if item is not None]
@@ -103,6 +101,11 @@ async def propose(
         )
         plans.append(with_sources(call, plan, notes))
     return plans, notes
+
+
+def ready_notes(notes: Sequence[Note]) -> list[Note]:
+    """Return the notes that wait for their links."""
+    return [note for note in notes if note.own_entry is not None and note.state != "done"]
 
 
 def with_sources(call: OpenCall, plan: PlannedNote, notes: Mapping[str, Note]) -> PlannedNote:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -13,9 +13,8 @@ from .. import errors
 from ..decisions import Call, Source, Switch
 from ..evolution import ask, linking
 from ..evolution import construct as construction
-from ..evolution.ask import OpenCall, Outcome
+from ..evolution.ask import Batch, OpenCall, Outcome
 from ..evolution.candidates import first_vectors, turns_before
-from ..evolution.construct import Batch
 from ..evolution.gate import Answers, decide
 from ..fetch import get, note_pages
 from ..filters import WITHOUT_VECTOR, AnyOf, Condition, Conditions, check_count, unique_ids
@@ -36,7 +35,6 @@ UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
 PAGE = 256
 
-Job = tuple[OpenCall, Batch]
 # Plans, and by id the notes that these are about.
 Linked = tuple[Sequence[PlannedNote], Mapping[str, Note]]
 NO_ANSWER = errors.ModelUnavailableError, errors.ConfigurationError  # of model or embedder
@@ -123,8 +121,7 @@ async def construct(
         parts = construction.in_parts(mine, runtime.config.batch_size)
         await read_budget(runtime, space)  # the first call raises
         async with writing(runtime, space, runtime.model_name) as writer:
-            work = [await batch_of(runtime, writer, part) for part in parts]
-            made = await evolve_wave(runtime, writer, work, link=False)
+            made = await evolve_wave(runtime, writer, parts, link=False)
     if made.error is not None:
         raise made.error
     return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
@@ -138,22 +135,16 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
         BudgetExceededError: A limit of the day is reached.
     """
     space = check_namespace(namespace)
-    notes = ready_notes(await _living(runtime, space, ids))
+    notes = linking.ready_notes(await _living(runtime, space, ids))
     await read_budget(runtime, space)
     parts, since = construction.in_parts(notes, runtime.config.batch_size), runtime.clock.tick()
     async with (
         writing(runtime, space, runtime.model_name) as writer,
-        ask.open_calls(runtime, space, len(parts)) as calls,
+        ask.open_calls(runtime, space, await _batches(runtime, space, parts)) as calls,
     ):
-        jobs = [
-            (call, await batch_of(runtime, writer, part))
-            for call, part in zip(calls, parts, strict=True)
-        ]
         made: Sequence[Linked] = await runtime.map(
-            lambda job: linking.propose(*job, writer, {}), jobs, runtime.config.max_concurrency
+            lambda call: linking.propose(call, writer, {}), calls, runtime.config.max_concurrency
         )
-        for call in calls:
-            call.is_written = True  # its cost is written by the commit of the plan
     return Plan(
         id=new_operation(),
         namespace=space,
@@ -218,7 +209,6 @@ async def commit(
             *ask.failures(call, list(notes.values())),
         ]
         done = await ask.commit(call, writer, decisions)
-        await ask.write_costs([call])
     if done.report.done:
         await write_profile(runtime, space)
     return replace(done.report, dropped=sum(one.dropped for one in current))
@@ -270,8 +260,7 @@ async def evolve_notes(
                 living = {note.id: note for note in await _living(runtime, namespace, ids)}
                 wave = [[living[n.id] for n in part if n.id in living] for part in wave]
             async with writing(runtime, namespace, runtime.model_name) as writer:
-                work = [await batch_of(runtime, writer, part) for part in wave if part]
-                made += await evolve_wave(runtime, writer, work, upgrade=upgrade)
+                made += await evolve_wave(runtime, writer, wave, upgrade=upgrade)
             if meter is not None and made.error is None:
                 meter.add(sum(map(len, parts[start : start + width])))
     if made.error is not None:
@@ -296,7 +285,7 @@ def _interrupted(
 async def evolve_wave(
     runtime: Runtime,
     writer: Writer,
-    wave: Sequence[Batch],
+    wave: Sequence[Sequence[Note]],
     *,
     link: bool = True,
     upgrade: bool = False,
@@ -309,53 +298,45 @@ async def evolve_wave(
     Args:
         runtime: The ports.
         writer: Writes the decisions.
-        wave: The batches.
+        wave: The notes of each batch.
         link: Whether the notes are linked too.
         upgrade: Whether the answers take the place of what rules decided. A note without a usable answer then stays as it
             is, where it else counts as failed.
     """
     width, outcome = runtime.config.max_concurrency, Outcome()
     if upgrade:
-        wave = [replace(batch, notes=[_bared(note) for note in batch.notes]) for batch in wave]
-    async with ask.open_calls(runtime, writer.namespace, len(wave)) as calls:
-        made = await runtime.map(
-            lambda job: construction.construct(*job), list(zip(calls, wave, strict=True)), width
-        )
-        jobs = [(call, batch) for call, (batch, _) in zip(calls, made, strict=True)]
-        planned = await _link(runtime, writer, jobs) if link else [NOT_LINKED for _ in jobs]
-        for (call, batch), (_, entries), (plans, about) in zip(jobs, made, planned, strict=True):
+        wave = [[_bared(note) for note in notes] for notes in wave]
+    batches = await _batches(runtime, writer.namespace, wave)
+    async with ask.open_calls(runtime, writer.namespace, batches) as calls:
+        made = await runtime.map(construction.construct, calls, width)
+        planned = await _link(runtime, writer, calls) if link else [NOT_LINKED for _ in calls]
+        for call, entries, (plans, about) in zip(calls, made, planned, strict=True):
             decisions = [*entries, *linking.link_decisions(call, plans, about)]
             beside = EvolutionReport(dropped=sum(one.dropped for one in plans))
             if upgrade:  # before: whoever is killed between the two leaves notes that are pending
                 await _switch_rules_off(writer, {decision.note for decision in entries})
                 beside = replace(beside, failed=dict(call.failed))
             else:
-                decisions += ask.failures(call, batch.notes)
+                decisions += ask.failures(call, call.batch.notes)
             done = await ask.commit(call, writer, decisions)
             outcome += Outcome(notes=done.notes, report=done.report + beside, error=call.error)
     return replace(outcome, notes={}) if upgrade and not outcome.report.constructed else outcome
 
 
-async def _link(runtime: Runtime, writer: Writer, jobs: Sequence[Job]) -> list[Linked]:
+async def _link(runtime: Runtime, writer: Writer, calls: Sequence[OpenCall]) -> list[Linked]:
     """Return the plans for the notes of each batch that wait for their links, and the notes that the plans are about."""
-    ready = [ready_notes(batch.notes) for _, batch in jobs]
-    fresh = {note.id: note for notes in ready for note in notes}
-    if len(jobs) > 1:  # all at once, or the batches would each embed the notes of all
+    fresh = {note.id: note for call in calls for note in linking.ready_notes(call.batch.notes)}
+    if len(calls) > 1:  # all at once, or the batches would each embed the notes of all
         with suppress(*NO_ANSWER):  # each batch says so
             await first_vectors(runtime, fresh.values())
 
-    async def linked(job: Job) -> Linked:
-        call, batch = job
+    async def linked(call: OpenCall) -> Linked:
         with call.noting_errors():
-            if batch.notes and call.error is None:
-                return await linking.propose(call, batch, writer, fresh)
+            if call.error is None and linking.ready_notes(call.batch.notes):
+                return await linking.propose(call, writer, fresh)
         return NOT_LINKED
 
-    waiting = [
-        (call, replace(batch, notes=notes))
-        for (call, batch), notes in zip(jobs, ready, strict=True)
-    ]
-    return await runtime.map(linked, waiting, runtime.config.max_concurrency)
+    return await runtime.map(linked, calls, runtime.config.max_concurrency)
 
 
 def _bared(note: Note) -> Note:
@@ -369,16 +350,16 @@ def _bared(note: Note) -> Note:
     )
 
 
-def ready_notes(notes: Sequence[Note]) -> list[Note]:
-    """Return the notes that wait for their links."""
-    return [note for note in notes if note.own_entry is not None and note.state != "done"]
-
-
-async def batch_of(runtime: Runtime, writer: Writer, notes: Sequence[Note]) -> Batch:
-    """Return some notes of one thread, with the turns before them."""
-    count = max(construction.TURNS_BEFORE, runtime.config.recent)
-    before = await turns_before(runtime, writer.namespace, notes[0], count)
-    return Batch(notes=notes, before=before)
+async def _batches(
+    runtime: Runtime, namespace: Namespace, parts: Iterable[Sequence[Note]]
+) -> list[Batch]:
+    """Return the notes of each part, all of one thread, with the turns before them."""
+    count = max(ask.TURNS_BEFORE, runtime.config.recent)
+    return [
+        Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
+        for notes in parts
+        if notes
+    ]
 
 
 async def _switch_rules_off(writer: Writer, ids: Collection[str]) -> None:
