@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
 from functools import partial
 
 import pytest
 from support import models
-from support.ports import WatchedStore
+from support.ports import WatchedStore, fail_once
 
-from amem_integrations import (
-    AgenticMemory,
-    MemoryConfig,
-    ModelUnavailableError,
-    NoteInput,
-)
+from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError, NoteInput
 from amem_integrations.stores import FolderStore
-from amem_integrations.stores.store import PointStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -215,23 +208,15 @@ def test_a_kill_at_any_write_of_an_upgrade_leaves_one_set_of_links(folder, tmp_p
         assert {(note.state, note.attributes_source) for note in notes} == {("done", "scripted")}
         return [(note.links.keys(), note.contexts[0].text) for note in notes]
 
-    def counted(method, left):
-        def writes(*args):
-            left[0] -= 1
-            if not left[0]:
-                raise KeyboardInterrupt
-            return method(*args)
-
-        return writes
-
-    copies = [tmp_path_factory.mktemp("copy") / "m" for _ in range(4)]
-    for copy, write in zip(copies, (1, 3, 5, 11), strict=True):
+    kills = [("_records", "insert", 0), ("_records", "swap", 0)]
+    kills += [("_records", "swap", 1), ("_notes", "swap", 1)]
+    copies = [tmp_path_factory.mktemp("copy") / "m" for _ in kills]
+    for copy, (collection, write, after) in zip(copies, kills, strict=True):
         shutil.copytree(folder, copy)
-        left = [write]
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("swap_notes", "insert_records", "swap_records"):
-                patch.setattr(PointStore, name, counted(getattr(PointStore, name), left))
-            with reopened(copy, models.model()) as memory, suppress(KeyboardInterrupt):
+        with reopened(copy, models.model()) as memory:
+            written = getattr(memory._runtime.store, collection)
+            fail_once(written, write, after=after, error=KeyboardInterrupt())
+            with pytest.raises(KeyboardInterrupt):
                 memory.evolve(namespace=ANN, upgrade=True)
     wanted = upgraded(folder)
-    assert [upgraded(copy) for copy in copies] == [wanted] * 4
+    assert [upgraded(copy) for copy in copies] == [wanted] * len(kills)

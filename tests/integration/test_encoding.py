@@ -236,17 +236,6 @@ def test_a_failing_embedder_never_loses_what_was_said_whatever_the_model_says_of
         assert vector(memory, note.id).shape == (1, 256)
 
 
-def test_while_the_embedder_is_down_notes_are_found_by_their_words(open_memory):
-    class Deaf(HashEmbedder):
-        def embed_query(self, text):
-            raise OSError("no route")
-
-    memory = open_memory(embedder=Deaf())
-    note = memory.add("news from Lisbon", namespace=ANN)
-    (hit,) = memory.search("Lisbon", namespace=ANN)
-    assert (hit.note.id, hit.similarity) == (note.id, None)
-
-
 # Whatever an embedder answers
 
 

@@ -1,20 +1,14 @@
-"""What goes wrong on a real machine: a kill, a damaged folder, a full disk, a store or a model that does not answer."""
+"""What goes wrong on a real machine: a damaged folder, a full disk, a store or a model that does not answer."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 from support import models
 from support.ports import fail_once
-from support.processes import environment, run_python
+from support.processes import run_python
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import (
@@ -27,42 +21,8 @@ from amem_integrations import (
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
-ROOT = Path(__file__).parents[2]
 MIB = 2**20
 opened = models.opened
-
-WRITER = """
-import sys
-from amem_integrations import AgenticMemory
-from amem_integrations.testing import HashEmbedder
-memory = AgenticMemory.open(sys.argv[1], embedder=HashEmbedder())
-for number in range(100_000):
-    note = memory.add(f"note number {number}", namespace=("ann",), thread="t", evolve=number % 2)
-    print(note.id, flush=True)
-"""
-
-
-def test_a_kill_right_after_add_returned_loses_nothing(tmp_path):
-    command = [sys.executable, "-c", WRITER, str(tmp_path)]
-    options = {"stdout": subprocess.PIPE, "text": True, "env": environment(ROOT)}
-    with subprocess.Popen(command, **options) as process:
-        acknowledged = [process.stdout.readline().strip() for _ in range(30)]
-        begun = (
-            time.monotonic()
-        )  # meanwhile another process is told at once that this one works there
-        with pytest.raises(StoreLockedError, match="server"):
-            opened(tmp_path)
-        assert time.monotonic() - begun < 5
-        os.kill(process.pid, signal.SIGKILL)
-        acknowledged += [line.strip() for line in process.stdout if line.endswith("\n")]
-    with opened(tmp_path) as memory:
-        assert set(acknowledged) <= {n.id for n in memory.get_all(namespace=ANN, limit=10_000)}
-        # Nothing is half done either: every link has its other end, and the rest can be finished.
-        memory.evolve(namespace=ANN)
-        stored = {note.id: note for note in memory.get_all(namespace=ANN, limit=10_000)}
-        assert {note.state for note in stored.values()} == {"done"}
-        for note in stored.values():
-            assert all(note.id in stored[target].links for target in note.links)
 
 
 def test_closing_a_memory_again_does_nothing_and_what_was_closed_is_found_again(tmp_path):

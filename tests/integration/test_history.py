@@ -217,16 +217,6 @@ def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved
     assert known(None) == (WHOLE[1:], [], second)
 
 
-def test_a_proposal_is_believed_from_the_time_on_at_which_it_was_approved(open_memory):
-    memory = open_memory(models.model(models.update_first("It was moved.")), review=True)
-    first, _ = (memory.add(text, namespace=ANN, thread="t") for text in SAID[:2])
-    before = datetime.now(UTC)
-    memory.approve([made.id for made in memory.proposals(namespace=ANN)], namespace=ANN)
-    note = memory.get(first.id, namespace=ANN, known_at=before)
-    assert (len(note.contexts), note.links) == (1, {})
-    assert len(memory.get(first.id, namespace=ANN).contexts) == 2
-
-
 def test_clear_removes_everything_of_one_namespace_and_nothing_of_another(evolved):
     memory, _, second = evolved
     mine = memory.add("Bob's", namespace=BOB)

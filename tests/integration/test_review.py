@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from datetime import UTC, datetime
 
 import pytest
 from support import models
@@ -60,8 +61,10 @@ def test_what_is_approved_counts_and_can_be_undone_rejected_and_approved_again(o
     def waits():
         return proposal in memory.proposals(namespace=ANN)
 
+    then = datetime.now(UTC)
     made = memory.approve(proposal.id, namespace=ANN)
     assert (made.kind, made.id, made.by, made.state) == (kind, proposal.id, "scripted", "on")
+    assert memory.get_all(namespace=ANN, known_at=then) == before
     one, two = approved = memory.get_all(namespace=ANN)
     if kind == "link":
         assert (one.links[second].direction, two.links[first].direction) == ("in", "out")

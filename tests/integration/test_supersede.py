@@ -7,12 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support import models
 
-from amem_integrations import (
-    InvalidInputError,
-    NamespaceError,
-    NoteInput,
-    NoteNotFoundError,
-)
+from amem_integrations import InvalidInputError, NamespaceError, NoteInput, NoteNotFoundError
 
 ANN, BOB = ("ann",), ("bob",)
 DAY = timedelta(days=1)

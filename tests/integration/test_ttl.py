@@ -10,12 +10,7 @@ import pytest
 from pydantic import BaseModel
 from support import models
 
-from amem_integrations import (
-    ConfigurationError,
-    MemoryConfig,
-    NoteInput,
-    NoteNotFoundError,
-)
+from amem_integrations import ConfigurationError, MemoryConfig, NoteInput, NoteNotFoundError
 from amem_integrations.testing import ScriptedModel
 
 ANN, BOB, TEAM = ("user", "ann"), ("user", "bob"), ("team",)

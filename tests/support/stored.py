@@ -10,14 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 
 from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Source, lease_id
-from amem_integrations.notes import (
-    Attempts,
-    ContextEntry,
-    Link,
-    Namespace,
-    Note,
-    Supersession,
-)
+from amem_integrations.notes import Attempts, ContextEntry, Link, Namespace, Note, Supersession
 from amem_integrations.stored_note import Earlier, Purge, StoredNote, Vector
 
 DIMENSIONS = 4

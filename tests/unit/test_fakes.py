@@ -8,12 +8,7 @@ from pydantic import BaseModel
 
 from amem_integrations.errors import ConfigurationError, ModelUnavailableError
 from amem_integrations.ports import ChatModel, Completion, ModelRequest
-from amem_integrations.prompts.replies import (
-    ConstructReply,
-    EvolveReply,
-    LinkReply,
-    ReviseReply,
-)
+from amem_integrations.prompts.replies import ConstructReply, EvolveReply, LinkReply, ReviseReply
 from amem_integrations.testing import HashEmbedder, RecordedModel, ScriptedModel, ScriptError
 
 BARE: dict[str, Any] = {"links": [], "updates": []}
@@ -90,12 +85,9 @@ def test_a_script_repeats_one_answer_uses_up_a_list_and_says_what_is_missing() -
 
 
 def test_a_script_raises_exceptions_and_calls_functions() -> None:
-    down = ModelUnavailableError("no answer")
-    model = ScriptedModel({"construct": [down, lambda asked: asked.task]})
-
+    model = ScriptedModel({"construct": [ModelUnavailableError("no answer"), lambda r: r.task]})
     with pytest.raises(ModelUnavailableError, match="no answer"):
         model.generate(request("construct"))
-
     assert model.generate(request("construct")).text == "construct"
     assert len(model.requests) == 2
 
