@@ -148,11 +148,11 @@ async def add_many(
     """
     space = check_namespace(namespace)
     meter = Meter(progress)
-    notes, unfinished = await store(runtime, space, _inputs(items))
+    notes, waiting = await store(runtime, space, _inputs(items))
     finished: Mapping[str, Note] = {}
-    if evolve and unfinished:
-        meter.total = len(unfinished)
-        finished, *_ = await evolve_notes(runtime, space, unfinished, meter)
+    if evolve and waiting:
+        meter.total = len(waiting)
+        finished, _ = await evolve_notes(runtime, space, waiting, meter)
     return [finished.get(note.id, note) for note in notes]
 
 
@@ -246,8 +246,7 @@ async def update(
     check_note_input(item, runtime.config.max_content_chars)
     values = {name: getattr(item, name) for name in values}
     async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
-        stands, _ = await change_note(writer, note_id, values, thorough=thorough)
-    return stands
+        return await change_note(writer, note_id, values, thorough=thorough)
 
 
 async def supersede(
@@ -362,7 +361,7 @@ async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
 async def store(
     runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
 ) -> tuple[list[Note], list[Note]]:
-    """Store what is not there yet; return a note for each item, and the notes that wait for a model.
+    """Store what is not there yet; return a note for each item, and the notes that wait for a model since.
 
     An item that is there already gives the stored note. The same key with other values is the user's update: the note
     takes what was given, and with another content, time or speaker it is `pending` again.
@@ -384,15 +383,14 @@ async def store(
             if i not in known or known[i].is_deleted
         ]
         stands = known | (await _insert(runtime, writer, new, known))
-        unfinished = {note.id for note in new}
-        notes = {i: _living(writer, i, stands) for i in last}
+        notes = {i: _living(writer, i, stands.get(i)) for i in last}
         for i, item in last.items():
             if item.key is not None:
-                notes[i], is_made_anew = await _take_over(runtime, writer, item, notes[i])
-                unfinished |= {i} if is_made_anew else set()
+                notes[i] = await _take_over(runtime, writer, item, notes[i])
         found = [notes[i] for i in ids]
         await supersede_with(runtime, writer, zip(items, found, strict=True), older)
-    waiting = [notes[i] for i in last if i in unfinished and notes[i].state == "pending"]
+    before = {i: one.rev for i, one in known.items() if one.note and one.note.state == "pending"}
+    waiting = [n for i, n in notes.items() if n.state == "pending" and before.get(i) != n.rev]
     return found, waiting
 
 
@@ -454,10 +452,8 @@ async def _insert(
     return stands
 
 
-async def _take_over(
-    runtime: Runtime, writer: Writer, item: NoteInput, note: Note
-) -> tuple[Note, bool]:
-    """Return the note that a repeated key has changed as it stands, and whether it is to be made anew.
+async def _take_over(runtime: Runtime, writer: Writer, item: NoteInput, note: Note) -> Note:
+    """Return the note that a repeated key has changed, as it stands.
 
     Fields that the item leaves out stay as they are.
 
@@ -470,20 +466,18 @@ async def _take_over(
     if note.is_expired(now()):
         # The content is said again, so the note holds again.
         values["expires_at"] = item.expires_at or _expiry(runtime, writer.namespace, now())
-    if not values:
-        return note, False
-    note, is_made_anew = await change_note(writer, note.id, values, expired=True)
-    if "origin" in values and not is_made_anew:  # whether it waits for a model follows from that
-        await project(writer, [note.id])
-        note = _living(writer, note.id, await writer.notes([note.id]))
-    return note, is_made_anew or "origin" in values
-
-
-def _living(writer: Writer, note_id: str, stored: Mapping[str, StoredNote]) -> Note:
-    """Return a note that was read; raise `NoteNotFoundError` if it was deleted."""
-    if note_id not in stored or (note := stored[note_id].note) is None:
-        raise not_found(writer.namespace, note_id)
+    if values:
+        note = await change_note(writer, note.id, values, expired=True)
+    if "origin" in values:  # whether it waits for a model follows from that
+        note = _living(writer, note.id, (await project(writer, [note.id])).get(note.id))
     return note
+
+
+def _living(writer: Writer, note_id: str, stored: StoredNote | None) -> Note:
+    """Return a note that was read; raise `NoteNotFoundError` if it was deleted."""
+    if stored is None or stored.note is None:
+        raise not_found(writer.namespace, note_id)
+    return stored.note
 
 
 def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> datetime | None:
@@ -530,8 +524,8 @@ async def change_note(
     *,
     thorough: bool = False,
     expired: bool = False,
-) -> tuple[Note, bool]:
-    """Give fields of a note other values; return the note as it stands, and whether the note has another wording now.
+) -> Note:
+    """Give fields of a note other values; return the note as it stands.
 
     Raises:
         NoteNotFoundError: The note is not there, or (without `expired`) has expired.
@@ -551,10 +545,8 @@ async def change_note(
     if wording:
         gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_other)
     if gone is None:
-        stands = await edit(writer, note_id, changed)
-    else:
-        stands = (await writer.notes([note_id])).get(note_id)
-    return _living(writer, note_id, {note_id: stands} if stands else {}), gone is not None
+        return _living(writer, note_id, await edit(writer, note_id, changed))
+    return _living(writer, note_id, (await writer.notes([note_id])).get(note_id))
 
 
 async def check_superseded(
