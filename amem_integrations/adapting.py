@@ -371,7 +371,8 @@ class Documents:
                 `MemoryConfig.max_content_chars`; those of earlier batches are.
             ModelUnavailableError: Only with `on_model_error="raise"`; the raw notes are stored.
         """
-        report, seen, sources = DocumentReport(), Counter[str](), dict[str, str | None]()
+        report, seen, stays = DocumentReport(), Counter[str](), set[str]()
+        sources = set[str | None]()
         meter = Meter(progress, len(documents) if isinstance(documents, Sized) else 0)
         rest = iter(documents)
         while batch := list(islice(rest, BATCH)):
@@ -384,12 +385,13 @@ class Documents:
                 report.added += old is None
                 is_same = old and (described(old), old.origin) == (described(note), note.origin)
                 report.changed += old is not None and not is_same
-                sources[note.id] = note.metadata[RECORD]["source"]
+                stays.add(note.id)
+            sources |= {one.source for one in batch}
             report.ids += ["" if item is None else item.metadata[RECORD]["id"] for item in made]
             meter.add(len(batch))
         if replace:
-            held = self.held(sources.values())
-            report.removed = self._delete(note for note in held if note.id not in sources)
+            held = self.held(sources)
+            report.removed = self._delete(note for note in held if note.id not in stays)
         return report
 
     def remove(self, *, ids: Iterable[str] = (), sources: Iterable[str] = ()) -> int:
@@ -404,7 +406,7 @@ class Documents:
 
     def held(self, sources: Iterable[str | None]) -> list[Note]:
         """Return the notes of all documents of some sources."""
-        named = sorted({source for source in sources if source is not None})
+        named = sorted({storable(source) for source in sources if source is not None})
         return self._find({f"metadata.{RECORD}.source": {"$in": named}})
 
     def _of(self, keys: Iterable[str | None]) -> list[Note]:

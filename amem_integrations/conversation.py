@@ -63,6 +63,11 @@ class Message:
         return _party(self.role)
 
     @property
+    def source(self) -> Source:
+        """Whose words the note is: the user's, unless an assistant or a tool speaks."""
+        return _SOURCES.get(self.party, "user")
+
+    @property
     def spoken(self) -> bool:
         """Whether user or assistant said something to the other."""
         return self.party in SPEAKING and bool(self.text.strip()) and not self.calls_tools
@@ -120,7 +125,8 @@ def note_inputs(
     """
     wanted, seen, items = parties(roles), Counter[tuple[str, str]](), []
     for message in messages:
-        said = message.party, message.text.strip()
+        # Of the roles that are stored several may be one source, whose occurrences are counted together.
+        said = message.source if message.party in wanted else message.party, message.text.strip()
         seen[said] += 1
         if message.stored and message.party in wanted and message.text.strip():
             items.append(note_input(message, thread, seen[said], now=now, max_chars=max_chars))
@@ -155,7 +161,7 @@ def note_input(
         at=message.at,
         default_at=now,
         speaker=message.speaker or message.party,
-        source=_SOURCES.get(message.party, "user"),
+        source=message.source,
         metadata=message.metadata,
     )
     if item.key is not None or nth is None:

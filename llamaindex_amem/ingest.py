@@ -19,6 +19,7 @@ from pydantic import PrivateAttr
 from amem_integrations import AgenticMemory, Note, adapting
 
 from .conversation import Whose, checked, threaded, whose
+from .memory import Uncopied
 from .retriever import NODE
 
 # Fields of a node that are kept besides its text and its metadata.
@@ -28,7 +29,7 @@ KEPT = {
 }  # fmt: skip
 
 
-class AMemIngest(TransformComponent):
+class AMemIngest(Uncopied, TransformComponent):
     """Stores the nodes that pass through it as notes, and returns them unchanged.
 
     It is the last of the `transformations` of an `IngestionPipeline`, or is called with nodes or documents. As in a vector
@@ -40,7 +41,7 @@ class AMemIngest(TransformComponent):
     before, and what is unchanged costs nothing, whatever ids a splitter gave. So documents need ids that stay, as for
     LlamaIndex's own stores: `SimpleDirectoryReader(…, filename_as_id=True)`.
 
-    A pipeline with `num_workers` copies its steps into other processes, which a memory cannot be; run it without.
+    A pipeline with `num_workers` copies its steps into other processes, which is refused; run the pipeline without.
 
     Example:
         >>> from amem_integrations import AgenticMemory

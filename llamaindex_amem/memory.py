@@ -60,7 +60,7 @@ class Uncopied:
         """
         raise TypeError(
             f"{type(self).__name__} cannot be pickled, since it holds an open store; make it again with the "
-            "same memory, user and session, and pass it to the next run"
+            "same memory, user and session, and pass it to the next run; run a pipeline without num_workers"
         )
 
 
@@ -459,10 +459,10 @@ class AMemMemory(Uncopied, Memory):
             await super().aput_messages(messages)
 
     async def _manage_queue(self) -> None:
-        # The framework counts all tokens of a copy of the history after each message.
+        # The framework copies the history after each message, to count its tokens.
         limit, store = self.token_limit * self.chat_history_token_ratio, self.sql_store
-        count = self._estimate_token_count
-        if not isinstance(store, Session) or store.tokens(self.session_id, count) > limit:
+        queue = store.queue(self.session_id) if isinstance(store, Session) else ()
+        if not queue or sum(map(self._estimate_token_count, queue)) > limit:
             await super()._manage_queue()
 
     async def aset(self, messages: list[ChatMessage]) -> None:
@@ -495,8 +495,6 @@ class Session(AsyncDBChatStore):
     """
 
     _said: dict[tuple[str, MessageStatus], list[ChatMessage]] = PrivateAttr(default_factory=dict)
-    # By session how much of the queue is counted: the messages, their tokens, and the last of them.
-    _counted: dict[str, tuple[int, int, ChatMessage | None]] = PrivateAttr(default_factory=dict)
 
     async def get_messages(
         self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
@@ -559,15 +557,9 @@ class Session(AsyncDBChatStore):
         """Return the sessions."""
         return list({key for key, _ in self._said})
 
-    def tokens(self, key: str, count: Callable[[ChatMessage], int]) -> int:
-        """Return how many tokens the queue has; those of each message are counted once."""
-        queue = [*self._said.get((key, ACTIVE), ())]
-        done, tokens, last = self._counted.get(key, (0, 0, None))
-        if next(iter(queue[done - 1 : done]), None) is not last:  # some were taken out
-            done, tokens = 0, 0
-        tokens += sum(map(count, queue[done:]))
-        self._counted[key] = len(queue), tokens, queue[-1] if queue else None
-        return tokens
+    def queue(self, key: str) -> Sequence[ChatMessage]:
+        """Return the messages of the queue themselves."""
+        return [*self._said.get((key, ACTIVE), ())]
 
 
 def _copy(message: ChatMessage) -> ChatMessage:

@@ -121,7 +121,8 @@ class AMemToolSpec(BaseToolSpec):
         """
         with self._answering("remember") as answer:
             space = whose(self._namespace)
-            older = list(dict.fromkeys(map(_id, supersedes or ())))
+            named = [supersedes] if isinstance(supersedes, str) else supersedes or ()
+            older = list(dict.fromkeys(map(_id, named)))
             note, taken = self._memory.remember_fact(
                 content,
                 namespace=space,
@@ -152,7 +153,7 @@ class AMemToolSpec(BaseToolSpec):
         with self._answering("recall") as answer:
             k = min(max(1, _whole(limit) or self._search["k"]), MOST)
             told = {"speaker": speaker} if speaker else {}
-            when = {"when": {"$gte": adapting.parse_time(since)}} if since else {}
+            when = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
             wanted = {**self._search, "k": k + QUESTIONS}
             options = searched(self._namespace, wanted, told, when)
             found = self._memory.search_turn(query, **options)

@@ -201,10 +201,11 @@ async def remember_turn(
     said, present, looked_at = list[NoteInput](), set[str | None](), set[str | None]()
     for message in messages:
         text = message.text.strip()
-        seen[message.party, text] += 1
+        counted = message.source if message.party in wanted else message.party
+        seen[counted, text] += 1
         present.add(message.id and message_key(thread, message.party, message.id))
         if message.party in wanted and message.stored is not False and text:
-            nth = None if new else seen[message.party, text]
+            nth = None if new else seen[counted, text]
             item = note_input(message, thread, nth, now=time, max_chars=most)
             digest = sha256(item.content.encode()).hexdigest()[:16]
             said.append(replace(item, metadata={**(metadata or {}), **item.metadata, HASH: digest}))

@@ -79,8 +79,9 @@ def langgraph(source: Source) -> Iterator[Found | Skipped]:
 
 
 def _item(item: Record) -> Iterator[Found]:
-    labels, key, value = item.get("namespace"), item.label("key"), item.inner("value")
-    if not (isinstance(labels, list | tuple) and labels and all(labels) and key and value):
+    given, key, value = item.get("namespace"), item.label("key"), item.inner("value")
+    labels = [storable(str(one or "")) for one in given] if isinstance(given, list | tuple) else []
+    if not (labels and all(labels) and key and value):
         raise InvalidInputError(f"{item.where} lacks a namespace, a key or a value")
     text = (value.inner("content") or value).text(*STORE_TEXTS)
     note = NoteInput(
@@ -90,7 +91,7 @@ def _item(item: Record) -> Iterator[Found]:
         source="import",
         metadata={} if [*value.values()] == [text] else {"value": dict(value)},
     )
-    yield tuple(storable(str(one)) for one in labels), note
+    yield tuple(labels), note
 
 
 FORMATS = {

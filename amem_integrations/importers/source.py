@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -185,8 +186,8 @@ def _zipped(file: IO[bytes], name: str) -> Iterator[Record]:
             for member in members:
                 with archive.open(member) as document:
                     yield from _document(document, f"{name}/{member}")
-    except BadZipFile as error:
-        raise InvalidInputError(f"{name} is a damaged zip file: {error}") from error
+    except (BadZipFile, EOFError, RuntimeError, zlib.error) as error:  # or it has a password
+        raise InvalidInputError(f"{name} cannot be unpacked: {error}") from error
 
 
 def parsed(text: object, where: str) -> Any:  # noqa: ANN401 - JSON

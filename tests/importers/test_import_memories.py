@@ -67,12 +67,14 @@ def test_the_items_of_langmem_keep_namespace_key_and_all_of_their_value(tmp_path
         item("k2", {"content": "Has a cat"}),
         item("k3", profile),
         item("", {"content": "lost"}),
+        {**item("k4", {"content": "Of nobody"}), "namespace": ["memories", "\0"]},
     ]
     for source in (rows, write(tmp_path, "store.json", {"items": rows})):
         report, notes = imported_twice(source)
         assert report.format == "langgraph"
         assert report.found == {("memories", "ann"): 3}
         assert "4 lacks a namespace, a key or a value" in report.first_skipped["cannot be read"]
+        assert report.skipped == {"cannot be read": 2}
         whole = json.dumps(profile, sort_keys=True, ensure_ascii=False)
         assert [(note.key, note.content, note.metadata) for note in notes] == [
             ("k1", "Likes quinces", {"value": managed}),

@@ -6,7 +6,7 @@ import json
 import re
 import tracemalloc
 from codecs import BOM_UTF8
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -102,8 +102,9 @@ def test_lines_are_known_by_the_name_of_the_file_or_by_its_first_two(tmp_path):
         ("x.json", '{"text": "One."}', ["One."]),
         ("x.json", '{"results": [\n{"memory": "One."}\n,{"memory": "Two."}]}', ["One.", "Two."]),
     ]:
-        _, notes = imported_twice(write(tmp_path, name, text), namespace=ANN)
+        _, notes = imported_twice(write(tmp_path, name, text), namespace=ANN, thread="t")
         assert [note.content for note in notes] == taken, text
+        assert {note.thread for note in notes} == ({None} if "memory" in text else {"t"}), text
 
 
 def test_files_that_are_something_else_are_named(tmp_path):
@@ -113,11 +114,21 @@ def test_files_that_are_something_else_are_named(tmp_path):
         archive.writestr("conversations.json", "[1, 2, 3]")
     damaged = (tmp_path / "broken.zip").read_bytes().replace(b"[1, 2, 3]", b"[1, 2, 4]")
     (tmp_path / "broken.zip").write_bytes(damaged)
+    with ZipFile(tmp_path / "packed.zip", "w", ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", "[1, 2, 3]" * 99)
+    packed = (tmp_path / "packed.zip").read_bytes()
+    start = packed.index(b"conversations.json") + len(b"conversations.json")
+    (tmp_path / "packed.zip").write_bytes(packed[:start] + b"\xff" * 9 + packed[start + 9 :])
+    secret = packed[:6] + b"\1" + packed[7:]
+    central = secret.index(b"PK\1\2") + 8
+    (tmp_path / "secret.zip").write_bytes(secret[:central] + b"\1" + secret[central + 1 :])
     with open_memory() as memory:
         for name, reason in [
             ("image.png", "image.png is not JSON"),
             ("x.zip", r"holds no conversations\.json"),
-            ("broken.zip", "is a damaged zip file"),
+            ("broken.zip", "broken.zip cannot be unpacked: Bad CRC"),
+            ("packed.zip", "packed.zip cannot be unpacked: Error"),
+            ("secret.zip", "secret.zip cannot be unpacked: .* is encrypted"),
         ]:
             with pytest.raises(InvalidInputError, match=reason):
                 import_from(memory, tmp_path / name, namespace=ANN)

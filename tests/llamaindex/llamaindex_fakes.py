@@ -12,19 +12,18 @@ from typing import Any, get_type_hints
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
-    ChatResponseAsyncGen,
     ChatResponseGen,
     CompletionResponse,
     CompletionResponseGen,
     LLMMetadata,
+    TextBlock,
     ToolCallBlock,
 )
-from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, PrivateAttr
 
 from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
 from amem_integrations.stores import FolderStore
@@ -139,6 +138,10 @@ def calling(tool: str, arguments: dict[str, Any] | str) -> ChatMessage:
     return ChatMessage(role="assistant", blocks=[block])
 
 
+def _calls(message: ChatMessage) -> list[ToolCallBlock]:
+    return [block for block in message.blocks if isinstance(block, ToolCallBlock)]
+
+
 def with_types(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function with types for annotations: the framework knows a tool's context by its type."""
     function.__annotations__ = get_type_hints(function)
@@ -153,24 +156,19 @@ def shown(messages: Sequence[ChatMessage]) -> str:
 class Chatbot(CustomLLM):
     """Answers with the next of `replies` (the last one again and again), and keeps what it was shown."""
 
+    prompts: list[str] = Field(default_factory=list)
     _replies: list[str] = PrivateAttr()
-    _prompts: list[str] = PrivateAttr(default_factory=list)
 
     def __init__(self, *replies: str) -> None:
         super().__init__()
         self._replies = list(replies) or ["Noted."]
 
     @property
-    def prompts(self) -> list[str]:
-        """What each call was shown."""
-        return self._prompts
-
-    @property
     def metadata(self) -> LLMMetadata:
         return LLMMetadata(is_chat_model=True, model_name="chatbot", context_window=8000)
 
     def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
-        self._prompts.append(prompt)
+        self.prompts.append(prompt)
         return assistant(self._replies.pop(0) if len(self._replies) > 1 else self._replies[0])
 
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
@@ -184,32 +182,15 @@ class Chatbot(CustomLLM):
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         return ChatResponse(message=self._answer(shown(messages), **kwargs))
 
-    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        return self.chat(messages, **kwargs)
-
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         answer = self._answer(shown(messages), **kwargs)
-
-        def chunks() -> ChatResponseGen:
-            said = ""
-            for delta in re.findall(r"\S+\s*", answer.content or ""):
-                said += delta
-                yield ChatResponse(message=assistant(said), delta=delta)
-            if not said:
-                yield ChatResponse(message=answer, delta="")
-
-        return chunks()
-
-    async def astream_chat(
-        self, messages: Sequence[ChatMessage], **kwargs: Any
-    ) -> ChatResponseAsyncGen:
-        stream = self.stream_chat(messages, **kwargs)
-
-        async def chunks() -> ChatResponseAsyncGen:
-            for chunk in stream:
-                yield chunk
-
-        return chunks()
+        said = ""
+        for delta in re.findall(r"\S+\s*", answer.content or ""):
+            said += delta
+            message = answer.model_copy(update={"blocks": [TextBlock(text=said), *_calls(answer)]})
+            yield ChatResponse(message=message, delta=delta)
+        if not said:
+            yield ChatResponse(message=answer, delta="")
 
 
 class Toolbot(Chatbot, FunctionCallingLLM):
@@ -250,6 +231,5 @@ class Toolbot(Chatbot, FunctionCallingLLM):
             ToolSelection(
                 tool_id=block.tool_name, tool_name=block.tool_name, tool_kwargs=block.tool_kwargs
             )
-            for block in response.message.blocks
-            if isinstance(block, ToolCallBlock)
+            for block in _calls(response.message)
         ]

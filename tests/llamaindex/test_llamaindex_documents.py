@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from llama_index.core import Document, SimpleDirectoryReader
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
@@ -127,6 +129,10 @@ def test_what_each_of_several_documents_has_no_more_is_removed(memory):
     assert read("Head", "Tail") == 0
     assert read("Head") == 3
     assert texts(memory) == ["Head of a.", "Head of b.", "Head of c."]
+    ingest = AMemIngest(memory, TEAM, replace=True)
+    assert ingest.add([Document(text="", doc_id=one) for one in "ab"]).removed == 2
+    with pytest.raises(TypeError, match="run a pipeline without num_workers"):
+        pickle.dumps(ingest)
 
 
 def test_a_node_is_known_by_its_id(memory):
@@ -165,7 +171,7 @@ def test_a_node_comes_back_as_it_was(memory):
     for hit in hits:
         node = nodes[hit.node_id]
         assert (hit.text, hit.metadata, hit.node.ref_doc_id) == (node.text, given, "x100")
-        assert hit.node.get_content(MetadataMode.LLM) == node.get_content(MetadataMode.LLM)
+        assert all(hit.node.get_content(mode) == node.get_content(mode) for mode in MetadataMode)
         assert "x100.txt" in hit.node.get_content(MetadataMode.LLM)
         assert neighbours(hit.node) == neighbours(node)
     for key, value in (("source", "wiki"), ("tags", "a"), ("kind", "page")):

@@ -102,7 +102,7 @@ class Caller(Toolbot):
         return ["schema" if given.get("tools") else "words" for given in self._given]
 
     def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
-        self._prompts.append(prompt)
+        self.prompts.append(prompt)
         self._given.append(kwargs)
         error = self._error or (self._refusal if kwargs.get("tools") else None)
         if error is not None:

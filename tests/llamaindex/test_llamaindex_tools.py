@@ -78,7 +78,8 @@ def test_what_is_wrong_is_said_in_one_sentence(memory, store, call):
     assert call("correct", note_id="0" * 36, content="x") == unknown
     assert "is empty" in call("remember", content=" ")
     assert "100001 characters" in call("remember", content="x" * 100_001)
-    assert call("recall", query="x", since="soon").startswith("Error: 'soon' is not a time")
+    for since in ("soon", 5):
+        assert f"Error: '{since}' is not a time" in call("recall", query="x", since=since)
     assert call("recall", query="").startswith("Error")
 
     store.down = True
@@ -117,10 +118,10 @@ async def test_the_question_of_the_turn_is_no_answer_to_it(memory, query):
 
 def test_a_question_that_waits_for_its_answer_is_no_answer(memory):
     memory.add("My dog is called Rex.", namespace=ANN)
+    memory.add("Is my dog clever?", namespace=ANN)
     ann(memory).put(user("Is my dog green?"))
     found = AMemToolSpec(memory, ANN).recall("dog")
-    assert "Rex" in found
-    assert "green" not in found
+    assert [word in found for word in ("Rex", "clever", "green")] == [True, True, False]
 
 
 def test_a_tool_says_what_came_of_a_supersession(memory, call):
@@ -133,6 +134,8 @@ def test_a_tool_says_what_came_of_a_supersession(memory, call):
     assert f"It takes the place of note {noted.id}." in answer
     assert memory.get(said.id, namespace=ANN).superseded_by is None
     assert len(memory.proposals(namespace=ANN)) == 1
+    # A model may give a text in place of a list.
+    assert said.id in call("remember", content="Ann lives in Oslo.", supersedes=said.id)
     gone = call("remember", content="Ann lives in Bonn.", supersedes=["0" * 36])
     assert gone.startswith("Error: there is no note")
     assert "Ann lives in Bonn." not in contents(memory)

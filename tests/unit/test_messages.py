@@ -34,11 +34,13 @@ def test_a_conversation_delivered_again_adds_nothing_and_a_repeat_within_it_is_k
     memory.add_messages(CHAT[:-1], namespace=ANN, thread="t")
     memory.add_messages(CHAT, namespace=ANN, thread="t")
     assert memory.stats()["notes"] == 4
-    for text in ("Meet at 5", "Meet at 6"):  # a message is known by thread, role and its own id
-        chat = [{"id": "m1", "role": "user", "content": text}]
-        (note,) = memory.add_messages(chat, namespace=ANN)
-        assert (note.key, note.content) == (message_key(None, "user", "m1"), text)
-        assert memory.stats()["notes"] == 5
+    # A message is known by thread, role and its own id.
+    for count, known in ((5, "m1"), (6, 0)):
+        for text in ("Meet at 5", "Meet at 6"):
+            chat = [{"id": known, "role": "user", "content": text}]
+            (note,) = memory.add_messages(chat, namespace=ANN)
+            assert (note.key, note.content) == (message_key(None, "user", str(known)), text)
+            assert memory.stats()["notes"] == count
 
 
 def test_the_caller_says_what_is_stored(memory):
@@ -47,6 +49,14 @@ def test_the_caller_says_what_is_stored(memory):
             CHAT, namespace=ANN, roles=roles, should_store=lambda m: m["content"] != "ok"
         )
         assert [note.content for note in notes] == ["Hello", "Hi!"][:count]
+    talk = [{"role": "user", "content": "Yes", "name": name} for name in ("Bob", "Ann")]
+    for who in ("Ann", "Bob"):
+        memory.add_messages(talk, namespace=("c",), should_store=lambda m, w=who: m["name"] == w)
+    assert memory.stats(namespace=("c",))["notes"] == 2
+    same = [{"role": role, "content": "Hello"} for role in ("system", "user", "developer")]
+    for _ in range(2):
+        memory.add_messages(same, namespace=("bob",), roles=("system", "user", "developer"))
+        assert memory.stats(namespace=("bob",))["notes"] == 3
 
 
 def test_what_is_no_message_is_refused_and_nothing_stored(memory):
