@@ -101,7 +101,7 @@ class Location:
         settle(self.folder)  # completes a `reindex` that was interrupted at its very end
         if not self.folder.exists():
             raise StoreError(
-                f"there is no memory in {self.folder}; `AgenticMemory.open` or `amem add` makes one"
+                f"there is no memory in {self.folder}; one is made when a note is added"
             )
         return Sidecar.read(self.folder / "amem.json")
 

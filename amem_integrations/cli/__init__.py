@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
@@ -17,10 +16,9 @@ INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
 
 def commands() -> typer.Typer:
     """Return the program with its commands, in the order of the help."""
-    from .app import app  # noqa: PLC0415 - imports typer, as each module of commands does
+    from . import notes, changes, upkeep  # noqa: F401, I001, PLC0415 - each imports typer
+    from .app import app  # noqa: PLC0415
 
-    for module in ("notes", "changes", "upkeep"):
-        import_module(f".{module}", __name__)
     return app
 
 

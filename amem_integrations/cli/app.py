@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sys
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
@@ -24,6 +26,7 @@ from typer.core import TyperGroup
 
 import amem_integrations as amem  # its names are imported when they are used: help needs no engine
 
+from ..filters import MOST
 from ..ids import parse_time
 from ..notes import Namespace, Note, check_namespace
 from . import INTERRUPTED
@@ -32,12 +35,11 @@ if TYPE_CHECKING:
     from ..opening import Location
 
 FAILED = 1
-PAGE = 256  # notes read at once
 SHORT_ID = 8  # characters of an id that are shown; commands accept them in its place
-NARROWEST = 40  # columns; with none, which an environment may claim, nothing would be printed
 
 Function = Callable[..., None]
 Line = str | Text | Table | tuple[str | Text, ...]
+Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=MOST - 1)]
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.
 _UsageError: Any = typer.BadParameter.__base__
@@ -60,15 +62,16 @@ class Commands(TyperGroup):
         except _UsageError as error:
             status, message = error.exit_code, error.format_message()
             if not message.lstrip().startswith("Usage:"):  # without a command it is the whole help
-                name = error.ctx.command_path if error.ctx else "amem"
-                message = f"amem: {' '.join(message.split())} (see {name} --help)"
+                message = f"amem: {' '.join(message.split())} (see {error.ctx.command_path} --help)"
         except BrokenPipeError:  # the reader has stopped, as in `amem export - | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             message = f"amem: {one_line(message)}"
         except amem.AmemError as error:
-            message = f"amem: {' '.join(clean(str(error)).split())}"
+            taken = self.commands[str(context.invoked_subcommand)].params
+            options = {one.name: max(one.opts, key=len) for one in taken}
+            message = f"amem: {in_commands(str(error), options)}"
         except KeyboardInterrupt:
             status, message = INTERRUPTED, "amem: stopped"
         if message:
@@ -120,8 +123,8 @@ class Session:
     model: Annotated[str | None, _env("AMEM_MODEL")] = None
     review: Annotated[bool, _env("AMEM_REVIEW", "--review")] = False
 
-    writes: bool = field(default=False, init=False)
-    creates: bool = field(default=False, init=False)
+    writes: bool
+    creates: bool
     opened: ExitStack = field(default_factory=ExitStack, init=False)
 
     @cached_property
@@ -195,13 +198,6 @@ class Session:
             **place.options,
         )
 
-    def reworded(self, message: str) -> str:
-        """Return a message of the library in the words of the command line."""
-        python = "amem_integrations.reindex.reindex(location, embedder)"
-        message = message.replace(python, "amem reindex --embedder NAME")
-        space = self.__dict__.get("any_space")  # if it was read
-        return message.replace(repr(space), format_namespace(space)) if space else message
-
     def find(self, name: str) -> Note:
         """Return the note that an id, the start of one, or a key stands for.
 
@@ -214,9 +210,9 @@ class Session:
             return found[0]
         some = self.all_notes(self.space) if re.fullmatch(r"[0-9a-f-]{4,35}", name) else ()
         notes = {note.id: note for note in some}
-        where = f"in namespace {format_namespace(self.space)}; `amem show` lists the last ones"
-        known = dict.fromkeys(notes, "")
-        return notes[only(name, known, f"no note has the id or key {name!r} {where}")]
+        none = f"no note has the id or key {name!r} in namespace {format_namespace(self.space)}"
+        known = {note_id: [note_id] for note_id in notes}
+        return notes[only(name, known, f"{none}; `amem show` lists the last ones")]
 
     def notes(self, ids: Iterable[str]) -> dict[str, Note]:
         """Return the notes with these ids that exist, by id."""
@@ -225,14 +221,9 @@ class Session:
         found = self.memory.get_all(namespace=self.space, **how) if wanted else []
         return {note.id: note for note in found}
 
-    def all_notes(self, namespace: Namespace) -> Iterator[Note]:
-        """Yield all notes of a namespace, oldest first."""
-        after = -1
-        while page := self.memory.get_all(
-            namespace=namespace, where={"seq": {"$gt": after}}, limit=PAGE
-        ):
-            yield from page
-            after = page[-1].seq
+    def all_notes(self, namespace: Namespace) -> list[Note]:
+        """Return all notes of a namespace, oldest first."""
+        return self.memory.get_all(namespace=namespace, limit=MOST - 1)
 
     def show(self, values: object, lines: Iterable[Line] | None = None) -> None:
         """Print the result of a command: its values as JSON, if that is asked for, else lines of text.
@@ -243,7 +234,8 @@ class Session:
             print_json(values)
             return
         out = Console(highlight=False, markup=False, emoji=False)
-        out.width = max(out.width, NARROWEST)
+        # Without a column, which an environment may claim, nothing would be printed.
+        out.width = max(out.width, 40)
         for line in listed(values) if lines is None else lines:
             parts = line if isinstance(line, tuple) else (line,)
             texts = [one_line(part) if isinstance(part, str) else part for part in parts]
@@ -261,9 +253,9 @@ def command(
 ) -> Callable[[Function], Function]:
     """Return a decorator that makes a command of a function whose first parameter is a `Session`.
 
-    The command has the function's own parameters, and the options of `Session` that are in the groups. Its help is the
-    docstring, of which `Args` describes the parameters; a time is given as text. With `creates` a memory is made if
-    there is none.
+    The command has the function's own parameters, of which those after `*` are options, and the options of `Session` that
+    are in the groups. Its help is the docstring, of which `Args` describes the parameters; a time is given as text. With
+    `creates` a memory is made if there is none.
     """
     shared = [each for group in (*groups, COMMON) for each in group]
     common = signature(Session, eval_str=True).parameters
@@ -271,13 +263,10 @@ def command(
     def decorate(function: Function) -> Function:
         def run(context: typer.Context, **values: Any) -> None:  # noqa: ANN401 - by signature
             times = {each: parse_time(values[each]) for each in dated if values[each] is not None}
-            session = (context.obj or Session)(**{each: values.pop(each) for each in shared})
-            session.creates, session.writes = creates, "embedder" in shared
+            given = {each: values.pop(each) for each in shared}
+            session = (context.obj or Session)(**given, creates=creates, writes="embedder" in given)
             with session.opened:
-                try:
-                    function(session, **values | times)
-                except amem.AmemError as error:
-                    raise amem.AmemError(session.reworded(str(error))) from error
+                function(session, **values | times)
 
         _, *own = signature(function, eval_str=True).parameters.values()
         dated = [one.name for one in own if one.annotation == datetime | None]
@@ -300,11 +289,11 @@ def _described(documented: object, section: str) -> dict[str, str]:
 
 
 def _declared(one: Parameter, told: Mapping[str, str]) -> Parameter:
-    """Return a parameter as Typer reads it: with a default it is an option, or what its annotation says."""
+    """Return a parameter as Typer reads it: an argument; after `*` an option, or what its annotation says."""
     kind: Any = str | None if one.annotation == datetime | None else one.annotation
     if hasattr(kind, "__metadata__"):
         kind, how = kind.__origin__, copy(kind.__metadata__[0])
-    elif one.default is Parameter.empty:
+    elif one.kind is Parameter.POSITIONAL_OR_KEYWORD:
         how = typer.Argument(metavar=one.name.upper())
     else:
         how = typer.Option(*([f"--{one.name.replace('_', '-')}"] if kind is bool else []))
@@ -336,29 +325,25 @@ def format_namespace(namespace: Sequence[str]) -> str:
     return "/".join(namespace)
 
 
-def only(name: str, known: Mapping[str, str], none: str) -> str:
-    """Return the one id that a name stands for: an id, its other name, or the start of one of these.
+def only(name: str, known: Mapping[str, Sequence[str]], none: str) -> str:
+    """Return the one id that a name stands for: a spelling of the id, or the start of one.
 
     Args:
         name: The name.
-        known: By id its other name; empty: it has none.
+        known: The spellings of each id.
         none: What is said if the name stands for no id.
 
     Raises:
         NoteNotFoundError: The name stands for none.
         InvalidInputError: The name stands for several.
     """
-    found = [one for one, other in known.items() if name in (one, other)]
-    found = found or [
-        i for i, other in known.items() if i.startswith(name) or other.startswith(name)
-    ]
+    found = [i for i, spelled in known.items() if name in spelled]
+    found = found or [i for i, spelled in known.items() if any(s.startswith(name) for s in spelled)]
     if not found:
         raise amem.NoteNotFoundError(none)
     if len(found) > 1:
         some = ", ".join(sorted(found)[:5])
-        raise amem.InvalidInputError(
-            f"{name!r} starts {len(found)} ids: {some}; give more of the id"
-        )
+        raise amem.InvalidInputError(f"{name!r} starts {len(found)} ids: {some}; give more of one")
     return found[0]
 
 
@@ -373,6 +358,49 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """Return clean text on one line."""
     return clean(" ".join(text.splitlines()))
+
+
+# What the library says of its methods and parameters, and how the same is said at the command line.
+_WORDS = {
+    "amem_integrations.reindex.reindex(location, embedder)": "`amem reindex --embedder NAME`",
+    "context=, keywords= and tags= are": "--text is",
+    "context=": "text=",
+    "give no context, keywords or tags": "leave out --text",
+    "give content or metadata": "give CONTENT or --expires",
+    "or raise MemoryConfig.max_content_chars": "and add each part",
+    "or allow_insecure=True": "or leave out --api-key",
+    "a dict of field": "a JSON object of field",
+}
+_CALL = re.compile(
+    r"\b(approve|delete|evolve|export|import|proposals|reject|undo)_?\((?:'(.*?)')?\)"
+)
+_OPTION = re.compile(r"(?<!\w)'(?:[^'\\]|\\.)*'|\b([a-z_]+)=(?:True)?")
+_NAMESPACE = re.compile(r"""(?<=namespace )\(['"].*?['"],?\)(?![^ ;,.])""")
+
+
+def in_commands(message: str, options: Mapping[str, str]) -> str:
+    """Return a message of the library on one clean line, in the words of the command line.
+
+    Args:
+        message: The message.
+        options: The options of the command by the names of their parameters, such as `--memory` for `location`.
+    """
+    for said, told in _WORDS.items():
+        message = message.replace(said, told)
+    message = _CALL.sub(lambda one: f"`{' '.join(filter(None, ('amem', *one.groups())))}`", message)
+    message = _NAMESPACE.sub(lambda found: format_namespace(literal_eval(found[0])), message)
+    message = _OPTION.sub(
+        lambda one: f"{options[one[1]]} " if one[1] in options else one[0], message
+    )
+    return " ".join(clean(message).split())
+
+
+class _Told(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"amem: {in_commands(record.getMessage(), {})}", err=True)
+
+
+logging.lastResort = _Told(logging.WARNING)  # what the library logs is told as its errors are
 
 
 def text_of(value: object) -> str:

@@ -13,13 +13,12 @@ from ..errors import ConfigurationError, NoteNotFoundError
 from ..ids import parse_time
 from ..notes import USER, Change, Note, Relation
 from . import app
-from .app import SHORT_ID, Line, Session, dim, format_namespace, headline, text_of
+from .app import SHORT_ID, Limit, Line, Session, dim, format_namespace, headline, text_of
+from .notes import show_written
 
 _STYLES = {"+": "green", "-": "red"}
-_HIDDEN = ("cause", "kind", "why")  # of a change: told beside it, or by the note itself
 
-NoteName = Annotated[str, typer.Argument(metavar="NOTE")]
-ChangeNames = Annotated[list[str] | None, typer.Argument(metavar="CHANGE...")]
+Names = list[str] | None
 Yes = Annotated[bool, typer.Option("--yes", "-y")]
 All = Annotated[bool, typer.Option("--all")]
 
@@ -27,8 +26,8 @@ All = Annotated[bool, typer.Option("--all")]
 @app.command("update", app.MODEL, app.NAMESPACE)
 def update(
     amem: Session,
-    note: NoteName,
-    content: Annotated[str | None, typer.Argument(metavar="CONTENT")] = None,
+    note: str,
+    content: str | None = None,
     *,
     expires: str | None = None,
     thorough: bool = False,
@@ -46,21 +45,14 @@ def update(
     changed: dict[str, Any] = {"content": content, "thorough": thorough}
     if expires is not None:
         changed["expires_at"] = None if expires == "never" else parse_time(expires)
-    found = amem.find(note)
-    amem.memory.update(found.id, namespace=amem.space, **changed)
+    made = amem.memory.update(amem.find(note).id, namespace=amem.space, **changed)
     amem.memory.evolve(namespace=amem.space)
-    updated = amem.memory.get(found.id, namespace=amem.space)
-    amem.show(app.note_values(updated), [f"{updated.id[:SHORT_ID]} {updated.state}"])
+    show_written(amem, amem.notes([made.id]).get(made.id, made))  # it may have expired by that
 
 
 @app.command("supersede", app.EMBEDDER, app.NAMESPACE)
 def supersede(
-    amem: Session,
-    older: NoteName,
-    newer: Annotated[str, typer.Argument(metavar="NEWER")],
-    *,
-    relation: Relation = "updates",
-    reason: str = "",
+    amem: Session, older: str, newer: str, *, relation: Relation = "updates", reason: str = ""
 ) -> None:
     """Say that a later note takes the place of an earlier one.
 
@@ -77,7 +69,7 @@ def supersede(
 
 
 @app.command("delete", app.EMBEDDER, app.NAMESPACE)
-def delete(amem: Session, note: NoteName, *, yes: Yes = False, thorough: bool = False) -> None:
+def delete(amem: Session, note: str, *, yes: Yes = False, thorough: bool = False) -> None:
     """Remove a note for good, with what was made of it.
 
     Args:
@@ -110,12 +102,7 @@ def _require(yes: bool, what: str) -> None:
 
 
 @app.command("history", app.NAMESPACE)
-def history(
-    amem: Session,
-    note: Annotated[str | None, typer.Argument(metavar="NOTE")] = None,
-    *,
-    limit: Annotated[int, typer.Option("-k", "--limit", min=1)] = 50,
-) -> None:
+def history(amem: Session, note: str | None = None, *, limit: Limit = 50) -> None:
     """Show what was changed, as diffs, oldest first.
 
     That is every context, link, correction and failure, with its cause.
@@ -133,22 +120,18 @@ def history(
 
 @app.command("undo", app.EMBEDDER, app.NAMESPACE)
 def undo(
-    amem: Session,
-    changes: ChangeNames = None,
-    *,
-    model: str | None = None,
-    since: datetime | None = None,
+    amem: Session, change: Names = None, *, model: str | None = None, since: datetime | None = None
 ) -> None:
     """Take changes back, or all that a model did.
 
     The undoing is recorded as well, and can be undone. What somebody else changed afterwards is left.
 
     Args:
-        changes: Ids of changes, or their starts.
+        change: Ids of changes, or their starts.
         model: Take back all that this model did, named as in the history.
         since: Take back what a model did since then: 2026-05-08, or with a time.
     """
-    ids, how = _named(amem, changes or ()), {"model": model, "since": since}
+    ids, how = _named(amem, change or ()), {"model": model, "since": since}
     which: Any = ids[0] if len(ids) == 1 else ids or None
     done = amem.memory.undo(which, namespace=amem.space, **how)
     if isinstance(done, Change):
@@ -170,31 +153,30 @@ def proposals(amem: Session) -> None:
 
 @app.command("approve", app.EMBEDDER, app.NAMESPACE)
 def approve(
-    amem: Session, changes: ChangeNames = None, *, every: All = False, text: str | None = None
+    amem: Session, change: Names = None, *, every: All = False, text: str | None = None
 ) -> None:
     """Write what was proposed.
 
     Args:
-        changes: Ids of the proposals, or their starts.
+        change: Ids of the proposals, or their starts.
         every: All proposals that wait.
         text: Write this text instead.
     """
-    ids = _proposals(amem, changes, every=every)
+    ids = _proposals(amem, change, every=every)
     which: Any = ids[0] if len(ids) == 1 else ids
     made = amem.memory.approve(which, namespace=amem.space, context=text)
     _show(amem, [made] if isinstance(made, Change) else made)
 
 
 @app.command("reject", app.NAMESPACE)
-def reject(amem: Session, changes: ChangeNames = None, *, every: All = False) -> None:
+def reject(amem: Session, change: Names = None, *, every: All = False) -> None:
     """Take proposals off the list.
 
     Args:
-        changes: Ids of the proposals, or their starts.
+        change: Ids of the proposals, or their starts.
         every: All proposals that wait.
     """
-    ids = _proposals(amem, changes, every=every)
-    _show(amem, amem.memory.reject(ids, namespace=amem.space))
+    _show(amem, amem.memory.reject(_proposals(amem, change, every=every), namespace=amem.space))
 
 
 def _proposals(amem: Session, names: Sequence[str] | None, *, every: bool) -> list[str]:
@@ -214,7 +196,7 @@ def _named(amem: Session, names: Sequence[str]) -> list[str]:
         InvalidInputError: There are several.
     """
     changes = amem.memory.history(None, namespace=amem.space) if names else []
-    known = {one.id: short_change(one.id) for one in changes}
+    known = {one.id: (one.id, short_change(one.id)) for one in changes}
     none = f"in namespace {format_namespace(amem.space)}; `amem history` lists them"
     return [app.only(name, known, f"there is no change {name!r} {none}") for name in names]
 
@@ -235,7 +217,7 @@ def change_values(change: Change) -> dict[str, Any]:
     return {**app.values_of(change), "diff": diff(change)}
 
 
-def _show(amem: Session, changes: Sequence[Change], *, otherwise: str = "") -> None:
+def _show(amem: Session, changes: Sequence[Change], *, otherwise: str = "No changes.") -> None:
     """Print changes as diffs, each with its note and its cause; if there are none, what is said otherwise."""
     ends = (each for change in changes for each in (change.note_id, cause_of(change)) if each)
     values = [change_values(change) for change in changes]
@@ -262,11 +244,8 @@ def _lines(changes: Sequence[Change], notes: Mapping[str, Note]) -> Iterator[Lin
 
 def diff(change: Change) -> list[str]:
     """Return the effect of a change as lines of a diff, which start with `+`, `-`, or a space."""
-    before, after = change.before, change.after
-    if change.kind not in ("link", "relink", "undo"):
-        before = {name: before.get(name) for name in after}
-    elif before:
-        before = {**after, **before}
+    after = change.after
+    before = {**after, **change.before} if change.before else {}  # what is not named has stayed
     old, new = _told(change.kind, before), _told(change.kind, after)
     lines = [f"-{line}" for line in old if line not in new]
     lines += [f"{' ' if line in old else '+'}{line}" for line in new]
@@ -279,5 +258,6 @@ def _told(kind: str, values: Mapping[str, Any]) -> list[str]:
     shown = {name: text_of(one) for name, one in values.items() if one not in (None, "", [], {})}
     if kind == "undo":
         return [f"{short_change(shown['change'])}: {shown['state']}"] if "change" in shown else []
-    told = [f"{name}: {one}" for name, one in shown.items() if name not in _HIDDEN]
+    # The others are told beside the change, or by the note itself.
+    told = [f"{name}: {one}" for name, one in shown.items() if name not in ("cause", "kind", "why")]
     return [line for one in told for line in one.splitlines()]

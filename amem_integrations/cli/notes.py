@@ -15,16 +15,13 @@ import typer
 from rich.text import Text
 
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..filters import check_count
 from ..ids import now
 from ..notes import RELATIONS, Namespace, Note, ScoredNote, Source, Via
 from . import app
-from .app import SHORT_ID, Line, Session, dim, format_namespace, headline, note_values
+from .app import SHORT_ID, Limit, Line, Session, dim, format_namespace, headline, note_values
 
 if TYPE_CHECKING:
     from ..plans import EvolutionReport
-
-Limit = Annotated[int, typer.Option("-k", "--limit")]
 
 
 @app.command("add", app.MODEL, app.NAMESPACE, creates=True)
@@ -60,7 +57,11 @@ def add(
         content = sys.stdin.read().strip() if sys.stdin else ""
     said: dict[str, Any] = {"key": key, "thread": thread, "speaker": speaker, "source": source}
     said |= {"at": at, "metadata": dict(map(_pair, metadata or [])), "expires_at": expires}
-    note = amem.memory.add(content, namespace=amem.space, evolve=not later, **said)
+    show_written(amem, amem.memory.add(content, namespace=amem.space, evolve=not later, **said))
+
+
+def show_written(amem: Session, note: Note) -> None:
+    """Print what became of a note that was added or corrected."""
     told = {"id": note.id, "state": note.state, "namespace": format_namespace(amem.space)}
     amem.show(note_values(note), app.listed({**told, "links": _links(amem, note)}))
 
@@ -98,26 +99,24 @@ def import_(
 
     if format_ not in (known := ("auto", "export", *importers.FORMATS)):
         raise InvalidInputError(f"unknown format {format_!r}; use one of {', '.join(known)}")
+    bar = app.progress("storing")
     if format_ == "export" or (format_ == "auto" and transfer.is_export(file)):
         transfer.look_through(file, amem.any_space)  # before a memory is made for it
-        bar = app.progress("storing")
         count = amem.memory.import_(file, namespace=amem.any_space, progress=bar)
         amem.show({"format": "export", "notes": count})
         return
     read = importers.Source(file, thread=thread)
     checked = importers.check(read, format_, MemoryConfig().max_content_chars)
     space = amem.space if () in checked.found else amem.any_space
-    rows = []
-    how: dict[str, Any] = {"thread": thread, "progress": app.progress("storing")}
-    report = importers.import_from(
-        amem.memory, file, checked.format, namespace=space, evolve=False, **how
-    )
-    for each, items in report.found.items():
-        row: dict[str, Any] = {"namespace": each, "items": items, "added": report.added[each]}
-        if not later:
-            done = _evolve(amem, each)
-            row |= {"links": done.links, "evolved": len(done.evolved), "failed": done.failed}
-        rows.append(row)
+    how: dict[str, Any] = {"namespace": space, "thread": thread, "evolve": False, "progress": bar}
+    report = importers.import_from(amem.memory, file, checked.format, **how)
+    rows: list[dict[str, Any]] = [
+        {"namespace": each, "items": n, "added": report.added[each]}
+        for each, n in report.found.items()
+    ]
+    for row in () if later else rows:
+        done = _evolve(amem, row["namespace"])
+        row |= {"links": done.links, "evolved": len(done.evolved), "failed": done.failed}
     told = {"format": report.format, "namespaces": rows, "skipped": report.skipped}
     amem.show({**told, "first_skipped": report.first_skipped})
 
@@ -146,7 +145,7 @@ def _evolve(amem: Session, space: Namespace | None, **how: Any) -> EvolutionRepo
 @app.command("worker", app.MODEL, app.NAMESPACE)
 def worker(
     amem: Session,
-    place: Annotated[str | None, typer.Argument(metavar="[LOCATION]")] = None,
+    place: str | None = None,
     *,
     once: bool = False,
     concurrency: Annotated[int, typer.Option(min=1)] = 4,
@@ -211,14 +210,10 @@ def search(
     """
     from ..importers.source import parsed  # noqa: PLC0415 - imports a library for JSON
 
-    conditions = parsed(where, f"--where {where!r}")
-    if not isinstance(conditions, dict | None):
-        raise InvalidInputError(f"--where {where!r} must be a JSON object")
-    times: dict[str, Any] = {"as_of": as_of, "known_at": known_at}
-    how: dict[str, Any] = {"min_similarity": min_similarity, "links": not no_links}
-    hits = amem.memory.search(
-        query, namespace=amem.space, k=limit, where=conditions, explain=explain, **times, **how
-    )
+    how: dict[str, Any] = {"k": limit, "min_similarity": min_similarity, "explain": explain}
+    how |= {"links": not no_links, "as_of": as_of, "known_at": known_at}
+    how["where"] = parsed(where, f"--where {where!r}")
+    hits = amem.memory.search(query, namespace=amem.space, **how)
     sources = amem.notes(step.note_id for hit in hits for step in hit.via if isinstance(step, Via))
     values = [{**app.values_of(hit), "note": note_values(hit.note)} for hit in hits]
     lines = [line for hit in hits for line in _hit(hit, sources)]
@@ -248,19 +243,13 @@ def _hit(hit: ScoredNote, sources: Mapping[str, Note]) -> Iterator[Line]:
 
 
 @app.command("show", app.NAMESPACE)
-def show(
-    amem: Session,
-    note: Annotated[str | None, typer.Argument(metavar="NOTE")] = None,
-    *,
-    limit: Limit = 20,
-) -> None:
+def show(amem: Session, note: str | None = None, *, limit: Limit = 20) -> None:
     """Show a note, or list the last ones.
 
     Args:
         note: Id, start of the id, or key; none: the last.
         limit: Most notes to show.
     """
-    check_count("limit", limit)
     if note is None:
         store = amem.memory._runtime.store  # noqa: SLF001 - the public methods begin with the oldest
         found: Any = store.scan(amem.space, limit=limit, newest_first=True)
@@ -287,9 +276,9 @@ def _told(amem: Session, note: Note) -> dict[str, Any]:
         **{name: getattr(note, name) for name in words},
         "when": f"{note.when:%Y-%m-%d %H:%M %Z}",
         "until": f"{note.holds_until:%Y-%m-%d %H:%M %Z}" if note.holds_until else None,
+        "metadata": note.metadata,
         "keywords": list(note.keywords),
         "tags": list(note.tags),
-        "metadata": note.metadata,
         "contexts": [
             {"context": entry.text, "by": entry.model, "because of": entry.cause[:SHORT_ID]}
             for entry in note.contexts

@@ -11,20 +11,18 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import typer
 
-from ..errors import ConfigurationError, InvalidInputError, StoreError
+from ..errors import InvalidInputError, StoreError
 from ..notes import Change, Note
 from . import app
 from .app import SHORT_ID, Session, format_namespace, note_values
 from .changes import cause_of, change_values
 
-SLOT = "__AMEM_DATA__"  # of the page of `graph`
 SHOWN = 5  # notes that a finding names
 
-Level = Literal["good", "hint", "wrong"]
 Finding = dict[str, str | None]
 
 
@@ -39,8 +37,8 @@ def stats(amem: Session) -> None:
     rows = [{"namespace": each, **amem.memory.stats(namespace=each)} for each in spaces]
     named = ("namespace", "notes", "threads", "links", "evolved", "superseded", "duplicates")
     counted = [{name: row[name] for name in named} for row in rows]
-    told = {name: value for name, value in total.items() if name != "usage"}
-    amem.show({**total, "by_namespace": rows}, app.listed({**told, "by_namespace": counted}))
+    told = app.listed({**total, "usage": None, "by_namespace": counted})
+    amem.show({**total, "by_namespace": rows}, told)
 
 
 @app.command("export", app.NAMESPACE)
@@ -60,9 +58,8 @@ def export(amem: Session, file: Path) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="amem-export-") as folder:
         amem.memory.export(Path(folder, "all"), namespace=space)
-        with Path(folder, "all").open(
-            "rb"
-        ) as lines:  # in UTF-8, whatever the terminal's encoding is
+        # It is in UTF-8, whatever the encoding of the terminal is.
+        with Path(folder, "all").open("rb") as lines:
             shutil.copyfileobj(lines, sys.stdout.buffer)
 
 
@@ -101,7 +98,6 @@ def optimize(amem: Session) -> None:
     It is the graph that finds neighbours quickly (HNSW), worth it from about 200,000 notes in a folder. It
     takes minutes, and cannot be interrupted.
     """
-    _require_folder(amem)
     amem.show({"optimized": amem.memory.optimize()})
 
 
@@ -113,22 +109,14 @@ def compact(amem: Session) -> None:
     """
     from ..stores.folder import used_bytes  # noqa: PLC0415 - imports the engine
 
-    _require_folder(amem)
     before = used_bytes(amem.place.folder)
     amem.memory.compact()
     amem.opened.close()
     amem.show({"before": before, "after": used_bytes(amem.place.folder)})
 
 
-def _require_folder(amem: Session) -> None:
-    if amem.place.is_served:
-        raise ConfigurationError(
-            f"{amem.location!r} is no folder; a server maintains its collections by itself"
-        )
-
-
-def check(level: Level, about: str, text: str, advice: str | None = None) -> Finding:
-    """Return the result of one check: how it is, and what to do about it."""
+def check(level: str, about: str, text: str, advice: str | None = None) -> Finding:
+    """Return the result of one check: "good", a "hint" or "wrong", about what, how it is, and what to do about it."""
     return {"level": level, "about": about, "text": text, "advice": advice}
 
 
@@ -156,12 +144,10 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
     from ..runtime import run  # noqa: PLC0415
 
     try:
-        closed: Mapping[str, int] = {}
-        if not amem.place.is_served:
-            closed = amem.place.description().closed or {}
-            if not closed:
-                text = "the last process did not close the memory; it has been put right"
-                yield check("hint", "closing", text)
+        closed = {} if amem.place.is_served else amem.place.description().closed or {}
+        if not (closed or amem.place.is_served):
+            text = "the last process did not close the memory; it has been put right"
+            yield check("hint", "closing", text)
         if mend:
             with amem.write() as memory:
                 run(make_views_anew(memory._runtime))  # noqa: SLF001
@@ -187,7 +173,7 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
             text = f"about {deleted:,} bytes of deleted text still lie in the files"
             yield check("hint", "deleted", text, "run `amem compact`")
     except (StoreError, OSError) as error:
-        yield check("wrong", "memory", str(error))
+        yield check("wrong", "memory", app.in_commands(str(error), {}))
 
 
 def _notes(about: str, ids: Sequence[str], what: str) -> Finding:
@@ -215,31 +201,27 @@ def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Finding]:
 
 
 @app.command("graph", app.NAMESPACE)
-def graph(
-    amem: Session,
-    out: Annotated[Path, typer.Argument(metavar="FILE")] = Path("memory.html"),
-) -> None:
+def graph(amem: Session, file: Path = Path("memory.html")) -> None:
     """Draw the notes and their links.
 
     The page needs nothing but a browser: notes, links and their history, with a search. Without a
     namespace all of them are drawn.
 
     Args:
-        out: Where to write the page, a .html file.
+        file: Where to write the page, a .html file.
     """
     from ..flows.transfer import whole_file  # noqa: PLC0415 - imports numpy
 
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise InvalidInputError(f"{str(out)!r} must end in .html or .htm")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInputError(f"{str(file)!r} must end in .html or .htm")
     spaces = [amem.any_space] if amem.any_space else amem.memory.namespaces()
     notes = [note for each in spaces for note in amem.all_notes(each)]
     changes = [change for each in spaces for change in amem.memory.history(None, namespace=each)]
     title = f"Memory of {format_namespace(amem.any_space)}" if amem.any_space else "Memory"
-    with whole_file(out) as file:
-        file.write(render(notes, changes, title=title))
+    with whole_file(file) as page:
+        page.write(render(notes, changes, title=title))
     links = sum(link.direction == "out" for note in notes for link in note.links.values())
-    values = {"file": str(out), "notes": len(notes), "links": links}
-    amem.show(values, [f"{out}: {len(notes)} notes, {links} links"])
+    amem.show({"file": str(file), "notes": len(notes), "links": links})
 
 
 def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> str:
@@ -271,5 +253,4 @@ def render(notes: Sequence[Note], changes: Sequence[Change], *, title: str) -> s
     # Within a script element only "<" could end it; JSON may spell it otherwise.
     safe = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     template = (files(__package__) / "graph_page.html").read_text(encoding="utf-8")
-    before, after = template.split(SLOT)
-    return before + safe + after
+    return template.replace("__AMEM_DATA__", safe)

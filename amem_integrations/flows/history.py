@@ -126,7 +126,7 @@ async def undo(
     """
     space = check_namespace(namespace)
     check_time("since", since)
-    if not isinstance(model, str | None):
+    if not isinstance(model, str | None) or model == "":
         raise InvalidInputError(f"model={model!r} must be the name of a model")
     if (change_id is None) == (model is None and since is None):
         raise InvalidInputError("undo takes either the id of a change, or model= and since=")

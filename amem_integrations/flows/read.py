@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import InvalidInputError, NoteNotFoundError
-from ..fetch import existing, note_pages
+from ..fetch import NOTES, existing, note_pages
 from ..fetch import get as fetch_notes
 from ..filters import check_count, conditions_of, matches
 from ..ids import now
@@ -69,7 +69,9 @@ async def get_all(
     check_count("limit", limit)
     found: list[Note] = []
     conditions = conditions_of(where, as_of, known_at)
-    async for page in note_pages(runtime.store, space, conditions, size=limit, expired=False):
+    async for page in note_pages(
+        runtime.store, space, conditions, size=min(limit, NOTES), expired=False
+    ):
         found += page
         if len(found) >= limit:
             break

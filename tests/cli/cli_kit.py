@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+from support.processes import environment
 from typer.testing import CliRunner, Result
 
 from amem_integrations.cli import commands
@@ -14,6 +17,50 @@ from amem_integrations.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[2]
 DIALOGUE = ROOT / "examples" / "dialogue.jsonl"
+# A program with its own ports, that runs the command. It says when a model is asked, which then takes so many seconds, and
+# when so many texts were embedded. A process that a shell runs in the background ignores Ctrl-C, unless it says otherwise.
+PROGRAM = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from support import models
+from amem_integrations.cli import commands
+from amem_integrations.cli.app import Session
+from amem_integrations.testing import HashEmbedder
+
+class Model:
+    name = "slow"
+    inner = models.model(models.link_to_first)
+    def generate(self, request):
+        print("now", flush=True)
+        time.sleep(float(sys.argv[1]))
+        return self.inner.generate(request)
+
+class Embedder(HashEmbedder):
+    def embed_query(self, text):
+        time.sleep(0.005)
+        if self.encoded == int(sys.argv[2]):
+            print("now", flush=True)
+        return super().embed_query(text)
+
+class Own(Session):
+    def make_embedder(self, name):
+        return Embedder(256, name="hash")
+    def make_model(self):
+        return Model() if float(sys.argv[1]) else None
+
+commands()(sys.argv[3:], obj=Own)
+"""
+
+
+def start(*arguments: object, seconds: float = 0, texts: int = 0) -> subprocess.Popen[str]:
+    """Start `amem …` as a process, and return it when it says that a model is asked, or that `texts` were embedded."""
+    command = [sys.executable, "-c", PROGRAM, *map(str, (seconds, texts, *arguments))]
+    env = environment(ROOT, ROOT / "tests", AMEM_NAMESPACE="ann")
+    piped: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=env, **piped)
+    assert process.stdout
+    assert process.stdout.readline() == "now\n"
+    return process
 
 
 class Amem:

@@ -5,25 +5,15 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-import pytest
 from cli_kit import DIALOGUE
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
 
-MEM0 = {
-    "results": [
-        {
-            "id": "m-1",
-            "memory": "Allergic to nuts",
-            "user_id": "ann",
-            "run_id": "r1",
-            "created_at": "2026-05-08T10:00:00-07:00",
-            "categories": ["health"],
-        },
-        {"id": "m-2", "memory": "Answers in French", "agent_id": "ann", "created_at": None},
-    ]
-}
+MEM0 = [
+    {"id": "m-1", "memory": "Allergic to nuts", "user_id": "ann"},
+    {"id": "m-2", "memory": "Answers in French", "agent_id": "ann"},
+]
 
 
 def write(folder, name, data):
@@ -74,9 +64,6 @@ def test_what_mem0_holds_of_several_is_kept_apart(amem, tmp_path):
     for above in ([], ["old", "mem0"]):
         rows = amem.json("import", path, namespace="/".join(above) or None)["namespaces"]
         assert [row["namespace"] for row in rows] == [[*above, "ann"], [*above, "agent", "ann"]]
-    (note,) = amem.json("show", namespace="ann")
-    assert (note["content"], note["key"], note["thread"]) == ("Allergic to nuts", "m-1", "r1")
-    assert (note["at"], note["source"]) == ("2026-05-08T10:00:00-07:00", "import")
 
 
 CHAT = [
@@ -90,45 +77,31 @@ CHAT = [
 ]
 
 
-def added_by_messages(folder, thread):
+def test_an_imported_conversation_is_the_one_that_add_messages_stores(amem, tmp_path):
     messages = [{**m, "at": datetime.fromisoformat(m["at"])} if "at" in m else m for m in CHAT]
-    with AgenticMemory.open(folder, embedder=HashEmbedder(256)) as memory:
-        return memory.add_messages(messages, namespace=("ann",), thread=thread)
-
-
-@pytest.mark.parametrize("name", ["t.json", "t.jsonl"])
-def test_an_imported_conversation_is_the_one_that_add_messages_stores(amem, tmp_path, name):
-    expected = added_by_messages(amem.folder, "t")
-    lines = "\n".join(map(json.dumps, CHAT))
-    path = write(tmp_path, name, CHAT if name == "t.json" else lines)
-    row = imported(amem, path)
-    assert (row["items"], row["added"]) == (5, 0)
-
-    amem.folder = tmp_path / "other"
-    amem("import", path)
-    found = {note["id"]: note for note in amem.json("show")}
-    assert set(found) == {note.id for note in expected}
-    for note in expected:
-        same = found[note.id]
-        assert (note.key, note.thread, note.speaker) == (same["key"], "t", same["speaker"])
-        assert note.at == (same["at"] and datetime.fromisoformat(same["at"]))
+    with AgenticMemory.open(amem.folder, embedder=HashEmbedder(256)) as memory:
+        memory.add_messages(messages, namespace=("ann",), thread="t")
+    stored = amem.json("show")
+    for name, data in (("t.json", CHAT), ("t.jsonl", "\n".join(map(json.dumps, CHAT)))):
+        amem.folder = tmp_path / "memory"
+        row = imported(amem, write(tmp_path, name, data))
+        assert (row["items"], row["added"]) == (5, 0)
+        amem.folder = tmp_path / name.replace(".", "-")
+        amem("import", tmp_path / name)
+        for expected, found in zip(stored, amem.json("show"), strict=True):
+            for field in ("id", "key", "thread", "speaker", "at"):
+                assert found[field] == expected[field], (name, field)
 
 
 EXPORT = '{"format": "amem-integrations", "version": 2, "namespace": ["ann"]}\n'
 UNREADABLE = [
     ("x.jsonl", "{,", "x.jsonl, line 1 is not JSON"),
     ("x.jsonl", '{"text": "a", "at": "noon"}', "line 1: 'noon' is not a time"),
-    ("x.jsonl", '{"text": "a", "source": "radio"}', "source='radio'"),
-    ("x.jsonl", '{"text": "b", "mood": NaN}', "metadata.mood is nan"),
     ("x.jsonl", "\n", "x.jsonl holds nothing"),
-    ("x.json", "[]", "x.json holds nothing"),
     ("x.json", '{"a": 1}', "none of the known formats"),
     ("x.json", [{"memory": ""}], "no text: 1 (first: "),
-    ("x.json", [{"namespace": [], "key": "k", "value": {"a": 1}}], "item 1 lacks a namespace"),
     ("x.json", [{"namespace": ["a"], "value": {"a": 1}}], "item 1 lacks a namespace, a key"),
     ("x.json", [{"role": "system", "content": "Be kind."}], "nothing to import as chat: system"),
-    ("x.jsonl", '{"role": "system", "content": "Be kind."}', "to import as jsonl: system"),
-    ("x.json", [{"role": "user", "content": "Hi.", "at": "noon"}], "item 1: 'noon' is not a time"),
     ("x.txt", "hello", "x.txt is not JSON: lexical error: invalid char in json text. hello"),
     ("x.jsonl", EXPORT + '{"note": {"id": 7}}', "line 2 of"),
     ("x.jsonl", EXPORT.replace("2", "99"), "newer version"),

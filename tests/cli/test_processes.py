@@ -6,45 +6,9 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
+from cli_kit import ROOT, start
 from support.processes import environment
-
-ROOT = Path(__file__).parents[2]
-# An embedder that takes its time, and says when Ctrl-C is to come. A process that a shell runs in the
-# background ignores Ctrl-C, and so do those it starts, unless they say otherwise.
-SLOW = """
-import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from amem_integrations.cli import commands
-from amem_integrations.cli.app import Session
-from amem_integrations.testing import HashEmbedder
-
-class Slow(HashEmbedder):
-    def embed_query(self, text):
-        time.sleep(0.005)
-        if self.encoded == int(sys.argv[1]):
-            print("now", flush=True)
-        return super().embed_query(text)
-
-class Own(Session):
-    def make_embedder(self, name):
-        return Slow(256, name="hash")
-
-commands()(sys.argv[2:], obj=Own)
-"""
-
-
-def run(*arguments, **options):
-    command = [sys.executable, *map(str, arguments)]
-    env = environment(ROOT, AMEM_NAMESPACE="ann")
-    return subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=120, check=False, **options
-    )
-
-
-def amem_process(*arguments, **options):
-    return run("-m", "amem_integrations.cli", *arguments, **options)
 
 
 def test_ctrl_c_leaves_a_good_folder_and_the_import_goes_on(amem, tmp_path):
@@ -53,12 +17,7 @@ def test_ctrl_c_leaves_a_good_folder_and_the_import_goes_on(amem, tmp_path):
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     for when in (10, 140):  # while notes are stored, and while they are linked
         amem.folder = tmp_path / str(when)
-        command = [sys.executable, "-c", SLOW, when, "import", path, "--memory", amem.folder]
-        with subprocess.Popen(
-            [*map(str, command)], env=environment(ROOT, AMEM_NAMESPACE="ann"),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        ) as process:  # fmt: skip
-            assert "now" in process.stdout.readline()
+        with start("import", path, "--memory", amem.folder, texts=when) as process:
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=60)
         assert (process.returncode, said) == (130, "amem: stopped\n")
@@ -70,9 +29,21 @@ def test_ctrl_c_leaves_a_good_folder_and_the_import_goes_on(amem, tmp_path):
         assert amem("doctor").exit_code == 0
 
 
+def test_what_the_library_logs_is_told_in_words_of_the_command_line(amem):
+    with start("add", "Said.", "--memory", amem.folder, seconds=-1) as process:
+        _, said = process.communicate(timeout=60)
+    assert said.startswith("amem: ")
+    assert said.endswith("the notes are stored, a later `amem evolve` goes on with them\n")
+
+
 def test_a_terminal_that_lacks_a_character_shows_an_escape_and_json_stays_json(
     amem, tmp_path, monkeypatch
 ):
+    def amem_process(*arguments, encoding):
+        command = [sys.executable, "-m", "amem_integrations.cli", *map(str, arguments)]
+        env, how = environment(ROOT, AMEM_NAMESPACE="ann"), {"capture_output": True, "timeout": 120}
+        return subprocess.run(command, env=env, encoding=encoding, check=False, **how)
+
     text = "Zo\u00eb lives in K\u00f6ln \u65e5\u672c"
     amem("add", text, "--key", "k")
     at = ("--memory", amem.folder)

@@ -88,8 +88,6 @@ def test_after_compacting_no_byte_of_what_was_deleted_is_left(amem):
     assert not files()
     assert [note["content"] for note in amem.json("show")] == ["Mira moved to Porto."]
     assert amem("doctor").exit_code == 0
-    for command in ("optimize", "compact"):
-        assert "is no folder" in amem.fails(command, "--memory", "http://127.0.0.1:9")
 
 
 def test_what_is_for_good_has_to_be_meant(wedding):
@@ -119,4 +117,8 @@ def test_a_memory_moves_to_a_server_and_back(wedding, tmp_path):
         assert len(wedding.json("search", "wedding", *there)) == 2
         assert wedding.json("doctor", *there)["ok"]
         assert wedding.json("history", "first", *there)[0] == history[0]
-        assert "another collection" in wedding.fails("reindex", "--embedder", "other", *there)
+        told = wedding.fails("reindex", "--embedder", "other", *there)
+        assert "`amem export` it, and `amem import` the file" in told
+        assert "another --collection" in told
+        for command in ("optimize", "compact"):
+            assert "is no folder" in wedding.fails(command, *there)

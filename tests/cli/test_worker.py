@@ -4,53 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
+from cli_kit import start
 from support import models
-from support.processes import environment
 
 from amem_integrations import AgenticMemory, ModelUnavailableError
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
-ROOT = Path(__file__).parents[2]
 ANN = ("ann",)
-# A program with its own ports, that runs the command; the model says when it is asked.
-PROGRAM = """
-import sys, time
-from support import models
-from amem_integrations.cli import commands
-from amem_integrations.cli.app import Session
-from amem_integrations.testing import HashEmbedder
-
-class Slow:
-    name = "slow"
-    inner = models.model(models.link_to_first)
-    def generate(self, request):
-        print("asked", flush=True)
-        time.sleep(float(sys.argv[1]))
-        return self.inner.generate(request)
-
-class Own(Session):
-    def make_embedder(self, name):
-        return HashEmbedder(256, name="hash")
-    def make_model(self):
-        return Slow()
-
-commands()(sys.argv[2:], obj=Own)
-"""
-
-
-def start(seconds, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(seconds), *map(str, arguments), "--json"],
-        env=environment(ROOT, ROOT / "tests"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def store(location, *texts):
@@ -83,28 +45,25 @@ def test_once_finishes_what_is_pending_in_all_namespaces_of_a_folder(amem, tmp_p
 
 def test_a_signal_during_a_call_of_the_model_lets_it_finish(tmp_path):
     store(tmp_path, "the trip", "a cello")
-    with start(0.5, "worker", tmp_path, "--concurrency", 1) as process:
-        assert process.stdout.readline() == "asked\n"
+    with start("worker", tmp_path, "--concurrency", 1, "--json", seconds=0.5) as process:
         process.send_signal(signal.SIGTERM)
         said, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
-    assert json.loads(said.replace("asked", ""))["done"] == 2
+    assert json.loads(said.replace("now", ""))["done"] == 2
 
 
 def test_an_idle_worker_ends_at_once_and_a_busy_one_at_the_second_signal(tmp_path):
     store(tmp_path / "idle", "the trip")
     store(tmp_path / "busy", "the trip")
     with (
-        start(0, "worker", tmp_path / "idle", "--poll", 60) as idle,
-        start(60, "worker", tmp_path / "busy") as busy,
+        start("worker", tmp_path / "idle", "--poll", 60, "--json", seconds=0.01) as idle,
+        start("worker", tmp_path / "busy", seconds=60) as busy,
     ):
-        for process in (idle, busy):
-            assert process.stdout.readline() == "asked\n"
         busy.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         for process in (idle, busy):
             process.send_signal(signal.SIGTERM)
         said, errors = idle.communicate(timeout=20)
         assert (idle.returncode, errors) == (0, "")
-        assert json.loads(said.replace("asked", ""))["done"] == 1
+        assert json.loads(said.replace("now", ""))["done"] == 1
         assert (busy.communicate(timeout=20)[1], busy.returncode) == ("", -signal.SIGTERM)
