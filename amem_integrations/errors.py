@@ -109,17 +109,24 @@ def status_of(error: BaseException | None) -> int | None:
     return None
 
 
-def model_error(what: str, error: Exception) -> AmemError:
-    """Return the meaning of an error of anybody's model or embedder: a mistake, a request that it refuses, or no answer."""
-    status = status_of(error)
+def model_error(
+    what: str, error: Exception, *, status: int | None = None, detail: str = ""
+) -> AmemError:
+    """Return the meaning of an error of anybody's model or embedder: a mistake, a request that it refuses, or no answer.
+
+    `status` and `detail` take the place of what the error itself tells.
+    """
+    status = status or status_of(error)
     if status in FORBIDDEN:  # the message of a server may hold parts of the key
         return ConfigurationError(f"{what} refused access (HTTP {status}); check the API key")
-    detail = " ".join(repr(error).split())[:300]
+    detail = " ".join((detail or repr(error)).split())[:300]
     if status in UNKNOWN:
-        return ConfigurationError(f"{what} was not found ({detail}); check its name and address")
+        return ConfigurationError(
+            f"{what} was not found ({detail}); check the name of the model and its address"
+        )
     if status in REFUSED:
         return ModelReplyError(f"{what} refused the request ({detail})")
-    return ModelUnavailableError(f"{what} raised {detail}; check it, or try again later")
+    return ModelUnavailableError(f"{what} did not answer ({detail}); check it, or try again later")
 
 
 class StoreError(AmemError):

@@ -175,11 +175,7 @@ def _question(runtime: Runtime, offer: Offer) -> Question[EvolveReply]:
         task="evolve",
         reply=EvolveReply,
         shown=[*offer.notes, *offer.others],
-        inputs={
-            "notes": [offer.data(note) for note in offer.notes],
-            "candidates": offer.enriched(offer.others),
-            "links": links,
-        },
+        inputs={**offer.inputs(), "links": links},
         values={"notes": notes, "links": lines([linked(link) for link in links])},
         room=REPLY_TOKENS * (len(offer.notes) + 1),
     )
@@ -219,10 +215,7 @@ def _links_question(offer: Offer) -> Question[LinkReply]:
         task="link",
         reply=LinkReply,
         shown=[*offer.notes, *offer.others],
-        inputs={
-            "notes": [offer.data(note) for note in offer.notes],
-            "candidates": offer.enriched(offer.others),
-        },
+        inputs=offer.inputs(),
         values={"notes": offer.text()},
         room=2 * REPLY_TOKENS,
     )

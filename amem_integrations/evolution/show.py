@@ -247,6 +247,11 @@ class Offer:
         ]
         return {**enriched(note, self.alias[note.id]), "candidates": candidates}
 
+    def inputs(self) -> Shown:
+        """Return the new notes and their candidates as plain data."""
+        notes = [self.data(note) for note in self.notes]
+        return {"notes": notes, "candidates": self.enriched(self.others)}
+
     def text(self) -> str:
         """Return the new notes as text, each with the ids it may refer to and the earlier notes not listed before."""
         listed, names = {note.id for note in self.notes}, speakers(self.notes)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -34,18 +33,9 @@ EXTRA = "minilm"
 _REVISIONS = {DEFAULT_MODEL: "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"}
 _SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of the weights
 
-# The files that are read; a download brings these and no others.
-FILES = (
-    "1_Pooling/config.json",
-    "config.json",
-    "config_sentence_transformers.json",
-    "model.safetensors",
-    "modules.json",
-    "sentence_bert_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-)
 WEIGHTS = "model.safetensors"
+# A download brings these files; `*` stands for folders too.
+FILES = ("*.json", WEIGHTS)
 
 _MODULES = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _BERT = {
@@ -177,7 +167,8 @@ def _tokenizer(folder: Path) -> Tokenizer:
 
 
 # BLAS has one number of threads for the whole process, so one thread of the process is in `limited` at a time. Whoever
-# waits for that holds the second lock: a thread that encodes batch after batch stands behind a query that waits.
+# waits for that holds the second lock: a thread that encodes batch after batch stands behind a query that waits. Who
+# forks holds the locks of all embedders (see `CachedEmbedder`), so no child begins with one of these locked.
 _turn, _next = Lock(), Lock()
 
 
@@ -207,16 +198,6 @@ def libraries() -> Any:  # noqa: ANN401 - a ThreadpoolController
         MissingExtraError: threadpoolctl is not installed.
     """
     return needed("threadpoolctl", EXTRA).ThreadpoolController()
-
-
-def _after_fork() -> None:
-    """Let a forked child begin without the threads of its parent that wait or multiply."""
-    global _turn, _next
-    _turn, _next = Lock(), Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 # A weight and a bias: of a linear layer [in, out] and [out], of a normalisation [out] and [out].

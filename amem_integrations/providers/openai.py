@@ -12,12 +12,20 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
-from ..errors import ConfigurationError, ModelReplyError, ModelUnavailableError, needed
+from ..errors import (
+    ConfigurationError,
+    ModelReplyError,
+    ModelUnavailableError,
+    model_error,
+    needed,
+    status_of,
+)
 from ..ports import Completion, ModelRequest
 from ..runtime import resolve, run
 from ..stored_note import Vector
@@ -57,14 +65,12 @@ class _Client:
     def __init__(self, model: str, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401
         self._key = _checked_key(key or os.environ.get("OPENAI_API_KEY"))
         key = self._key or (url and "unused")  # local servers need no key, but the SDK requires one
-        self._options = {**options, "base_url": url, "api_key": key}
-        openai = _sdk()
-        try:
-            self._client = openai.OpenAI(**self._options)
-        except openai.OpenAIError as error:
+        if not key:
             raise ConfigurationError(
                 "no API key: set OPENAI_API_KEY, or pass api_key=…; for another endpoint base_url=…"
-            ) from error
+            )
+        self._options = {**options, "base_url": url, "api_key": key}
+        self._client = _sdk().OpenAI(**self._options)
         # The SDK imports these now, not on an event loop.
         _ = self._client.chat.completions, self._client.embeddings
         # Without a password or a key in it.
@@ -118,20 +124,16 @@ class _Client:
         )
 
     def _translated(self, error: Exception) -> Exception:
-        status, message = _status(error), _message(error)
-        if status in {401, 403} or (status == 400 and _BAD_KEY.search(message)):  # noqa: PLR2004
-            # The endpoint's own message can contain parts of the key.
-            return ConfigurationError(
-                f"{self._where} refused access (HTTP {status}); check the API key"
-            )
+        """Return the error by its status, or by its words: some endpoints answer 400 or 500 whatever is wrong."""
+        status, message = status_of(error), _message(error)
+        if status == HTTPStatus.BAD_REQUEST and _BAD_KEY.search(message):
+            status = HTTPStatus.UNAUTHORIZED
+        elif status == HTTPStatus.BAD_REQUEST and _NO_MODEL.search(message):
+            status = HTTPStatus.NOT_FOUND
+        elif _is_about_format(error):
+            status = HTTPStatus.BAD_REQUEST
         detail = self._excerpt(message) or type(error).__name__
-        if status in {404, 405} or (status == 400 and _NO_MODEL.search(message)):  # noqa: PLR2004
-            return ConfigurationError(
-                f"{self._where} was not found ({detail}); check the name of the model and base_url"
-            )
-        if status in {400, 413, 422} or _is_about_format(error):
-            return ModelReplyError(f"{self._where} refused the request ({detail})")
-        return ModelUnavailableError(f"{self._where} did not answer ({detail}); try again later")
+        return model_error(self._where, error, status=status, detail=detail)
 
     def _excerpt(self, text: str) -> str:
         """Return the beginning of a text on one line, without the key."""
@@ -154,10 +156,6 @@ def _checked_key(key: str | None) -> str | None:
     return key or None
 
 
-def _status(error: Exception) -> int:
-    return getattr(error, "status_code", None) or 0
-
-
 def _message(error: Exception) -> str:
     """Return the whole message of an endpoint, with codes and types.
 
@@ -173,10 +171,12 @@ def _is_about_format(error: Exception) -> bool:
     An error of the server (5xx) counts only if it names the format: some servers fail that way on a
     parameter they do not know.
     """
-    status, message = _status(error), _message(error)
+    status, message = status_of(error) or 0, _message(error)
     if any(other.search(message) for other in (_TOO_LONG, _FILTERED, _NO_MODEL, _BAD_KEY)):
         return False
-    return status in {400, 422} or (status >= 500 and _FORMAT.search(message) is not None)  # noqa: PLR2004
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _FORMAT.search(message) is not None
+    return status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 
 # Endpoints and models differ in the requests that they accept: after an error whose words match, the setting of a request
@@ -434,33 +434,31 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
             ModelReplyError: The endpoint does not accept these texts.
             ConfigurationError: The key, the model's name, the base URL or `dimensions` is wrong.
         """
-        return run(self._embed(self._client, prefixed(self._prefixes.document, texts)))
+        return run(self._embed(self._client, self._prefixes.document, texts))
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vector:
         """Return the same as `embed_documents`, on the running event loop."""
-        client = await self._async_client()
-        return await self._embed(client, prefixed(self._prefixes.document, texts))
+        return await self._embed(await self._async_client(), self._prefixes.document, texts)
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length; errors as for documents."""
-        row: Vector = run(self._embed(self._client, [self._prefixes.query + text]))[0]
+        row: Vector = run(self._embed(self._client, self._prefixes.query, [text]))[0]
         return row
 
     async def aembed_query(self, text: str) -> Vector:
         """Return the same as `embed_query`, on the running event loop."""
-        client = await self._async_client()
-        row: Vector = (await self._embed(client, [self._prefixes.query + text]))[0]
+        row: Vector = (await self._embed(await self._async_client(), self._prefixes.query, [text]))[0]
         return row
 
-    async def _embed(self, client: Any, texts: Sequence[str]) -> Vector:  # noqa: ANN401
+    async def _embed(self, client: Any, prefix: str, texts: Sequence[str]) -> Vector:  # noqa: ANN401
         if not texts and self._dimensions is None:  # only an answer tells the length of a row
-            return (await self._embed(client, ["dimensions"]))[:0]
-        vectors: list[list[float]] = []
-        self._estimate_truncated(texts)
+            return (await self._embed(client, prefix, ["dimensions"]))[:0]
+        given, vectors = prefixed(prefix, texts), list[list[float]]()
+        self._estimate_truncated(given)
         with self._errors():
-            for start in range(0, len(texts), self._batch_size):
-                vectors += await self._batch(client, texts[start : start + self._batch_size])
-        return self._unit_rows(vectors, len(texts))
+            for start in range(0, len(given), self._batch_size):
+                vectors += await self._batch(client, given[start : start + self._batch_size])
+        return self._unit_rows(vectors, len(given))
 
     async def _batch(self, client: Any, texts: Sequence[str]) -> list[list[float]]:  # noqa: ANN401
         whole = texts

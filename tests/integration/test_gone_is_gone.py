@@ -141,14 +141,21 @@ def test_what_other_notes_say_as_well_is_made_anew_of_them(open_memory):
 def parrot(place):
     """A model that says the secret again, in one place, whenever it is shown it, and nothing else."""
 
+    def again(request):
+        return "zanzibar4711" if "zanzibar4711" in json.dumps(request.inputs) else "nothing"
+
     def construct(request):
         said = {"context": "It is said", "keywords": [], "tags": []}
+        if place == "keyword":
+            said["keywords"] = [again(request)]
         return {"notes": [{"id": note["alias"], **said} for note in request.inputs["notes"]]}
 
     def evolve(request):
-        said = "zanzibar4711" if "zanzibar4711" in json.dumps(request.inputs) else "nothing"
+        said = again(request)
         (note,) = request.inputs["notes"]
         to = note["candidates"][0]["alias"]
+        if place == "keyword":
+            return {"notes": []}
         if place == "relation":
             return {"notes": [{"id": "n1", "links": [{"to": to, "relation": said, "reason": ""}]}]}
         return {"notes": [{"id": "n1", "updates": [{"to": to, "context": said}]}]}
@@ -159,6 +166,7 @@ def parrot(place):
 # By the place of the quote: whether it is reviewed, and which notes in the middle go before the first.
 HANDED_ON = [("relation", False, []), ("relation", True, []), ("update", True, [])]
 HANDED_ON += [("update", False, gone) for gone in ([], [1], [2, 1])]
+HANDED_ON.append(("keyword", False, []))
 
 
 def test_what_was_handed_on_from_note_to_note_goes_with_the_first(open_memory, tmp_path):
@@ -172,10 +180,27 @@ def test_what_was_handed_on_from_note_to_note_goes_with_the_first(open_memory, t
                 memory.approve(proposal.id, namespace=ANN)
         # A relation that quotes is not written in the first place.
         is_handed_on = "zanzibar4711" in repr(memory.get(notes[3], namespace=ANN))
-        assert is_handed_on is (place == "update")
+        assert is_handed_on is (place != "relation")
         for number in (*gone, 0):
             memory.delete(notes[number], namespace=ANN)
         assert holders(memory, tmp_path, "zanzibar4711") == set(), (place, review, gone)
+
+
+def test_what_a_sentence_has_of_a_third_note_goes_with_that(open_memory, tmp_path):
+    """The third note is no turn before the new one, so only the question about links shows the third note."""
+
+    def evolve(request):
+        to = [c["alias"] for c in request.inputs["candidates"] if "green" in c["content"]]
+        return {
+            "notes": [{"id": "n1", "updates": [{"to": one, "c": "zanzibar4711"} for one in to]}]
+        }
+
+    memory = open_memory(models.model(evolve))
+    texts = ("The tea is zanzibar4711", "The tea is green", "The tea is hot")
+    secret, green, _ = (memory.add(text, namespace=ANN, thread=text) for text in texts)
+    assert memory.get(green.id, namespace=ANN).contexts[-1].text == "zanzibar4711"
+    memory.delete(secret.id, namespace=ANN)
+    assert holders(memory, tmp_path, "zanzibar4711") == set()
 
 
 SECRETS = ("blue horse", "21-12-24-13", "ann.lee@mail.example", "\N{ZEBRA FACE}\N{KEY}")

@@ -103,6 +103,16 @@ def test_one_new_note_updates_one_earlier_note(opened):
     assert sum(counts) == len(notes) + 2  # of the second note, and of the third
 
 
+def test_what_is_no_conversation_is_neither_a_candidate_nor_a_turn_before(opened):
+    memory = opened(models.link_to_first)
+    for origin in ("document", "item"):
+        stored = NoteInput(content=f"a boat trip of an {origin}", thread="t", origin=origin)
+        memory.add_many([stored], namespace=ANN)
+    assert memory.add("our boat trip", namespace=ANN, thread="t").links == {}
+    (request,) = memory.model.requests
+    assert (request.task, request.inputs["before"]) == ("construct", [])
+
+
 class Blind(HashEmbedder):
     """An embedder without a usable vector: notes are found by their words alone."""
 
@@ -138,15 +148,15 @@ NEW = "By the way, Zoe says that the boat trip was in Norway"
 WHY = "the new note shows it"
 
 
-def relinking(change, between=None):
-    """Return an answer that links notes, and changes the link of the first two when the third comes."""
+def relinking(change, between=None, step=1):
+    """Return an answer that links notes, and changes the link of the first two, as shown or turned, when the third comes."""
 
     def answer(request):
         reply = models.link_to_first(request)
         for note in reply["notes"]:
             if request.inputs["notes"][0]["content"] == NEW:
                 pair = [one for link in request.inputs["links"] for one in link["between"]]
-                ends = pair if between is None else between
+                ends = pair[::step] if between is None else between
                 relink = {"between": ends, "change": change, "reason": WHY}
                 note |= {"links": [], "relinks": [relink]}
         return reply
@@ -177,8 +187,12 @@ def relinks(memory, note_id):
 
 
 def test_a_new_note_changes_a_link_between_earlier_ones_at_both_ends(opened):
-    for change, strength in (("strengthen", 0.9), ("weaken", 0.4), ("remove", None)):
-        memory = opened(relinking(change))
+    for change, strength, step in (
+        ("strengthen", 0.9, 1),
+        ("weaken", 0.4, -1),
+        ("remove", None, 1),
+    ):
+        memory = opened(relinking(change, step=step))
         ids = first, second = linked(memory)
         before = link_of(memory, first, second)
         assert before.strength == 0.8

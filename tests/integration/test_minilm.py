@@ -68,8 +68,10 @@ def test_a_text_that_comes_again_is_not_encoded_again():
     again = embedder.embed_documents(["three", "two", "one"])
     assert embedder.encoded == 3
     np.testing.assert_array_equal(first[:3], again[::-1])
-    embedder.embed_query("pottery")
-    embedder.embed_query("pottery")
+    for _ in range(3):
+        query = embedder.embed_query("pottery")
+        assert np.linalg.norm(query) == pytest.approx(1)
+        query[:] = 0  # the caller's own
     assert embedder.encoded == 4
 
 

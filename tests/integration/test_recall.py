@@ -140,10 +140,20 @@ def test_three_hundred_questions_do_not_hide_a_statement(memory):
     assert hits[0].note.content == "We adopted a beagle, Rex."
 
 
+def test_what_an_assistant_says_in_a_conversation_counts_less_than_what_it_stores_by_itself(memory):
+    scores = []
+    for thread in (None, "t"):
+        said = {"namespace": (f"{thread}",), "thread": thread, "source": "assistant"}
+        memory.add("Rex the beagle likes carrots.", evolve=False, **said)
+        (hit,) = memory.search("What does Rex like?", namespace=said["namespace"])
+        scores.append(hit.score)
+    assert scores[0] > 2 * scores[1]
+
+
 def test_settings_override_what_is_found_for_an_embedder():
-    config = MemoryConfig(min_relevance=-1, min_gate_similarity=0.7)
+    config = MemoryConfig(min_relevance=-1, min_gate_similarity=0.0)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
         memory.add("I like jazz.", namespace=ANN)
         assert contents(memory, "What is 2 + 2?") == ["I like jazz."]
         told = memory.info()
-        assert (told["min_relevance"], told["min_gate_similarity"]) == (-1, 0.7)
+        assert (told["min_relevance"], told["min_gate_similarity"]) == (-1, 0.0)

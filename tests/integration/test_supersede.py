@@ -214,6 +214,8 @@ def test_a_contradiction_has_no_winner_and_comes_as_a_pair_with_both_dates(memor
     assert [h.note.id for h in hits] == [one.id, other.id]
     assert hits[0].contradicted_by == (other.id,)
     assert hits[0].superseded_by is None
+    (then, *_) = memory.search("The train leaves at 9:10", namespace=ANN, as_of=day(1))
+    assert (then.note.id, then.contradicted_by) == (one.id, ())
     text = memory.context("The train leaves at 9:10", namespace=ANN, k=2)
     assert "contradicted on 3 March 2024" in text
     assert [line for line in text.splitlines() if line.endswith("March 2024:")] == [
@@ -266,10 +268,12 @@ def test_a_note_of_which_a_part_is_outdated_stays_with_a_sentence_of_what_still_
 
 
 def test_a_later_note_is_never_superseded_by_an_earlier_one(open_memory):
-    memory = open_memory(replacing())
-    later = memory.add("The stand-up is at ten", namespace=ANN, at=day(9))
-    memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
-    assert memory.get(later.id, namespace=ANN).supersessions == {}
+    for relation in ("contradicts", "updates"):
+        memory = open_memory(replacing(relation))
+        later = memory.add("The stand-up is at ten", namespace=ANN, at=day(9))
+        memory.add("Now the stand-up is at nine", namespace=ANN, at=day(1))
+        assert memory.get(later.id, namespace=ANN).supersessions == {}
+        assert "supersede" not in {c.kind for c in memory.history(later.id, namespace=ANN)}
     earlier = add(memory, "It was at eight", 0)
     with pytest.raises(InvalidInputError, match="not later"):
         memory.supersede(later.id, earlier.id, namespace=ANN)

@@ -148,9 +148,10 @@ def test_what_has_expired_is_shown_to_no_model(clock, open_memory):
     scripts = {"construct": models.construct, "evolve": models.nothing, "fill": fill}
     model = ScriptedModel(scripts)
     memory = open_memory(model)
-    gone = memory.add("The code is 4711", namespace=ANN, expires_at=NOON + WEEK, evolve=False)
+    said = {"namespace": ANN, "thread": "t", "evolve": False}
+    gone = memory.add("The code is 4711", expires_at=NOON + WEEK, **said)
     clock(NOON + WEEK)
-    oslo = memory.add("I live in Oslo", namespace=ANN, evolve=False)
+    oslo = memory.add("I live in Oslo", **said)
     assert memory.get_all(namespace=ANN, limit=1) == [oslo]
     memory.construct([gone.id], namespace=ANN)
     assert memory.propose([gone.id], namespace=ANN).notes == ()

@@ -245,6 +245,25 @@ def test_a_note_that_is_refused_alone_is_asked_about_without_the_turns_before_it
         assert model.asked("construct")[-1].inputs["before"] == []
 
 
+def test_each_part_of_a_batch_is_shown_the_parts_before_it():
+    def construct(request):
+        is_short = len(request.inputs["notes"]) <= 2
+        return models.construct(request) if is_short else ModelReplyError("the prompt is too long")
+
+    memory, model = opened(models.model(construct=construct))
+    with memory:
+        add(memory)
+        asked = []
+        for request in model.asked("construct"):
+            before, notes = (
+                [note["content"] for note in request.inputs[name]] for name in ("before", "notes")
+            )
+            if len(notes) <= 2:
+                assert before == asked
+                asked += notes
+        assert asked == TURNS
+
+
 def test_only_the_part_of_a_batch_without_a_usable_answer_has_no_links():
     answering = refusing(models.link_to_first, most=1, spoiled="number 5")
     memory, _ = opened(models.model(answering))

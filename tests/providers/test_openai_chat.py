@@ -133,6 +133,11 @@ def test_an_error_that_is_not_about_the_format_has_no_fallback(openai_server):
             chat(openai_server).generate(REQUEST)
         assert formats(openai_server) == ["json_schema"], refusal
         assert "sk-secret" not in str(caught.value)
+    for length in range(200, 300, 3):  # nor is a part of the key left where a long message is cut
+        openai_server.refuse = lambda _, length=length: f"{'x' * length}sk-secret: content_filter"
+        with pytest.raises(ModelReplyError) as caught:
+            chat(openai_server).generate(REQUEST)
+        assert "sk-" not in str(caught.value)
 
 
 def test_an_answer_is_read_wherever_it_is(openai_server):
@@ -182,13 +187,18 @@ def test_a_busy_endpoint_is_retried_and_one_that_stays_down_is_unavailable(opena
     openai_server.failures.extend([429, 500])
     assert chat(openai_server).generate(REQUEST).text == REPLY
     assert len(openai_server.requests) == 3
-    for failure in (429, 500, 503, "drop"):
-        openai_server.requests.clear()
-        openai_server.failures.extend([failure] * 2)
-        with pytest.raises(ModelUnavailableError, match=r"'tiny' at http://127\.0") as caught:
-            chat(openai_server, max_retries=1).generate(REQUEST)
-        assert len(openai_server.requests) == 2, failure
-        assert "sk-secret" not in str(caught.value)
+    once = {"max_retries": 1, "timeout": 0.3}
+    for failure in (429, 500, 503, "drop", "hang"):
+        for ask in (
+            lambda: chat(openai_server, **once).generate(REQUEST),
+            lambda: embedder(openai_server, "tiny", **once).embed_query("x"),
+        ):
+            openai_server.requests.clear()
+            openai_server.failures.extend([failure] * 2)
+            with pytest.raises(ModelUnavailableError, match=r"'tiny' at http://127\.0") as caught:
+                ask()
+            assert len(openai_server.requests) == 2, failure
+            assert "sk-secret" not in str(caught.value)
 
 
 def test_a_wrong_setting_is_named_without_the_key(openai_server):

@@ -73,14 +73,16 @@ def test_vectors_of_another_length_or_number_than_requested_are_refused(openai_s
             embedder(openai_server, dimensions=4).embed_query("x")
 
 
-def test_a_model_is_given_the_prefixes_that_it_wants_or_those_of_the_caller(openai_server):
+async def test_a_model_is_given_the_prefixes_that_it_wants_or_those_of_the_caller(openai_server):
     known = embedder(openai_server, "nomic-embed-text:v1.5")
     own = embedder(openai_server, "nomic-embed-text", query_prefix="ask: ", document_prefix="")
     for model in (known, own):
         model.embed_documents(["a"])
         model.embed_query("b")
+        await model.aembed_documents(["a"])
+        await model.aembed_query("b")
     sent = [payload["input"] for payload in openai_server.requests]
-    assert sent == [["search_document: a"], ["search_query: b"], ["a"], ["ask: b"]]
-    names = [payload["model"] for payload in openai_server.requests[1:3]]
+    assert sent == [["search_document: a"], ["search_query: b"]] * 2 + [["a"], ["ask: b"]] * 2
+    names = [payload["model"] for payload in openai_server.requests[3:5]]
     assert names == ["nomic-embed-text:v1.5", "nomic-embed-text"]
     assert (known.name, own.name) == ("nomic-embed-text:v1.5", "nomic-embed-text (ask: | )")
