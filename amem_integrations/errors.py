@@ -121,9 +121,7 @@ def model_error(
         return ConfigurationError(f"{what} refused access (HTTP {status}); check the API key")
     detail = " ".join((detail or repr(error)).split())[:300]
     if status in UNKNOWN:
-        return ConfigurationError(
-            f"{what} was not found ({detail}); check the name of the model and its address"
-        )
+        return ConfigurationError(f"{what} was not found ({detail}); check its name and address")
     if status in REFUSED:
         return ModelReplyError(f"{what} refused the request ({detail})")
     return ModelUnavailableError(f"{what} did not answer ({detail}); check it, or try again later")

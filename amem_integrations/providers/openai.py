@@ -442,13 +442,12 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length; errors as for documents."""
-        row: Vector = run(self._embed(self._client, self._prefixes.query, [text]))[0]
-        return row
+        return run(self._embed(self._client, self._prefixes.query, [text])).reshape(-1)
 
     async def aembed_query(self, text: str) -> Vector:
         """Return the same as `embed_query`, on the running event loop."""
-        row: Vector = (await self._embed(await self._async_client(), self._prefixes.query, [text]))[0]
-        return row
+        rows = await self._embed(await self._async_client(), self._prefixes.query, [text])
+        return rows.reshape(-1)
 
     async def _embed(self, client: Any, prefix: str, texts: Sequence[str]) -> Vector:  # noqa: ANN401
         if not texts and self._dimensions is None:  # only an answer tells the length of a row

@@ -202,7 +202,7 @@ def test_a_busy_endpoint_is_retried_and_one_that_stays_down_is_unavailable(opena
 
 
 def test_a_wrong_setting_is_named_without_the_key(openai_server):
-    for status, advice in [(401, "API key"), (403, "API key"), (404, "name of the model")]:
+    for status, advice in [(401, "API key"), (403, "API key"), (404, "check its name")]:
         openai_server.requests.clear()
         openai_server.failures.append(status)
 

@@ -41,7 +41,7 @@ def test_the_reply_is_read_and_the_format_is_remembered(server, name):
 
 
 def test_a_missing_model_is_named(server):
-    with pytest.raises(ConfigurationError, match=rf"'{MISSING}' at .*check the name of the model"):
+    with pytest.raises(ConfigurationError, match=rf"'{MISSING}' at .*check its name"):
         chat(server, MISSING, structured="words", max_retries=0).generate(REQUEST)
 
 
