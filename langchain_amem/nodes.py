@@ -52,8 +52,8 @@ class MemoryState(TypedDict, total=False):
 
     `memories` is text for a prompt ("" if nothing is known); `remembered` the ids of the notes of this
     turn (of nodes that remember at the same time, those of one); `evolution` what the last evolution did (`EvolutionReport.to_dict()`); `memory_turn` which messages
-    belong to the run, by the namespace whose it is. Nodes of two memories, such as a user's and
-    a team's, may remember in one graph, in any order; two that recall need an `output_key` each.
+    belong to the run, by the namespace whose it is, and a digest of who began it. Nodes of two memories, such as a
+    user's and a team's, may remember in one graph, in any order; two that recall need an `output_key` each.
     """
 
     memories: str
@@ -76,7 +76,8 @@ def recall_node(
     """Return a node that recalls notes for the last human message, as text under `output_key`.
 
     The text is a marked block of data for a prompt, or "" if nothing is known. No chat model is called.
-    What the messages of the conversation say themselves is left out.
+    What the messages of the conversation say themselves is left out. The node also notes who began the run, without
+    which `remember_node` knows only who has resumed it.
 
     Args:
         memory: The memory to search.
@@ -99,9 +100,13 @@ def recall_node(
         history, space = _history(state, messages_key), turns.space(run)
         found = await turns.find(call, history, run, space)
         report("recall", notes=[hit.note.id for hit in found.hits])
-        entry = history.began(_value(state, turn_key, {}).values(), space)
-        # Of a fixed namespace nobody else can resume a run.
-        begun = {**entry, "by": run.caller if callable(namespace) else None}
+        entries = _value(state, turn_key, {})
+        entry = history.began(entries.values(), space)
+        begun = {
+            **entry,
+            **_noted(entries, entry["seen"], run.caller),
+            "fixed": not callable(namespace),
+        }
         return {output_key: found.text, turn_key: {json.dumps(space): begun}}
 
     return node("recall", step)
@@ -155,14 +160,13 @@ def remember_node(  # noqa: PLR0913 - options are keywords
     async def step(call: adapting.Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
         entries = _value(state, turn_key, {})
-        entry = _begun(entries, space, run.caller)
-        over = {space: history.ended(space)}
+        entry, run_of = _begun(entries, space, run.caller, is_fixed=not callable(namespace))
+        over = {space: {**history.ended(space), **run_of}}
         # The notes that a node has just remembered of this turn stand there already.
         seen = {one["seen"] for one in entries.values() if "start" not in one}
         ids = list(_value(state, output_key, ())) if over[space]["seen"] in seen else []
         parts = turns.parts(history, entry, entries.values(), run)
         for each, places in parts.items():
-            over[each] = history.ended(each)
             ids += [n.id for n in await turns.store(call, history, run, each, places)]
             turns.evolve_later(each)
         report("remember", notes=ids)
@@ -222,23 +226,37 @@ def node(name: str, flow: Callable[[adapting.Call, State, Run], Awaitable[Update
     return RunnableLambda(partial(run, None), partial(arun, None), name=name)
 
 
-def _begun(entries: Mapping[str, Entry], space: Namespace, caller: str) -> Entry:
-    """Return the entry of the run that is to be remembered, an empty one if nobody has noted the run.
+def _noted(entries: Mapping[str, Entry], seen: str | None, caller: str) -> Entry:
+    """Return who has begun a run, and the number of the run in its thread."""
+    same = [
+        one["run"] for one in entries.values() if (one.get("by"), one["seen"]) == (caller, seen)
+    ]
+    last = max((one.get("run", 0) for one in entries.values()), default=0)
+    return {"by": caller, "run": max(same, default=last + 1)}
 
-    Where no run of this namespace has been noted, somebody else may have resumed the run of another caller.
+
+def _begun(
+    entries: Mapping[str, Entry], space: Namespace, caller: str, *, is_fixed: bool
+) -> tuple[Entry, Entry]:
+    """Return the entry of the run that is to be remembered, an empty one if nobody has noted it, and who has begun it.
+
+    Somebody else may have resumed the run of another caller: then it is remembered for whom that one was noted.
 
     Raises:
         NamespaceError: It cannot be told for whom the run began.
     """
-    own = entries.get(json.dumps(space), {})
-    others = [one for one in entries.values() if one.get("by") not in (None, caller)]
-    if "start" in own or not others:
-        return own
-    if len(others) > 1:
+    last = max(entries.values(), key=lambda one: one.get("run", 0), default={})
+    run_of: Entry = {name: last[name] for name in ("by", "run") if name in last}
+    begun = [one for one in entries.values() if "start" in one and run_of.items() <= one.items()]
+    own = [one for one in begun if one["namespace"] == list(space)]
+    if own or is_fixed or last.get("by", caller) == caller:
+        return (own or [{}])[0], run_of
+    others = [one for one in begun if not one["fixed"]]
+    if len(others) != 1:
         raise NamespaceError(
-            "this run was begun by somebody else, for several memories; resume it with the context of who began it"
+            "this run was begun by somebody else, and for whom is not known; resume it with the context of who began it"
         )
-    return others[0]
+    return others[0], run_of
 
 
 def _history(state: State, key: str) -> History:

@@ -240,18 +240,23 @@ class Door:
     def asked(self, run: Any, space: Namespace) -> dict[str, Any]:  # noqa: ANN401 - as above
         """Return the options of a recall in a run; a function may give an empty namespace to read none.
 
+        A function that fails costs the recall that namespace, or, if it is `where`, all notes: none is shown unfiltered.
+
         Raises:
             NamespaceError: The run does not say one of the further namespaces.
         """
-        named = {
-            name: namespace_of(one, run, optional=True) for name, one in (self.also or {}).items()
-        }
-        also, where = {name: one for name, one in named.items() if one}, self.recall.get("where")
+        also = dict[str, Namespace]()
+        for name, one in (self.also or {}).items():
+            with self.failures.tolerated("also", callback=True):
+                if found := namespace_of(one, run, optional=True):
+                    also[name] = found
+        where = self.recall.get("where")
         if callable(where):
             where = where(run)
-            adapting.parse(where or {})  # else a search would fail
-        given = {"where": where, "also": also}
-        return {**self.recall, **given, "namespace": space}
+            adapting.parse(
+                {} if where is None else where
+            )  # else a search would fail, or know no filter
+        return {**self.recall, "where": where, "also": also, "namespace": space}
 
     async def found(
         self,

@@ -28,7 +28,7 @@ from amem_integrations import (
     render_notes,
 )
 
-from .run import Door, NamespaceOf, namespace_of
+from .run import Door, Failures, NamespaceOf, namespace_of
 
 Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]
@@ -272,14 +272,20 @@ def described_call(
     ``HumanInTheLoopMiddleware({"forget_memory": {"allowed_decisions": ["approve", "reject"], "description":
     described_call(memory, namespace=whose)}})``
     """
+    failures = Failures()
 
     def description(tool_call: Any, state: Any, runtime: Any) -> str:  # noqa: ANN401, ARG001 - LangChain's signature
         space, arguments = namespace_of(namespace, runtime), tool_call["args"]
-        ids = [arguments.get("note_id"), *(arguments.get("supersedes") or ())]
-        notes = memory.get_all(namespace=space, where={"id": {"$in": [i for i in ids if i]}})
+        older = arguments.get("supersedes")
+        named = [arguments.get("note_id"), *(older if isinstance(older, list) else [])]
+        ids = [
+            one for one in named if isinstance(one, str)
+        ]  # nobody has checked what the model says
+        shown = [NO_ANSWER]
+        with failures.tolerated("describe"):
+            notes = memory.get_all(namespace=space, where={"id": {"$in": ids}})
+            shown = [f"note {note.id}: {note.content}" for note in notes]
         said = [f"{key}: {value}" for key, value in arguments.items()]
-        return "\n".join(
-            [tool_call["name"], *said, *(f"note {note.id}: {note.content}" for note in notes)]
-        )
+        return "\n".join([tool_call["name"], *said, *shown])
 
     return description

@@ -321,8 +321,11 @@ async def _looked_up(
     known = await resolve(runtime.store.notes(namespace, sorted(by_id))) if items else {}
     notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
     # A message of the turn under way has no earlier answer.
-    fresh = tuple(runtime.fresh.get(namespace, ()))
-    asked = {stored.note.key for stored in fresh if stored.note is not None}
+    fresh = {one.id: one.note for one in tuple(runtime.fresh.get(namespace, ()))}
+    asked = {note.key for note in fresh.values() if note is not None}
+    if any(not known[i].has_vectors for i in notes.keys() - fresh.keys()):
+        # A process that was killed has left them so: the end of the turn looks for all that have none.
+        runtime.fresh.pop(namespace, None)
     new, edited, taken = list[Note](), list[NoteInput](), set(present)
     for i, item in by_id.items():
         note, question = notes.get(i), item.metadata.get(ANSWERS)

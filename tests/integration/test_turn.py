@@ -8,6 +8,7 @@ import threading
 import pytest
 from support import models
 from support.ports import WatchedEmbedder
+from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import (
     AgenticMemory,
@@ -105,6 +106,9 @@ def test_an_edited_message_edits_its_note_and_a_corrected_or_deleted_note_stays(
     assert sorted(contents(memory)) == ["I dance.", "I live in Berlin.", "Nice!"]
     assert [note.content for note in notes] == ["I live in Berlin.", "I dance."]
     assert without_vectors(memory, "I live") == []
+    memory.update(notes[1].id, namespace=ANN, content="I waltz.")
+    memory.remember_turn(said, namespace=ANN)
+    assert "I waltz." in contents(memory)
     said = [user("Hi"), Message(role="tool", text="42"), Message(role="system", text="Be kind.")]
     options = {"namespace": BOB, "roles": ("tool", "system"), "metadata": {"room": "a"}}
     notes = memory.remember_turn(said, **options).notes
@@ -199,6 +203,43 @@ def test_the_next_turn_gives_vectors_to_what_was_stored_without(
         with models.opened(tmp_path) as other:  # the turn is cut off, and another process goes on
             other.remember_turn([message], namespace=ANN, thread="a", complete=complete)
             assert bool(without_vectors(other, "I moved to Oslo.")) is not complete
+
+
+def test_more_notes_than_a_page_get_their_vectors_turn_by_turn(memory, embedder):
+    embedder.down = True
+    memory.add_many([f"Fact {n} is this." for n in range(100)], namespace=ANN, evolve=False)
+    embedder.down = False
+    for known in ("1", "2"):
+        memory.remember_turn([bot("Good.", known)], namespace=ANN)
+    assert sum(map(len, embedder.calls)) == 101  # the answer once
+
+
+@pytest.mark.enable_socket
+def test_a_turn_that_another_process_goes_on_with_has_vectors_and_one_answer():
+    def stores(memory, complete, *messages):
+        memory.remember_turn(messages, namespace=ANN, thread="t", complete=complete)
+
+    def answer(known):
+        return Message(
+            role="assistant", text=f"Nice, {known}!", id=known, metadata={"answers": "q"}
+        )
+
+    asked = user("I moved to Oslo.", "q")
+    with (
+        serving(FakeQdrant()) as server,
+        models.opened(server.url) as killed,
+        models.opened(server.url) as other,
+    ):
+        stores(other, True, user("Hello!", "h"))
+        stores(killed, False, asked)
+        stores(killed, True, answer("first"))
+        stores(other, False, asked)
+        stores(other, True, answer("second"))
+        assert contents(other) == ["Hello!", "I moved to Oslo.", "Nice, second!"]
+        stores(killed, False, user("I like tea.", "r"))
+        stores(other, False, user("I like tea.", "r"))
+        stores(other, True, bot("So do I.", "s"))
+        assert without_vectors(other, "I like tea.") == []
 
 
 def test_what_an_agent_remembers_takes_the_place_of_a_users_words_only_if_it_may(memory):

@@ -118,10 +118,11 @@ def test_splits_of_one_source_added_bit_by_bit_all_stay(store: AMemVectorStore) 
 def test_the_same_text_twice_in_a_source_is_two_documents(
     memory: AgenticMemory, store: AMemVectorStore
 ) -> None:
-    report = store.add([*pages("Same."), *pages("Same."), Document("  \n")])
-    assert (len(set(report.ids[:2])), report.ids[2]) == (2, "")
-    assert texts(memory) == ["Same.", "Same."]
-    assert store.add(pages("Same."), replace=True).removed == 1
+    others = [f"Text {n}." for n in range(70)]  # more than are stored at once
+    report = store.add([*pages("Same.", *others), *pages("Same."), Document("  \n")])
+    assert (len(set(report.ids)), report.ids[-1]) == (73, "")
+    assert texts(memory) == sorted([*others, "Same.", "Same."])
+    assert store.add(pages("Same.", *others), replace=True).removed == 1
 
 
 def test_a_long_document_is_one_note_and_found_by_its_passages(

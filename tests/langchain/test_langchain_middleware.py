@@ -39,7 +39,7 @@ from langchain_kit import (
     user,
     within,
 )
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 from support.ports import WatchedEmbedder
 
@@ -114,8 +114,10 @@ def test_notes_are_recalled_once_a_run_and_shown_at_each_call(memory: AgenticMem
             memory.update(note.id, namespace=ANN, content="The meeting is in Rome.")
         return "Be brief."
 
-    say(agent_of(memory, model, tools=[look], before=[meanwhile]), "Where is the meeting?")
-    assert ["Oslo" in system_text(seen) for seen in model.seen] == [True, True]
+    other = AMemMiddleware(memory, namespace=ANN, remember=False, name="other")
+    agent = agent_of(memory, model, tools=[look], before=[meanwhile, other])
+    say(agent, "Where is the meeting?")
+    assert [system_text(seen).count("is in Oslo") for seen in model.seen] == [2, 2]
 
 
 def test_a_resumed_run_recalls_again(memory: AgenticMemory) -> None:
@@ -160,9 +162,15 @@ def test_metadata_and_conditions_may_be_functions_of_the_run(memory: AgenticMemo
     assert ["Oslo." in system_text(seen) for seen in model.seen] == [False, False, True]
 
 
-def test_a_middleware_brings_its_tools(memory: AgenticMemory) -> None:
-    middleware = AMemMiddleware(memory, namespace=user, tools=("search", "remember"))
-    assert [one.name for one in middleware.tools] == ["search_memory", "remember"]
+def test_a_middleware_brings_its_tools_with_its_options(memory: Silent) -> None:
+    memory.add("The team meets in Oslo.", namespace=BOB)
+    options: Any = {"tools": ("search", "remember"), "also": {"team": BOB}, "on_error": "raise"}
+    search, remember = AMemMiddleware(memory, namespace=ANN, **options).tools
+    assert [search.name, remember.name] == ["search_memory", "remember"]
+    assert "from team" in search.invoke({"query": "Where does the team meet?"})
+    memory.down = True
+    with pytest.raises(StoreUnavailableError):
+        search.invoke({"query": "Where does the team meet?"})
 
 
 # What is stored
@@ -252,8 +260,12 @@ def test_off_reads_and_never_writes(memory: AgenticMemory) -> None:
 
 
 def test_should_store_decides_what_is_stored(memory: AgenticMemory) -> None:
-    say(agent_of(memory, should_store=lambda m: m.type == "human"), "I moved to Oslo.")
-    assert kept(memory) == ["I moved to Oslo."]
+    for who, kinds in (("ann", {"human": "What is it?"}), ("bob", {"tool": "it: 42"})):
+        agent = agent_of(
+            memory, looking(), tools=[look], should_store=lambda m, k=kinds: m.type in k
+        )
+        say(agent, "What is it?", who)
+        assert kept(memory, (who,)) == [*kinds.values()]
 
 
 def test_what_is_redacted_is_stored_redacted_in_any_order(memory: AgenticMemory) -> None:
@@ -264,10 +276,20 @@ def test_what_is_redacted_is_stored_redacted_in_any_order(memory: AgenticMemory)
             said = state["messages"][-1]
             return {"messages": [HumanMessage(said.text.replace("1234", "****"), id=said.id)]}
 
+    class Hiding(AgentMiddleware[Any, Any, Any]):
+        """Masks a number for the model alone."""
+
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            said = [
+                HumanMessage(one.text.replace("1234", "****"), id=one.id)
+                for one in request.messages
+            ]
+            return handler(request.override(messages=said))
+
     mine = AMemMiddleware(memory, namespace=ANN)
-    for order in ([Redacting(), mine], [mine, Redacting()]):
+    for order in ([Redacting(), mine], [mine, Redacting()], [Hiding(), mine]):
         create_agent(Talker(), middleware=order).invoke(ask("My code is 1234."))
-    assert kept(memory)[::2] == ["My code is ****."] * 2
+    assert kept(memory)[::2] == ["My code is ****."] * 3
 
 
 # Whose memory it is
@@ -328,6 +350,25 @@ def test_after_an_interrupt_the_turn_is_stored_once_for_whom_it_began(
     say(agent, APPROVE, "bob")
     assert kept(memory) == ["What is it?", "One moment.", "It is 42."]
     assert kept(memory, BOB) == []
+
+
+def test_what_somebody_adds_to_the_run_of_another_is_theirs(memory: AgenticMemory) -> None:
+    class Asking(AgentMiddleware[Any, Any, Any]):
+        """Waits for somebody before the model is called."""
+
+        def before_model(self, state: Any, runtime: Any) -> Any:
+            return {"messages": [HumanMessage(interrupt("And you?"))]}
+
+    memory.add("I moved to Rome.", namespace=BOB)
+    memory.add("I moved to Oslo.", namespace=ANN)
+    model = Talker()
+    agent = agent_of(memory, model, before=[Asking()])
+    say(agent, "Hello.")
+    say(agent, Command(resume="Where did I move to?"), "bob")
+    assert kept(memory)[1:] == ["Hello."]
+    assert kept(memory, BOB)[1:] == ["Where did I move to?", "I do not know."]
+    (shown,) = map(system_text, model.seen)
+    assert ("Rome" in shown, "Oslo" in shown) == (True, False)
 
 
 # Runs that fail or are blocked
@@ -501,6 +542,11 @@ def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_
         assert mine.failures == {"recall": 1}
         with pytest.raises(ModelUnavailableError):
             say(agent_of(memory, on_error="raise"), "Where is Oslo?")
+        embedder.error, embedder.down = None, True
+        create_agent(Talker(), middleware=[mine]).invoke(ask("I moved to Rome."))
+        assert mine.failures == {"recall": 1, "remember": 1}
+        with pytest.raises(ModelUnavailableError):
+            say(agent_of(memory, on_error="raise"), "I like Rome.")
 
 
 def test_a_filter_that_raises_costs_neither_the_answer_nor_the_thread(

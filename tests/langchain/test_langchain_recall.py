@@ -73,6 +73,11 @@ def by_retriever(memory: AgenticMemory, question: str, **options: Any) -> str:
     return "\n".join(document.page_content for document in retriever.invoke(question))
 
 
+def by_call(memory: AgenticMemory, question: str, **options: Any) -> str:
+    retriever = AMemRetriever(memory=memory, namespace=ANN)
+    return "\n".join(document.page_content for document in retriever.invoke(question, **options))
+
+
 DOORS: list[Door] = [by_middleware, by_node, by_tool, by_chain, by_retriever]
 
 
@@ -80,7 +85,7 @@ def test_what_is_recalled_can_be_narrowed(memory: AgenticMemory) -> None:
     for year, town in ((2020, "Oslo"), (2024, "Bergen")):
         at = datetime(year, 1, 1, tzinfo=UTC)
         memory.add(f"Ann moved to {town}.", namespace=ANN, at=at, metadata={"year": year})
-    for door in DOORS:
+    for door in (*DOORS, by_call):
         for options, towns in (
             ({}, ["Oslo", "Bergen"]),
             ({"where": {"metadata.year": {"$gte": 2024}}}, ["Bergen"]),
@@ -98,7 +103,7 @@ def test_links_need_not_be_followed() -> None:
         for n in range(3):
             memory.add(f"My dog {n} is called Rex.", namespace=ANN, thread="t")
         memory.add_many([f"A dog called {n}." for n in range(60)], namespace=ANN, evolve=False)
-        for door in DOORS:
+        for door in (*DOORS, by_call):
             assert "insurance" in door(memory, "my dog is called", k=4)
             assert "insurance" not in door(memory, "my dog is called", k=4, links=False)
 
@@ -129,7 +134,8 @@ def test_what_a_prompt_is_given_begins_with_the_profile() -> None:
             found = door(memory, "Where did I move?")
             assert found.index("zoologist") < found.index("move to Oslo")
             assert "zoologist" in door(memory, "Hello!")
-            assert "zoologist" not in door(memory, "Where did I move?", as_of=datetime.now(UTC))
+            for narrowed in ({"as_of": datetime.now(UTC)}, {"where": {"speaker": "Ann"}}):
+                assert "zoologist" not in door(memory, "Where did I move?", **narrowed)
 
 
 # Several namespaces
@@ -179,6 +185,20 @@ def test_a_run_says_which_further_namespaces_are_read(shared: AgenticMemory) -> 
     assert kept(shared, BOB)[-1] == "Who moved to Oslo?"
     with pytest.raises(NamespaceError):
         graph.invoke(asked, within(), context=User("bob"))
+
+
+def test_a_function_that_fails_costs_its_namespace_and_a_filter_that_fails_all_notes(
+    shared: AgenticMemory,
+) -> None:
+    def broken(_: Any) -> Any:
+        raise ConnectionError("no directory")
+
+    for door in (by_middleware, by_node, by_tool):
+        found = door(shared, "moved to Oslo", also={"gone": broken, "team": TEAM})
+        assert "I moved to Oslo." in found
+        assert "from team" in found
+        for wrong in (broken, *(lambda _, given=given: given for given in (["Ann"], "", False))):
+            assert "moved" not in door(shared, "moved to Oslo", where=wrong)
 
 
 def test_without_an_embedder_the_first_of_each_namespace_stand_first() -> None:

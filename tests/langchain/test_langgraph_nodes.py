@@ -218,6 +218,7 @@ async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_ask
     for adds, asynchronous in product((False, True), repeat=2):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
             graph = waiting(memory, adds)
+            say(graph, "Is anybody there?", "bob")  # nobody resumes that
             say(graph, "I moved to Oslo.")
             go: Any = Command(resume="I am Bob, and it is so.")
             _ = await asay(graph, go, "bob") if asynchronous else say(graph, go, "bob")
@@ -236,6 +237,18 @@ def test_a_node_of_a_fixed_namespace_tells_nobody_elses_node_whose_words_are_mea
     say(graph, Command(resume="yes"), "bob")
     assert kept(memory, team) == ["This is for the team.", "I do not know."]
     assert kept(memory) == []
+
+
+def test_a_run_that_is_copied_to_another_thread_is_still_that_of_its_caller(
+    memory: AgenticMemory,
+) -> None:
+    def who(run: Any) -> tuple[str, ...]:
+        return (run.config["configurable"]["who"],)
+
+    recall = recall_node(memory, namespace=lambda run: (*who(run), "facts"))
+    asked, mine, other = ask("One."), within("1", who="ann"), within("2", who="ann")
+    remember_node(memory, namespace=who).invoke({**asked, **recall.invoke(asked, mine)}, other)
+    assert memory.namespaces() == [ANN]
 
 
 def test_what_a_person_adds_during_a_run_belongs_to_the_turn(memory: AgenticMemory) -> None:
@@ -274,6 +287,34 @@ def test_resumed_by_somebody_else_nothing_is_stored_where_two_memories_could_be_
     assert memory.namespaces() == []
     say(graph, None)
     assert memory.namespaces() == [ANN]
+
+
+def test_nothing_is_written_to_a_memory_that_nodes_only_read_nor_for_who_resumes_a_run(
+    memory: AgenticMemory,
+) -> None:
+    def diary(run: Any) -> tuple[str, ...]:
+        return (run.context.user_id, "diary")
+
+    team, gate = ("team",), lambda _: {"messages": [AIMessage(interrupt("Is that so?"))]}
+    reads = {
+        "mine": recall_node(memory, namespace=user),
+        "diary": recall_node(memory, namespace=diary),
+        "team": recall_node(memory, namespace=team),
+    }
+    writes = [remember_node(memory, namespace=whose) for whose in (diary, team)]
+    graph = sequence(State, **reads, answer=answer, noted=writes[0], shared=writes[1])
+    for who in ("ann", "bob", "ann"):
+        say(graph, f"I am {who}.", who)
+    spaces = [(*ANN, "diary"), (*BOB, "diary"), team]
+    assert memory.namespaces() == spaces
+    assert [len(kept(memory, space)) for space in spaces] == [4, 2, 6]
+    graph = sequence(State, team=reads["team"], gate=gate, noted=writes[0])
+    say(graph, "I moved to Oslo.")
+    with pytest.raises(NamespaceError, match="begun by somebody else"):
+        say(graph, Command(resume="Yes."), "bob")
+    say(graph, None)
+    assert "I moved to Oslo." in kept(memory, spaces[0])
+    assert len(kept(memory, spaces[1])) == 2
 
 
 # Runs that fail, and answers that were given twice
@@ -353,3 +394,6 @@ def test_a_turn_also_finishes_a_bounded_number_of_notes_that_earlier_ones_left(
     done = state["evolution"]["done"]
     assert set(state["remembered"]) <= set(done)
     assert len(done) == 2 + LEFT_OVERS
+    for limit in (0, 3):
+        left = evolve_node(memory, namespace=ANN, limit=limit).invoke({})["evolution"]
+        assert len(left["done"]) == limit
