@@ -276,6 +276,9 @@ def test_an_embedders_bad_answer_costs_the_vector_and_not_the_words(open_memory)
         assert hits[bad.id].similarity is None
         if kind in ("nan", "zero", "inf", "refused"):
             assert memory.get(good.id, namespace=ANN).state == "done", kind
+        long = memory.add("\n\n".join([" good" * 120, " bad" * 120]), namespace=ANN, evolve=False)
+        assert len(long.passages) != 1
+        assert memory.search("good", namespace=ANN, where={"id": long.id})[0].similarity is None
         embedder.kind = ""
         memory.evolve(namespace=ANN)
         (hit,) = memory.search("bad news from Lisbon", namespace=ANN, k=1, min_similarity=0.1)

@@ -143,10 +143,10 @@ def test_with_little_room_a_memory_can_be_read_and_is_not_written_to(folder):
 
 
 def test_a_disk_that_runs_full_in_the_middle_of_work_costs_no_note(folder):
-    left = [10**12]
+    left, fills = [10**12], [0]
 
     def fill(request):
-        left[0] = 0
+        left[0] = fills.pop() if fills else left[0]
         return models.construct(request)
 
     with opened(folder, models.model(construct=fill), free_bytes=lambda _path: left[0]) as memory:
@@ -154,7 +154,7 @@ def test_a_disk_that_runs_full_in_the_middle_of_work_costs_no_note(folder):
             memory.add("We sing on Mondays", namespace=ANN)
         (note,) = memory.get_all(namespace=ANN, where={"state": "pending"})
         assert note.content == "We sing on Mondays"
-    with opened(folder, models.model()) as memory:
+        left[0] = 10**12
         assert memory.evolve().done == (note.id,)
 
 

@@ -257,6 +257,10 @@ def test_what_is_inferred_in_other_words_stays_unless_the_delete_is_thorough(inf
         (second, "pending", ()),
         (third, "pending", ()),
     ]
+    left = [(link.relation, link.reason) for note in notes for link in note.links.values()]
+    assert set(left) == {
+        ("related", "")
+    }  # both were in the words of a call that was shown the text
     assert "money" not in repr(memory.history(None, namespace=ANN))
     memory.evolve()
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack
+from datetime import UTC, datetime
 
 import pytest
 from support import models
@@ -25,6 +26,7 @@ from amem_integrations.reindex import reindex
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob", "work")
+TIME = datetime(2024, 5, 7, tzinfo=UTC)
 HEADER = {"format": "amem-integrations", "version": 2, "namespace": ["ann"]}
 TIED = {"namespace": ["ann"], "content": "a", "recorded_at": "2026-01-01T00:00:00Z", "id": "x"}
 LINKED = [["t", 1, 1, {"links": {}}]]
@@ -105,9 +107,16 @@ def filled(tmp_path):
 
 def test_what_is_exported_and_imported_is_the_same_in_another_engine(filled, tmp_path):
     source, file = filled
+    times = {"at": TIME, "until": TIME, "expires_at": TIME.replace(year=9999)}
+    page = NoteInput(content="A page", origin="document", source="import", **times)
+    (made,) = source.add_many([page], namespace=ANN)
+    source.update(made.id, namespace=ANN, content="Another page", thorough=True)
+    source.export(file, namespace=ANN)
     with opened(tmp_path / "m") as target:
-        assert target.import_(file, namespace=ANN) == 4
+        assert target.import_(file, namespace=ANN) == 5
         assert content(target) == content(source)
+        there, here = (m._runtime.store.notes(ANN, [made.id])[made.id] for m in (source, target))
+        assert there.thorough == here.thorough > 0
         for query in ("trip", "Oslo", "plans"):
             found, again = (m.search(query, namespace=ANN) for m in (source, target))
             assert [hit.note for hit in found] == [hit.note for hit in again] != []

@@ -282,13 +282,18 @@ def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(
     memory, monkeypatch
 ):
     store = memory._runtime.store
+    memory._runtime.outbox._most = 2
 
     def refuse(*_):
         raise StoreError("no room")
 
     with monkeypatch.context() as down:
         down.setattr(store, "insert_notes", refuse)
-        for text in ("yes", "yes"):
+        for text in (
+            "too long ago",
+            "yes",
+            "yes",
+        ):  # there is room for two, and the oldest is given up
             with pytest.raises(StoreError):
                 memory.remember_turn([user(text)], namespace=ANN, thread="a", new=True)
     memory.remember_turn([user("Hello")], namespace=BOB, thread="a", new=True)

@@ -22,6 +22,7 @@ from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     InvalidInputError,
     MemoryConfig,
     ModelUnavailableError,
@@ -228,10 +229,13 @@ def test_a_note_that_always_fails_blocks_no_other_and_is_not_tried_for_ever(
     items = [NoteInput(content=f"part {n}", thread="t") for n in range(6)]
     items.insert(2, NoteInput(content="poison", thread="t", key="poison"))
     memory.add_many(items, namespace=ANN, evolve=False)
-    for _ in range(3):
+    for times in (1, 2, 3):  # once in each run
         work(memory)
-    left = [note for note in memory.get_all(namespace=ANN) if note.state != "done"]
-    assert [(note.content, note.state, note.attempts) for note in left] == [("poison", "failed", 3)]
+        left = {
+            note.content: note for note in memory.get_all(namespace=ANN) if note.state != "done"
+        }
+        assert (left["poison"].state, left["poison"].attempts) == ("failed", times)
+    assert left.keys() == {"poison"}
     asked = len(model.requests)
     assert work(memory) == WorkReport()
     assert len(model.requests) == asked
@@ -246,9 +250,9 @@ def test_a_model_that_is_down_is_waited_for_and_leases_are_given_back(opened: Op
 
     memory = opened(models.model(construct=construct))
     talk(memory, notes=6, threads=6)
-    with working(memory, poll=0.1) as report:
-        time.sleep(0.5)
-        assert len(asked) < 20
+    with working(memory, poll=0.05) as report:
+        time.sleep(0.8)
+        assert len(asked) < 30  # each pause is twice as long as the one before
         wait_for(lambda: leases_held(memory) == 0)  # between two attempts
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
         down.clear()
@@ -447,6 +451,19 @@ def test_a_worker_ends_when_its_memory_is_closed():
         closed.set()
         assert worker.result().done == 0
     assert len(model.requests) <= MemoryConfig().max_concurrency
+
+
+def test_after_an_error_that_waiting_does_not_mend_no_other_call_is_begun():
+    def refuse(_request):
+        time.sleep(0.02)
+        return ConfigurationError("the key was revoked")
+
+    model = models.model(construct=refuse)
+    with models.opened(model=model) as memory:
+        talk(memory, notes=30, threads=30)
+        with pytest.raises(ConfigurationError, match="revoked"):
+            memory.work(once=True, concurrency=2)
+    assert len(model.requests) < 10
 
 
 SILENT = """

@@ -311,6 +311,12 @@ MUTANTS: Mapping[str, Mutant] = {
         new="thorough=0",
         breaks="thorough delete, same key said again, late answer, kill",
     ),
+    "a plain delete forgets that a correction was thorough": Mutant(
+        module="amem_integrations.stored_note",
+        old="self.rev if thorough else self.thorough",
+        new="self.rev if thorough else 0",
+        breaks="thorough correction, then a plain delete, and a late answer",
+    ),
     "of what was shown a tombstone that was collected counts as there": Mutant(
         module=f"{JOURNAL}.commit",
         old="is_late = any(",

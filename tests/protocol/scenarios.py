@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from protocol.explorer import (
@@ -439,16 +440,14 @@ def secret_in(points: Mapping[str, Any]) -> list[str]:
     return [key for key, point in points.items() if SECRET in repr(point)]
 
 
-def checked(
-    more: Check | None = None, *, forgotten: bool = True, newest: int | None = None
-) -> Check:
+def checked(more: Check | None = None, *, newest: int | None = None) -> Check:
     """Return what checks, when all has ended and was resumed, that the statements of the design hold."""
 
     def after(collections: Collections, told: Told) -> str | None:
         notes, records = collections.notes, collections.records
         b = notes.get("b")
         is_forgotten = b is None or b.note is None or SECRET not in b.note.content
-        if forgotten and is_forgotten:
+        if is_forgotten:
             left = {**notes, **records}
             if b is not None:  # a correction keeps the note's own earlier wordings
                 left["b"] = replace(b, earlier=())
@@ -580,16 +579,31 @@ def imported(note_id: str, text: str) -> Check:
 # --- the scenarios ---------------------------------------------------------------------------------------------------
 
 
-def explore(start: Collections, processes: Mapping[str, Process], **options: Any) -> Exploration:
-    defaults = {"resume": resume, "resume_power": resume_after_power_cut, "after": checked()}
-    return Exploration(start, processes, **{**defaults, **options})
-
-
+NO_FAULTS = Faults()
 ONE_KILL = Faults(kills=1)
 KILL_AND_COPY = Faults(kills=1, copies=1)
 KILL_AND_PART = Faults(kills=1, partial=1)
 POWER_CUT = Faults(power=1)
+WITH_FAULTS = {
+    "kill": ONE_KILL,
+    "kill, late copy": KILL_AND_COPY,
+    "in part over shards, kill": KILL_AND_PART,
+}
 Scenario = Callable[[], Exploration]
+peaceful, by_inference = partial(begin, "b"), partial(begin, inferred=True)
+
+
+def explore(
+    start: Callable[[], Collections],
+    processes: Mapping[str, Process],
+    faults: Faults = NO_FAULTS,
+    also: Check | None = None,
+    **options: Any,
+) -> Scenario:
+    """Return the scenario of writers who begin with what `start` returns; no view shows the secret after `del`."""
+    given = {"resume": resume, "resume_power": resume_after_power_cut, "after": checked(also)}
+    given |= {"always": unseen("del")} if "del" in processes else {}
+    return lambda: Exploration(start(), processes, faults=faults, **{**given, **options})
 
 
 def lost(text: str) -> Check:
@@ -698,14 +712,9 @@ def arriving(*, secretly: bool = False) -> Exploration:
     apart = Request("insert", request.collection, part)
     collections.run("o3", lambda _: insert_only(apart))
     remove = delete("b", thorough=secretly)
-    return explore(
-        collections,
-        {"R1": resume, "del": remove},
-        faults=ONE_KILL,
-        late=[request],
-        always=unseen("del"),
-        after=checked(kept if secretly else None),
-    )
+    also = kept if secretly else None
+    processes = {"R1": resume, "del": remove}
+    return explore(lambda: collections, processes, ONE_KILL, late=[request], also=also)()
 
 
 def request_of(name: str, process: Process) -> Request:
@@ -721,71 +730,62 @@ async def insert_only(request: Request) -> None:
 
 
 SCENARIOS: dict[str, Scenario] = {
-    "late answer and delete, kill": lambda: explore(
-        begin(), {"late": late(), "del": delete("b")}, faults=ONE_KILL, always=unseen("del")
-    ),
-    "late answer and delete, kill, late copy": lambda: explore(
-        begin(), {"late": late(), "del": delete("b")}, faults=KILL_AND_COPY, always=unseen("del")
-    ),
-    "late answer and correction, kill": lambda: explore(
-        begin(),
-        {"late": late(), "cor": correct("b", "b other")},
-        faults=ONE_KILL,
-        always=unseen("cor"),
-    ),
-    "late answer and delete, in part over shards, kill": lambda: explore(
-        begin(), {"late": late(), "del": delete("b")}, faults=KILL_AND_PART, always=unseen("del")
-    ),
-    "an import of what was made of a note that is being deleted, kill, late copy": lambda: explore(
-        begin(),
-        {"I": bring("e", "e", f"e {SECRET}", of="b"), "del": delete("b")},
-        faults=KILL_AND_COPY,
-        always=unseen("del"),
-    ),
-    "an import brings a deleted note back, beside a late answer for the old one, kill": lambda: (
-        explore(
-            deleted(),
-            {"I": bring("b", "b anew", "b entry"), "late": late()},
-            faults=ONE_KILL,
-            always=no_stale_answer,
-            after=checked(imported("b", "b entry")),
+    **{
+        f"late answer and delete, {how}": explore(
+            begin, {"late": late(), "del": delete("b")}, faults
         )
+        for how, faults in WITH_FAULTS.items()
+    },
+    **{
+        f"thorough delete and late answer, {how}": explore(
+            by_inference, {"late": inferred(), "del": delete("b", thorough=True)}, faults, kept
+        )
+        for how, faults in WITH_FAULTS.items()
+    },
+    "thorough correction, then a plain delete, and a late answer": explore(
+        by_inference,
+        {"W": then(correct("b", "b other", thorough=True), delete("b")), "late": inferred()},
+        always=unseen("W"),
+        also=kept,
     ),
-    "two imports of one file, kill, late copy": lambda: explore(
-        deleted(),
+    "late answer and correction, kill": explore(
+        begin, {"late": late(), "cor": correct("b", "b other")}, ONE_KILL, always=unseen("cor")
+    ),
+    "an import of what was made of a note that is being deleted, kill, late copy": explore(
+        begin, {"I": bring("e", "e", f"e {SECRET}", of="b"), "del": delete("b")}, KILL_AND_COPY
+    ),
+    "an import brings a deleted note back, beside a late answer for the old one, kill": explore(
+        deleted,
+        {"I": bring("b", "b anew", "b entry"), "late": late()},
+        ONE_KILL,
+        always=no_stale_answer,
+        also=imported("b", "b entry"),
+    ),
+    "two imports of one file, kill, late copy": explore(
+        deleted,
         {"I": bring("b", "b anew", "b entry"), "J": bring("b", "b anew", "b entry")},
-        faults=KILL_AND_COPY,
-        after=checked(imported("b", "b entry")),
+        KILL_AND_COPY,
+        also=imported("b", "b entry"),
     ),
-    "three writers and a delete": lambda: explore(
-        begin(),
+    "three writers and a delete": explore(
+        begin,
         {"late": late(), "W2": sentence(), "W3": fresh(), "del": delete("b")},
-        always=unseen("del"),
-        after=checked(made("W3", "d")),
+        also=made("W3", "d"),
     ),
-    "another writer projects the same notes, kill": lambda: explore(
-        begin(), {"late": late(), "W2": sentence()}, faults=ONE_KILL, after=checked(lost("c new"))
+    "another writer projects the same notes, kill": explore(
+        begin, {"late": late(), "W2": sentence()}, ONE_KILL, also=lost("c new")
     ),
-    "stale writer and a good one take one slot": lambda: explore(
-        deleted(),
-        {"late": late(), "W2": fresh()},
-        faults=ONE_KILL,
-        always=never_seen,
-        after=checked(made("W2", "d")),
+    "stale writer and a good one take one slot": explore(
+        deleted, {"late": late(), "W2": fresh()}, ONE_KILL, always=never_seen, also=made("W2", "d")
     ),
-    "two workers evolve one thread": lambda: explore(
-        begin("b"),
-        {"W1": work("w1", "one"), "W2": work("w2", "two")},
-        faults=ONE_KILL,
-        after=checked(decided_once, forgotten=False),
+    "two workers evolve one thread": explore(
+        peaceful, {"W1": work("w1", "one"), "W2": work("w2", "two")}, ONE_KILL, also=decided_once
     ),
-    "undo of an entry, then evolve again": lambda: explore(
-        begin("b"),
-        {"U": then(switch(construct_slot("c"), 0, "off"), again("o6", "c"))},
-        after=checked(remade, forgotten=False),
+    "undo of an entry, then evolve again": explore(
+        peaceful, {"U": then(switch(construct_slot("c"), 0, "off"), again("o6", "c"))}, also=remade
     ),
-    "undo of an entry, evolve again, redo of the first": lambda: explore(
-        begin("b"),
+    "undo of an entry, evolve again, redo of the first": explore(
+        peaceful,
         {
             "U": then(
                 switch(construct_slot("c"), 0, "off"),
@@ -794,33 +794,32 @@ SCENARIOS: dict[str, Scenario] = {
             ),
             "W2": sentence(of="d"),
         },
-        faults=ONE_KILL,
-        after=checked(redone, forgotten=False),
+        ONE_KILL,
+        also=redone,
     ),
-    "undo and redo against delete, kill, late copy": lambda: explore(
-        begin(),
+    "undo and redo against delete, kill, late copy": explore(
+        begin,
         {
             "U": then(switch(link_slot("c"), 0, "off"), switch(link_slot("c"), 0, "on")),
             "del": delete("b"),
         },
-        faults=KILL_AND_COPY,
-        always=unseen("del"),
-        after=checked(link_redone),
+        KILL_AND_COPY,
+        also=link_redone,
     ),
-    "two items of one decision are undone at once, kill": lambda: explore(
-        with_two("link"),
+    "two items of one decision are undone at once, kill": explore(
+        partial(with_two, "link"),
         {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
-        faults=KILL_AND_COPY,
+        KILL_AND_COPY,
         after=checked(),
     ),
-    "all sentences of a decision are undone at once, kill": lambda: explore(
-        with_two("sentence"),
+    "all sentences of a decision are undone at once, kill": explore(
+        partial(with_two, "sentence"),
         {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
-        faults=KILL_AND_COPY,
+        KILL_AND_COPY,
         after=checked(),
     ),
-    "one sentence after the other is undone and redone beside a delete, kill": lambda: explore(
-        with_two("sentence"),
+    "one sentence after the other is undone and redone beside a delete, kill": explore(
+        partial(with_two, "sentence"),
         {
             "U": then(
                 switch(link_slot("d"), 0, "off"),
@@ -829,48 +828,42 @@ SCENARIOS: dict[str, Scenario] = {
             ),
             "del": delete("b"),
         },
-        faults=ONE_KILL,
-        always=unseen("del"),
+        ONE_KILL,
     ),
-    "undo of what a delete is removing": lambda: explore(
-        begin(),
-        {"U": switch(link_slot("b"), 0, "off"), "del": delete("b")},
-        faults=KILL_AND_COPY,
-        always=unseen("del"),
+    "undo of what a delete is removing": explore(
+        begin, {"U": switch(link_slot("b"), 0, "off"), "del": delete("b")}, KILL_AND_COPY
     ),
-    "undo of a link of a late answer": lambda: explore(
-        begin(),
-        {"late": late(), "U": switch(link_slot("d"), 1, "off"), "del": delete("b")},
-        always=unseen("del"),
+    "undo of a link of a late answer": explore(
+        begin, {"late": late(), "U": switch(link_slot("d"), 1, "off"), "del": delete("b")}
     ),
-    "undo of an answer that nobody looked at, beside a writer": lambda: explore(
-        died_late(),
+    "undo of an answer that nobody looked at, beside a writer": explore(
+        died_late,
         {"U": switch(link_slot("d"), 0, "off"), "W2": sentence()},
-        faults=ONE_KILL,
+        ONE_KILL,
         always=never_seen,
     ),
-    "same key said again, late answer, kill": lambda: explore(
-        begin(),
+    "same key said again, late answer, kill": explore(
+        begin,
         {"late": late(), "del+add": then(delete("b"), say("b", "b anew", LATER))},
-        faults=ONE_KILL,
+        ONE_KILL,
         always=unseen("del+add"),
-        after=checked(says("b", "b anew", "del+add")),
+        also=says("b", "b anew", "del+add"),
     ),
-    "same key said again, late copy": lambda: explore(
-        begin(),
+    "same key said again, late copy": explore(
+        begin,
         {"late": late(), "del+add": then(delete("b"), say("b", "b anew", LATER))},
         faults=Faults(copies=1),
         always=unseen("del+add"),
-        after=checked(says("b", "b anew")),
+        also=says("b", "b anew"),
     ),
-    "add of an id whose delete is open, resumed by two": lambda: explore(
-        half_deleted(),
+    "add of an id whose delete is open, resumed by two": explore(
+        half_deleted,
         {"add": say("b", "b anew", LATER), "R1": resume, "R2": resume},
-        faults=ONE_KILL,
-        after=checked(says("b", "b anew", "add")),
+        ONE_KILL,
+        also=says("b", "b anew", "add"),
     ),
-    "add of an id whose delete is open, then deleted again": lambda: explore(
-        half_deleted(),
+    "add of an id whose delete is open, then deleted again": explore(
+        half_deleted,
         {
             "add+del": then(
                 say("b", f"b {SECRET} too", 50),
@@ -884,83 +877,73 @@ SCENARIOS: dict[str, Scenario] = {
             ),
             "R1": resume,
         },
-        faults=ONE_KILL,
+        ONE_KILL,
         always=unseen("add+del"),
     ),
-    "an add, and a delete of what was just added": lambda: explore(
-        Collections(),
+    "an add, and a delete of what was just added": explore(
+        Collections,
         {"add": say("b", f"b {SECRET}"), "del": delete_what_is_there("b")},
-        faults=KILL_AND_COPY,
-        always=unseen("del"),
+        KILL_AND_COPY,
     ),
-    "an add of an id whose delete is open, and a delete of what was just added": lambda: explore(
-        half_deleted(),
+    "an add of an id whose delete is open, and a delete of what was just added": explore(
+        half_deleted,
         {"add": say("b", f"b {SECRET}", LATER), "del": delete_what_is_there("b"), "R1": resume},
-        faults=ONE_KILL,
-        always=unseen("del"),
+        ONE_KILL,
     ),
-    "two corrections at once": lambda: explore(
-        begin(),
+    "two corrections at once": explore(
+        begin,
         {"C1": correct("b", "b one"), "C2": correct("b", "b two")},
-        faults=ONE_KILL,
-        after=checked(corrected_twice),
+        ONE_KILL,
+        also=corrected_twice,
     ),
-    "correction and delete at once": lambda: explore(
-        begin(),
-        {"C1": correct("b", "b one"), "del": delete("b")},
-        faults=ONE_KILL,
-        always=unseen("del"),
+    "correction and delete at once": explore(
+        begin, {"C1": correct("b", "b one"), "del": delete("b")}, ONE_KILL
     ),
-    "two deletes of linked notes, kill": lambda: explore(
-        begin(), {"del": delete("b"), "d2": delete("a")}, faults=ONE_KILL, always=unseen("del")
+    "two deletes of linked notes, kill": explore(
+        begin, {"del": delete("b"), "d2": delete("a")}, ONE_KILL
     ),
-    "two deletes of one note": lambda: explore(
-        begin(), {"del": delete("b"), "d2": delete("b")}, faults=KILL_AND_COPY
+    "two deletes of one note": explore(
+        begin, {"del": delete("b"), "d2": delete("b")}, KILL_AND_COPY
     ),
-    "late copy of the add after the delete": lambda: explore(
-        Collections(),
+    "late copy of the add after the delete": explore(
+        Collections,
         {"add+del": then(say("b", f"b {SECRET}"), delete("b"))},
         faults=Faults(copies=1),
         always=unseen("add+del"),
     ),
-    "resumed by two, an undo, the slow one killed": lambda: explore(
-        half_deleted(),
-        {"R1": resume, "R2": resume, "U": switch(link_slot("c"), 0, "off")},
-        faults=ONE_KILL,
+    "resumed by two, an undo, the slow one killed": explore(
+        half_deleted, {"R1": resume, "R2": resume, "U": switch(link_slot("c"), 0, "off")}, ONE_KILL
     ),
-    "resumed twice, killed at each request": lambda: explore(
-        half_deleted(), {"R1": resume, "R2": resume}, faults=Faults(kills=2)
+    "resumed twice, killed at each request": explore(
+        half_deleted, {"R1": resume, "R2": resume}, faults=Faults(kills=2)
     ),
-    "sweep while the user extends the note": lambda: explore(
-        begin("b", expired="b"),
+    "sweep while the user extends the note": explore(
+        partial(begin, "b", expired="b"),
         {"sweep": sweeping, "U": extend("b")},
-        faults=ONE_KILL,
-        after=checked(extended, forgotten=False),
+        ONE_KILL,
+        also=extended,
     ),
-    "sweep of a thread, late answer": lambda: explore(
-        begin(expired="ab"),
+    "sweep of a thread, late answer": explore(
+        partial(begin, expired="ab"),
         {"sweep": sweeping, "late": late()},
-        faults=ONE_KILL,
+        ONE_KILL,
         always=unseen("sweep"),
     ),
-    "a form, and another made of it, of a deleted note": lambda: explore(
-        with_forms(), {"del": delete("b")}, faults=ONE_KILL, always=unseen("del")
+    "a form, and another made of it, of a deleted note": explore(
+        with_forms, {"del": delete("b")}, ONE_KILL
     ),
-    "a form is written while its source goes": lambda: explore(
-        begin(),
+    "a form is written while its source goes": explore(
+        begin,
         {
             "F": answer("F", "ab", decide("F", "F", ("form", "F", SECRET), shown="ab", rev=0)),
             "del": delete("b"),
         },
-        faults=KILL_AND_COPY,
-        always=unseen("del"),
+        KILL_AND_COPY,
     ),
-    "power cut: delete": lambda: explore(begin(), {"del": delete("b")}, faults=POWER_CUT),
-    "power cut: commit and delete": lambda: explore(
-        begin(), {"W": then(late(), delete("b"))}, faults=POWER_CUT
-    ),
-    "power cut: delete, add again": lambda: explore(
-        begin(),
+    "power cut: delete": explore(begin, {"del": delete("b")}, POWER_CUT),
+    "power cut: commit and delete": explore(begin, {"W": then(late(), delete("b"))}, POWER_CUT),
+    "power cut: delete, add again": explore(
+        begin,
         {
             "W": then(
                 delete("b"),
@@ -973,121 +956,93 @@ SCENARIOS: dict[str, Scenario] = {
                 ),
             )
         },
-        faults=POWER_CUT,
+        POWER_CUT,
     ),
-    "late answer and delete, resumed, late copy": lambda: explore(
-        begin(),
+    "late answer and delete, resumed, late copy": explore(
+        begin,
         {"late": late(), "R1": resume, "del": delete("b")},
         faults=Faults(kills=1, copies=1, partial=1),
-        always=unseen("del"),
     ),
     "a part of a commit arrives after its writer died, resume, delete": arriving,
     "a commit of which the call arrives last, resume, thorough delete": lambda: arriving(
         secretly=True
     ),
-    "thorough delete and late answer, kill": lambda: explore(
-        begin(inferred=True),
-        {"late": inferred(), "del": delete("b", thorough=True)},
-        faults=ONE_KILL,
-        always=unseen("del"),
-        after=checked(kept),
-    ),
-    "thorough delete and late answer, kill, late copy": lambda: explore(
-        begin(inferred=True),
-        {"late": inferred(), "del": delete("b", thorough=True)},
-        faults=KILL_AND_COPY,
-        always=unseen("del"),
-        after=checked(kept),
-    ),
-    "thorough delete and late answer, in part over shards, kill": lambda: explore(
-        begin(inferred=True),
-        {"late": inferred(), "del": delete("b", thorough=True)},
-        faults=KILL_AND_PART,
-        always=unseen("del"),
-        after=checked(kept),
-    ),
-    "thorough correction and late answer, kill": lambda: explore(
-        begin(inferred=True),
+    "thorough correction and late answer, kill": explore(
+        by_inference,
         {"late": inferred(), "cor": correct("b", "b other", thorough=True)},
-        faults=ONE_KILL,
+        ONE_KILL,
         always=unseen("cor"),
-        after=checked(kept),
+        also=kept,
     ),
-    "thorough delete half done, resume, undo": lambda: explore(
-        half_deleted(thorough=True),
+    "thorough delete half done, resume, undo": explore(
+        partial(half_deleted, thorough=True),
         {"R1": resume, "U": switch(link_slot("b"), 0, "off")},
-        faults=ONE_KILL,
-        after=checked(kept),
+        ONE_KILL,
+        also=kept,
     ),
-    "thorough delete of what a plain delete is removing": lambda: explore(
-        begin(inferred=True),
+    "thorough delete of what a plain delete is removing": explore(
+        by_inference,
         {"del": delete("b", thorough=True), "d2": delete("b", thorough=True)},
-        faults=ONE_KILL,
-        always=unseen("del"),
-        after=checked(kept),
+        ONE_KILL,
+        also=kept,
     ),
-    "plain delete, then a thorough one": lambda: explore(
-        begin(inferred=True),
+    "plain delete, then a thorough one": explore(
+        by_inference,
         {
             "d1": delete("b"),
             "d2": then(delete("b"), delete("b", thorough=True)),
             "late": inferred(),
         },
         always=unseen("d2"),
-        after=checked(kept),
+        also=kept,
     ),
-    "thorough delete, same key said again, late answer, kill": lambda: explore(
-        begin(inferred=True),
+    "thorough delete, same key said again, late answer, kill": explore(
+        by_inference,
         {"W": then(delete("b", thorough=True), say("b", "b anew", LATER)), "late": inferred()},
-        faults=ONE_KILL,
+        ONE_KILL,
         always=unseen("W"),
-        after=checked(kept),
+        also=kept,
     ),
-    "thorough delete, tombstone collected, late answer": lambda: explore(
-        begin(inferred=True),
+    "thorough delete, tombstone collected, late answer": explore(
+        by_inference,
         {"W": then(delete("b", thorough=True), collecting), "late": inferred()},
-        faults=ONE_KILL,
+        ONE_KILL,
         always=unseen("W"),
-        after=checked(kept),
+        also=kept,
     ),
-    "every view is made anew beside a late answer and a delete, kill": lambda: explore(
-        begin(),
+    "every view is made anew beside a late answer and a delete, kill": explore(
+        begin,
         {"late": late(), "del": delete("b"), "R": lambda writer: project(writer, "abcd")},
-        faults=ONE_KILL,
-        always=unseen("del"),
+        ONE_KILL,
     ),
-    "an import among writers, kill": lambda: explore(
-        begin(),
+    "an import among writers, kill": explore(
+        begin,
         {"I": bring("e", "e", "e entry", of="b"), "late": late(), "del": delete("b")},
-        faults=ONE_KILL,
-        always=unseen("del"),
+        ONE_KILL,
     ),
-    "power cut: thorough delete": lambda: explore(
-        begin(inferred=True),
-        {"del": delete("b", thorough=True)},
-        faults=POWER_CUT,
-        after=checked(kept),
+    "power cut: thorough delete": explore(
+        by_inference, {"del": delete("b", thorough=True)}, POWER_CUT, also=kept
     ),
-    "late answer, delete, and a writer on the same notes": lambda: explore(
-        begin(), {"late": late(), "W2": sentence(), "del": delete("b")}, always=unseen("del")
+    "late answer, delete, and a writer on the same notes": explore(
+        begin, {"late": late(), "W2": sentence(), "del": delete("b")}
     ),
-    "redacted, then made again": lambda: explore(
-        begin(), {"W": then(delete("b"), again("o8", "a"))}, after=checked(slot_is_free)
+    "redacted, then made again": explore(
+        begin, {"W": then(delete("b"), again("o8", "a"))}, also=slot_is_free
     ),
-    "undo against another writer": lambda: explore(
-        begin("b"),
+    "undo against another writer": explore(
+        peaceful,
         {
             "U": then(switch(construct_slot("c"), 0, "off"), switch(construct_slot("c"), 0, "on")),
             "W2": sentence(of="d"),
         },
-        faults=ONE_KILL,
-        after=checked(forgotten=False),
+        ONE_KILL,
+        after=checked(),
     ),
-    "a worker died after its insertion, another does the work, nobody resumes": lambda: explore(
-        died_committing(), {"W2": fresh()}, resume=None, after=not_paid_again
+    "a worker died after its insertion, another does the work, nobody resumes": explore(
+        died_committing, {"W2": fresh()}, resume=None, after=not_paid_again
     ),
-    "the user supersedes while a model links": lambda: explore(
-        begin("b"),
+    "the user supersedes while a model links": explore(
+        peaceful,
         {
             "U": supersede("user", "d", "c"),
             "W": answer(
@@ -1097,11 +1052,11 @@ SCENARIOS: dict[str, Scenario] = {
                 decide("w1", "d", ("link", "a", "da"), shown="ad"),
             ),
         },
-        faults=ONE_KILL,
-        after=checked(both_stand, forgotten=False),
+        ONE_KILL,
+        also=both_stand,
     ),
-    "the user supersedes, then corrects the newer note": lambda: explore(
-        begin("b"),
+    "the user supersedes, then corrects the newer note": explore(
+        peaceful,
         {
             "U": then(supersede("user", "b", "c"), correct("b", "b without its slip")),
             "W": answer(
@@ -1111,106 +1066,101 @@ SCENARIOS: dict[str, Scenario] = {
                 decide("w1", "d", ("link", "b", "db"), shown="bd"),
             ),
         },
-        faults=ONE_KILL,
-        after=checked(still_outdated, forgotten=False),
+        ONE_KILL,
+        also=still_outdated,
     ),
-    "tombstone collected, same key again, late answer": lambda: explore(
-        begin(),
+    "tombstone collected, same key again, late answer": explore(
+        begin,
         {"W": then(delete("b"), collecting, say("b", "b anew", LATER)), "late": late()},
-        faults=ONE_KILL,
-        after=checked(no_stale_answer),
+        ONE_KILL,
+        also=no_stale_answer,
     ),
-    "tombstone collected, same key again, evolved": lambda: explore(
-        begin(),
+    "tombstone collected, same key again, evolved": explore(
+        begin,
         {
             "W": then(
                 delete("b"), collecting, say("b", "b anew", LATER), again("o9", "b", links=True)
             )
         },
-        after=checked(has_links),
+        also=has_links,
     ),
-    "clear, same key again, late answer, kill": lambda: explore(
-        begin(),
+    "clear, same key again, late answer, kill": explore(
+        begin,
         {"W": then(clearing, say("b", "b anew", LATER)), "late": late()},
-        faults=ONE_KILL,
-        after=checked(no_stale_answer),
+        ONE_KILL,
+        also=no_stale_answer,
     ),
-    "clear, late copy of an add": lambda: explore(
-        Collections(),
+    "clear, late copy of an add": explore(
+        Collections,
         {"W": then(say("b", f"b {SECRET}"), clearing)},
         faults=Faults(copies=1),
         always=unseen("W"),
     ),
-    "bounded views: a late sentence and a delete, kill": lambda: explore(
-        begin_bounded(),
+    "bounded views: a late sentence and a delete, kill": explore(
+        begin_bounded,
         {"late": bounded(late()), "more": bounded(sentence()), "del": bounded(delete("b"))},
+        ONE_KILL,
         resume=bounded(resume),
-        faults=ONE_KILL,
         after=checked(newest=1),
-        always=unseen("del"),
     ),
-    "bounded views: the newest sentence goes, kill": lambda: explore(
-        with_sentences(),
+    "bounded views: the newest sentence goes, kill": explore(
+        with_sentences,
         {"del": bounded(delete("b")), "o4": bounded(supersede("user1", "d", "c"))},
+        ONE_KILL,
         resume=bounded(resume),
-        faults=ONE_KILL,
         after=checked(
             lambda c, t: None if not t.get("o4") or outdated(c, "c") else "forgotten", newest=1
         ),
-        always=unseen("del"),
     ),
-    "clear against add and delete": lambda: explore(
-        begin(),
-        {"W": clearing, "add": say("x", "x new", 50), "del": delete("b")},
-        faults=ONE_KILL,
-        always=unseen("del"),
+    "clear against add and delete": explore(
+        begin, {"W": clearing, "add": say("x", "x new", 50), "del": delete("b")}, ONE_KILL
     ),
-    "clear beside an evolving add, kill": lambda: explore(
-        begin("b"),
+    "clear beside an evolving add, kill": explore(
+        peaceful,
         {"W": clearing, "A": then(say("e", "e"), evolved("e", "a"))},
-        faults=ONE_KILL,
-        after=checked(cleared, forgotten=False),
+        ONE_KILL,
+        also=cleared,
     ),
-    "clear beside the same key said again and evolved, kill": lambda: explore(
-        begin(),
+    "clear beside the same key said again and evolved, kill": explore(
+        begin,
         {"W": clearing, "A": then(say("b", "b anew", LATER), evolved("b", "c"))},
-        faults=ONE_KILL,
+        ONE_KILL,
         always=unseen("W"),
-        after=checked(cleared),
+        also=cleared,
     ),
-    "clear beside another writer on the same notes, kill": lambda: explore(
-        begin(), {"W": clearing, "late": late()}, faults=ONE_KILL, after=checked(cleared)
+    "clear beside another writer on the same notes, kill": explore(
+        begin, {"W": clearing, "late": late()}, ONE_KILL, also=cleared
     ),
-    "clear, late copy, beside an evolving add": lambda: explore(
-        begin("b"),
+    "clear, late copy, beside an evolving add": explore(
+        peaceful,
         {"W": clearing, "A": then(say("e", "e"), evolved("e"))},
         faults=Faults(copies=1),
-        after=checked(cleared, forgotten=False),
+        also=cleared,
     ),
-    "clear while a form is written, kill, late copy": lambda: explore(
-        with_forms(),
+    "clear while a form is written, kill, late copy": explore(
+        with_forms,
         {
             "W": clearing,
             "F": answer("H", "ab", decide("H", "H", ("form", "H", SECRET), shown="ab", rev=0)),
         },
-        faults=KILL_AND_COPY,
+        KILL_AND_COPY,
     ),
-    "clear of a form that names no sources": lambda: explore(
-        with_forms(""), {"W": clearing}, after=checked(cleared)
+    "clear of a form that names no sources": explore(
+        partial(with_forms, ""), {"W": clearing}, also=cleared
     ),
-    "two clears, kill": lambda: explore(
-        with_forms(), {"W": clearing, "W2": clearing}, faults=ONE_KILL, after=checked(cleared)
+    "two clears, kill": explore(
+        with_forms, {"W": clearing, "W2": clearing}, ONE_KILL, also=cleared
     ),
-    "power cut: clear": lambda: explore(begin(), {"W": clearing}, faults=POWER_CUT),
-    "late answer for an expired note that is not swept yet": lambda: explore(
-        begin(expired="b"), {"late": late()}, after=checked(no_expired_answer, forgotten=False)
+    "power cut: clear": explore(begin, {"W": clearing}, POWER_CUT),
+    "late answer for an expired note that is not swept yet": explore(
+        partial(begin, expired="b"), {"late": late()}, also=no_expired_answer
     ),
 }
 
 # A read of an older state breaks what is promised: replicas have to answer by majority.
 NEEDS_FRESH_READS: dict[str, Scenario] = {
-    "a stale replica is read": lambda: explore(
-        begin(), {"late": late(), "del": delete("b")}, faults=Faults(stale=1)
+    "a stale replica is read": explore(
+        begin, {"late": late(), "del": delete("b")}, Faults(stale=1)
     ),
 }
 

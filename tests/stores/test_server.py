@@ -43,7 +43,7 @@ from amem_integrations.errors import (
 from amem_integrations.filters import FIELDS, VALUES, WITHOUT_VECTOR, parse
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
-from amem_integrations.stores import Bm25, FolderStore, ServerStore
+from amem_integrations.stores import Bm25, FolderStore, ServerStore, sidecar
 from amem_integrations.stores.conditions import TIMES
 from amem_integrations.testing import HashEmbedder
 
@@ -80,20 +80,22 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path, fake: FakeQdrant) -> 
 # a folder or a server
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
+def test_another_embedder_is_refused_and_reindex_is_named(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opener(embedder="mine").close()
+    others: list[tuple[dict[str, Any], str]] = [
         ({"embedder": "another"}, "'mine', now 'another'"),
         ({"dimensions": 5}, "dimensions 4, now 5"),
         ({"bm25": Bm25("german")}, "bm25"),
-    ],
-)
-def test_another_embedder_is_refused_and_reindex_is_named(
-    opener: Opener, options: dict[str, Any], named: str
-) -> None:
-    opener(embedder="mine").close()
-    with pytest.raises(EmbedderMismatchError, match=f"(?s){named}.*reindex"):
-        opener(**{"embedder": "mine", **options})
+    ]
+    for options, named in others:
+        with pytest.raises(EmbedderMismatchError, match=f"(?s){named}.*reindex"):
+            opener(**{"embedder": "mine", **options})
+    with monkeypatch.context() as patch:  # notes are embedded with other texts
+        patch.setattr(sidecar, "TEMPLATE", "another")
+        with pytest.raises(EmbedderMismatchError, match=r"(?s)template.*reindex"):
+            opener(embedder="mine")
     opener(embedder="mine").close()
     opener(embedder="").close()
 
@@ -171,38 +173,34 @@ def test_what_another_process_inserted_in_between_stays(
 # faults
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Fault(status=503),
-        Fault(status=500),
-        Fault(status=429),
-        Fault(status=429, headers={"retry-after": "0"}),
-        Fault(),
-        Fault(works=True),
-        Fault(status=504, works=True),
-    ],
-    ids=repr,
-)
-def test_a_passing_fault_is_not_noticed(fake: FakeQdrant, store: ServerStore, fault: Fault) -> None:
-    fake.faults.extend([fault] * 3)
-    store.insert_notes(ANN, [stored("a", [1])])
-    fake.faults.extend([fault] * 3)
-    new = stored("a", [1], token="new", content="new")
-    store.swap_notes(ANN, [("token a", new)])
-    fake.faults.extend([fault] * 3)
-    assert store.notes(ANN, [new.id]) == {new.id: new}
-    assert not fake.faults
+LASTING = [Fault(status=503), Fault(status=500), Fault(status=429), Fault()]
+PASSING = [
+    *LASTING,
+    Fault(status=429, headers={"retry-after": "0"}),
+    Fault(works=True),
+    Fault(status=504, works=True),
+]
 
 
-@pytest.mark.parametrize("fault", [Fault(status=503), Fault(status=429), Fault()], ids=repr)
-def test_a_lasting_fault_is_unavailability(
-    fake: FakeQdrant, store: ServerStore, fault: Fault
-) -> None:
-    fake.faults.extend([fault] * 4)
-    with pytest.raises(StoreUnavailableError, match="after 4 tries"):
-        store.notes(ANN, [note_id("a")])
-    assert store.notes(ANN, [note_id("a")]) == {}
+def test_a_passing_fault_is_not_noticed(fake: FakeQdrant, store: ServerStore) -> None:
+    for number, fault in enumerate(PASSING):
+        name = str(number)
+        fake.faults.extend([fault] * 3)
+        store.insert_notes(ANN, [stored(name, [1])])
+        fake.faults.extend([fault] * 3)
+        new = stored(name, [1], token="new", content="new")
+        store.swap_notes(ANN, [(f"token {name}", new)])
+        fake.faults.extend([fault] * 3)
+        assert store.notes(ANN, [new.id]) == {new.id: new}, fault
+        assert not fake.faults
+
+
+def test_a_lasting_fault_is_unavailability(fake: FakeQdrant, store: ServerStore) -> None:
+    for fault in LASTING:
+        fake.faults.extend([fault] * 4)
+        with pytest.raises(StoreUnavailableError, match="after 4 tries"):
+            store.notes(ANN, [note_id("a")])
+        assert store.notes(ANN, [note_id("a")]) == {}
 
 
 def test_a_busy_server_is_asked_again_when_it_says(fake: FakeQdrant) -> None:
@@ -241,29 +239,26 @@ def test_a_refusal_is_not_repeated(fake: FakeQdrant, store: ServerStore) -> None
     assert len(fake.requests) == asked + 1
 
 
-@pytest.mark.parametrize("answer", ["<html>Welcome</html>", '{"name": "another program"}'])
-def test_what_answers_and_is_no_qdrant_server_is_a_store_error_at_once(
-    fake: FakeQdrant, answer: str
-) -> None:
-    fake.faults.append(Fault(status=200, text=answer, plain=True))
-    with pytest.raises(StoreError, match="no Qdrant server"):
-        opened(fake)
-    assert len(fake.requests) == 1
+def test_what_answers_and_is_no_qdrant_server_is_a_store_error_at_once(fake: FakeQdrant) -> None:
+    for number, answer in enumerate(("<html>Welcome</html>", '{"name": "another program"}'), 1):
+        fake.faults.append(Fault(status=200, text=answer, plain=True))
+        with pytest.raises(StoreError, match="no Qdrant server"):
+            opened(fake)
+        assert len(fake.requests) == number
 
 
 # keys and options
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_revoked_key_is_named_but_not_shown(fake: FakeQdrant, status: int) -> None:
-    store = opened(fake, api_key="s3cret")
-    assert all(headers["api-key"] == "s3cret" for _, _, headers in fake.requests)
-    fake.faults.append(Fault(status=status))
-    with pytest.raises(StoreError, match="API key") as caught:
-        store.count(ANN)
-    assert not isinstance(caught.value, StoreUnavailableError)
-    assert "s3cret" not in str(caught.value)
-    store.close()
+def test_a_revoked_key_is_named_but_not_shown(fake: FakeQdrant) -> None:
+    with closing(opened(fake, api_key="s3cret")) as store:
+        assert all(headers["api-key"] == "s3cret" for _, _, headers in fake.requests)
+        for status in (401, 403):
+            fake.faults.append(Fault(status=status))
+            with pytest.raises(StoreError, match="API key") as caught:
+                store.count(ANN)
+            assert not isinstance(caught.value, StoreUnavailableError)
+            assert "s3cret" not in str(caught.value)
 
 
 def test_a_key_that_may_only_read_opens_all_the_same(fake: FakeQdrant) -> None:
@@ -282,41 +277,36 @@ def test_a_key_does_not_travel_unencrypted() -> None:
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("location", "options"),
-    [
+def test_a_wrong_option_is_named() -> None:
+    wrong: list[tuple[str, dict[str, Any]]] = [
         ("ftp://host", {}),
         ("http://", {}),
         ("http://127.0.0.1:1", {"no_such_option": 1}),
         ("http://127.0.0.1:1", {"prefer_grpc": True}),
         (":memory:", {"dimensions": 0}),
         (":memory:", {"collection": ""}),
-    ],
-)
-def test_a_wrong_option_is_named(location: str, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        ServerStore(location, **{"dimensions": DIMENSIONS, **options})
+    ]
+    for location, options in wrong:
+        with pytest.raises(ConfigurationError):
+            ServerStore(location, **{"dimensions": DIMENSIONS, **options})
 
 
-@pytest.mark.parametrize(
-    "location", ["localhost:6333", "qdrant.example.com:6333", "10.0.0.1:6333", "[::1]:6333"]
-)
 def test_an_address_without_a_scheme_is_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match=re.escape(f"'http://{location}'")):
-        AgenticMemory.open(location, embedder=HashEmbedder())
-    assert list(tmp_path.iterdir()) == []
-    with AgenticMemory.open(f"./{location}", embedder=HashEmbedder()):
-        assert (tmp_path / location).is_dir()
+    for location in ("localhost:6333", "qdrant.example.com:6333", "10.0.0.1:6333", "[::1]:6333"):
+        with pytest.raises(ConfigurationError, match=re.escape(f"'http://{location}'")):
+            AgenticMemory.open(location, embedder=HashEmbedder())
+        assert not (tmp_path / location).exists()
+        with AgenticMemory.open(f"./{location}", embedder=HashEmbedder()):
+            assert (tmp_path / location).is_dir()
 
 
-@pytest.mark.parametrize("version", ["1.18.2", "v1.18.0-dev", "dev"])
-def test_an_old_server_is_refused(fake: FakeQdrant, version: str) -> None:
-    fake.version = version
-    with pytest.raises(StoreError, match=rf"{re.escape(version)}.*1\.19"):
-        opened(fake)
+def test_an_old_server_is_refused(fake: FakeQdrant) -> None:
+    for fake.version in ("1.18.2", "v1.18.0-dev", "dev"):
+        with pytest.raises(StoreError, match=rf"{re.escape(fake.version)}.*1\.19"):
+            opened(fake)
 
 
 def test_a_collection_of_something_else_is_left_alone(fake: FakeQdrant) -> None:
@@ -340,14 +330,10 @@ def test_a_collection_of_the_first_schema_is_refused_by_name_and_left_as_it_is(
     assert {method for method, _, _ in fake.requests} == {"GET"}
 
 
-@pytest.mark.parametrize("options", [{"shards": 2}, {"sharding_method": "custom"}])
-def test_an_unknown_option_of_collections_is_refused(
-    fake: FakeQdrant, options: dict[str, Any]
-) -> None:
-    with pytest.raises(
-        ConfigurationError, match=f"{next(iter(options))!r}.*known are.*shard_number"
-    ):
-        opened(fake, collection_options=options)
+def test_an_unknown_option_of_collections_is_refused(fake: FakeQdrant) -> None:
+    for name, value in {"shards": 2, "sharding_method": "custom"}.items():
+        with pytest.raises(ConfigurationError, match=f"{name!r}.*known are.*shard_number"):
+            opened(fake, collection_options={name: value})
 
 
 # collections and requests
@@ -495,6 +481,7 @@ def test_no_filter_is_too_long_for_a_server(fake: FakeQdrant, store: ServerStore
     swaps = [body["update_filter"] for body in fake.bodies if body and "update_filter" in body]
     assert [len(one["should"]) for one in swaps if one] == [50, 50, 20]
     ids = frozenset(note_id(str(n)) for n in range(1500))
+    assert len(store.notes(ANN, ids)) == 120
     for query in (RecordQuery(about=ids), RecordQuery(calls=ids), RecordQuery(about=ids, newest=1)):
         start = len(fake.bodies)
         store.find_records(ANN, query)

@@ -399,13 +399,16 @@ def test_each_query_is_answered_for_itself(store: Store) -> None:
 
 
 def test_words_are_weighed_by_the_notes_of_the_namespace(store: Store) -> None:
-    """A word that is common elsewhere is rare here."""
+    """A word is rare here that is common elsewhere, or among the notes that meet the conditions."""
     store.insert_notes(ANN, [stored(str(n), content="chess") for n in range(20)])
-    store.insert_notes(ANN, [stored("x", content="pottery"), stored("y", content="cello chess")])
+    pots = [stored(name, content="pottery", thread="t") for name in "abcx"]
+    store.insert_notes(ANN, [*pots, stored("y", content="cello chess", thread="t")])
     others = [stored(f"bob {n}", namespace=BOB, content="pottery") for n in range(40)]
     store.insert_notes(BOB, others)
-    (found,) = store.search(ANN, [Query(text="pottery chess")])
-    assert found.lexical[0][0] == note_id("x")
+    within = (Condition("thread", "$eq", "t"),)
+    for where in ((), within):
+        (found,) = store.search(ANN, [Query(text="pottery chess", where=where)])
+        assert found.lexical[0][0] in {one.id for one in pots}, where
 
 
 def test_equal_hits_are_in_the_order_of_their_ids(store: Store) -> None:

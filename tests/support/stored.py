@@ -82,6 +82,7 @@ def full_stored(name: str) -> StoredNote:
     values = {
         "content": "before",
         "at": NOW,
+        "until": NOW,
         "expires_at": None,
         "metadata": {"a": [1, {"b": "é"}]},
     }
