@@ -14,13 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .errors import (
-    AmemError,
-    ConfigurationError,
-    ModelReplyError,
-    ModelUnavailableError,
-    model_error,
-)
+from .errors import AmemError, ModelReplyError, model_error
 from .notes import Note
 from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
@@ -39,7 +33,6 @@ FOR_TEXT = 0.6  # of what an embedder reads; the rest is left for context, keywo
 
 # Norms that differ from 1 by less than this are the rounding of float32.
 ROUNDING = 1e-4
-WITHOUT_EMBEDDER = (ModelUnavailableError, ConfigurationError)
 
 
 async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector | None]:
@@ -82,23 +75,19 @@ async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector | No
     return _checked(embedder, rows, len(texts))
 
 
-async def with_vectors(
-    runtime: Runtime,
-    notes: Sequence[StoredNote],
-    *,
-    despite: tuple[type[AmemError], ...] = (ModelUnavailableError,),
-) -> list[StoredNote]:
+async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[StoredNote]:
     """Return notes with the vectors of their words and attributes; those that have them already stay as they are.
 
-    While the embedder fails by one of `despite`, notes keep the vectors that they have, and a later evolve makes others.
-    Of a note of which the embedder refuses a passage, none has a vector.
+    While the embedder fails, `runtime.degraded` is told why, notes keep the vectors that they have, and a later evolve
+    makes others. Of a note of which the embedder refuses a passage, none has a vector.
     """
 
     async def embedded(texts: Sequence[str]) -> list[Vector | None]:
         try:
             return await embed(runtime, texts)
-        except despite as error:
-            log.warning("%s; %d notes have no new vector until the next evolve", error, len(texts))
+        except AmemError as error:
+            runtime.degraded(error)
+            log.warning("%d notes have no new vector until the next evolve", len(texts))
             return [None] * len(texts)
 
     return await vectors_by(runtime.embedder, notes, embedded)

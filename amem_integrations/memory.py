@@ -14,7 +14,6 @@ from typing import Protocol, Self, cast, runtime_checkable
 from . import flows, opening, runtime
 from .budget import Budget
 from .config import MemoryConfig
-from .embedding import WITHOUT_EMBEDDER
 from .errors import ConfigurationError
 from .notes import Namespace, check_namespace
 from .opening import Location
@@ -128,10 +127,7 @@ class AgenticMemory:
         store = opening.open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
         memory = cls._over(store, embedder, model, config)
         memory._location = place
-        anew = flows.writing.embed_missing(
-            memory._runtime, memory._resumed, despite=WITHOUT_EMBEDDER
-        )
-        run(anew)
+        run(flows.writing.embed_missing(memory._runtime, memory._resumed))
         if worker:
             memory.evolve_later()
         return memory

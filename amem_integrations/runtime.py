@@ -292,7 +292,7 @@ class Outbox:
 
 
 def _by_words(error: AmemError) -> None:
-    log.warning("%s; notes are searched by their words alone", error)
+    log.warning("%s; notes are found by their words alone meanwhile", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +316,7 @@ class Runtime:
     # Notes of turns under way, which get their vectors when the turn is over; notes without a vector may be anywhere in a
     # namespace that is not named here.
     fresh: dict[Namespace, deque[StoredNote]] = field(default_factory=dict)
-    degraded: Callable[[AmemError], object] = _by_words  # told why a search goes without vectors
+    degraded: Callable[[AmemError], object] = _by_words  # told why the embedder gave no vectors
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
     # Goes round each call of the model: a worker counts it, and keeps its lease alive meanwhile.
     calling: Callable[[], AbstractAsyncContextManager[None]] = nullcontext

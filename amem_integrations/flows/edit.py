@@ -16,8 +16,7 @@ from typing import Any
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..decisions import Call, Decision, Item
 from ..decisions import Source as Wording
-from ..embedding import WITHOUT_EMBEDDER
-from ..errors import AmemError, InvalidInputError, StoreError
+from ..errors import AmemError, InvalidInputError, ModelUnavailableError
 from ..evolution.gate import objection_to
 from ..fetch import existing, not_found
 from ..ids import derive, new_operation, now, time_of
@@ -28,7 +27,7 @@ from ..journal.erasure import Redacted, forget
 from ..journal.fold import first_state
 from ..journal.history import change_of_item
 from ..journal.projection import project
-from ..journal.writer import Writer, as_it_is, edit, insert
+from ..journal.writer import Writer, edit, insert
 from ..kinds import kind_of
 from ..notes import (
     RELATIONS,
@@ -245,7 +244,7 @@ async def update(
     item = NoteInput(**{"content": "any", **values})
     check_note_input(item, runtime.config.max_content_chars)
     values = {name: getattr(item, name) for name in values}
-    async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+    async with writing(runtime, space) as writer:
         return await change_note(writer, note_id, values, thorough=thorough)
 
 
@@ -324,7 +323,7 @@ async def delete(
             return thorough or is_again or stored.purge is not None
         return not stored.note.is_expired(time)
 
-    async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+    async with writing(runtime, space) as writer:
         redacted = await forget(writer, note_id, thorough=thorough, only_if=is_there)
     if redacted is None:
         raise not_found(space, note_id)
@@ -337,7 +336,7 @@ async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:
     What models have cost stays in the ledger, and counts against the limits of the day.
     """
     space = check_namespace(namespace)
-    async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+    async with writing(runtime, space) as writer:
         await erasure.clear(writer)
 
 
@@ -353,7 +352,7 @@ async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     spaces = [given] if given else await resolve(runtime.store.namespaces(recorded=True))
     swept = 0
     for space in spaces:
-        async with writing(runtime, space, despite=WITHOUT_EMBEDDER) as writer:
+        async with writing(runtime, space) as writer:
             swept += await erasure.sweep(writer, now() - TOMBSTONES_STAY)
     return swept
 
@@ -372,7 +371,13 @@ async def store(
     for item in items:
         check_note_input(item, runtime.config.max_content_chars)
     older = await check_superseded(runtime, namespace, items)
-    async with writing(runtime, namespace) as writer:
+    errors: list[AmemError] = []
+
+    def degraded(error: AmemError) -> None:
+        errors.append(error)
+        runtime.degraded(error)
+
+    async with writing(replace(runtime, degraded=degraded), namespace) as writer:
         ids, known = await _identified(writer, items)
         # Of two items with one id the first is new, and the last one counts.
         first = dict(reversed(list(zip(ids, items, strict=True))))
@@ -382,13 +387,15 @@ async def store(
             for i in last
             if i not in known or known[i].is_deleted
         ]
-        stands = known | (await _insert(runtime, writer, new, known))
+        stands = {**known, **await _insert(runtime, writer, new, known)}
         notes = {i: _living(writer, i, stands.get(i)) for i in last}
         for i, item in last.items():
             if item.key is not None:
                 notes[i] = await _take_over(runtime, writer, item, notes[i])
         found = [notes[i] for i in ids]
         await supersede_with(runtime, writer, zip(items, found, strict=True), older)
+    if mistakes := [one for one in errors if not isinstance(one, ModelUnavailableError)]:
+        raise mistakes[0]  # such as a revoked key: the caller is told, and the words are kept
     before = {i: one.rev for i, one in known.items() if one.note and one.note.state == "pending"}
     waiting = [n for i, n in notes.items() if n.state == "pending" and before.get(i) != n.rev]
     return found, waiting
@@ -429,24 +436,15 @@ async def _insert(
     writer: Writer,
     notes: Sequence[Note],
     known: Mapping[str, StoredNote],
-) -> dict[str, StoredNote]:
+) -> Mapping[str, StoredNote]:
     """Store new notes, and return what stands under their ids.
 
     With a key somebody else may have said something else under the same id, so that has to be read.
     """
     if not notes:
         return {}
-    among = {note.id: known[note.id] for note in notes if note.id in known}
     look = any(note.key is not None for note in notes)
-    try:
-        stands = dict(await insert(writer, notes, among, look=look))
-    except StoreError:
-        raise
-    except AmemError:
-        # Trouble that does not pass, such as a revoked key: the caller is told, and the words are kept.
-        runtime.fresh.pop(writer.namespace, None)
-        await insert(replace(writer, embed=as_it_is), notes, among, look=look)
-        raise
+    stands = await insert(writer, notes, known, look=look)
     if not all(stands[note.id].has_vectors for note in notes):
         runtime.fresh.pop(writer.namespace, None)  # the next turn looks for these notes
     return stands

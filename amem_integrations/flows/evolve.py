@@ -82,7 +82,7 @@ async def evolve(
         jobs.insert(0, ((MADE_BY_RULES, *within), True))
     wanted = AnyOf(((WITHOUT_VECTOR,), *(where for where, _ in jobs)))
     spaces = [given] if given else await resolve(runtime.store.namespaces((wanted,)))
-    await embed_missing(runtime, spaces)
+    await embed_missing(replace(runtime, degraded=_raise_mistake), spaces)
     work = [(space, where, anew) for where, anew in jobs for space in spaces]
     meter, most = Meter(progress), sys.maxsize if limit is None else limit
     if progress is not False:
@@ -101,6 +101,12 @@ async def evolve(
             if done.limited:
                 break
     return report
+
+
+def _raise_mistake(error: errors.AmemError) -> None:
+    """Raise what waiting does not mend, such as a refused key, before a model is asked."""
+    if not isinstance(error, errors.ModelUnavailableError):
+        raise error
 
 
 async def construct(

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..decisions import WRITTEN, Call, Decision, Item, Source, form_id, slot_id
-from ..errors import InvalidInputError, NamespaceError
+from ..errors import AmemError, InvalidInputError, NamespaceError
 from ..fetch import note_pages
 from ..ids import derive, new_token
 from ..ids import note_id as id_of
@@ -426,10 +426,11 @@ class _Import:
 
     async def embed(self, meter: Meter) -> None:
         """Give all notes their vectors."""
+        strict = replace(self.runtime, degraded=_raise)
         for start in range(0, len(self.here), PAGE):
             page = self.here[start : start + PAGE]
             if stale := self.stale.intersection(page):
-                async with writing(self.runtime, self.space, despite=()) as writer:
+                async with writing(strict, self.space) as writer:
                     await project(writer, stale)
             meter.add(len(page))
 
@@ -524,6 +525,10 @@ class _Import:
     def _moved_item(self, item: Item) -> Item:
         sources = tuple(map(self._source, item.sources))
         return replace(item, to=self._id(item.to), other=self._id(item.other), sources=sources)
+
+
+def _raise(error: AmemError) -> None:
+    raise error
 
 
 def _is_as(stored: StoredNote, wanted: StoredNote) -> bool:

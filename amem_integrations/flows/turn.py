@@ -402,19 +402,16 @@ async def _inserted(
     The embedder is called once at most. Return the notes as they stand, by id, and why they are stored without vectors,
     if the embedder did not answer.
     """
-    error: AmemError | None = None
+    errors: list[AmemError] = []
     stands: Mapping[str, StoredNote] = {}
     lacks = True
     try:
         fresh = await _fresh(runtime, namespace) if complete else []
-        async with writing(runtime, namespace) as writer:
+        async with writing(replace(runtime, degraded=errors.append), namespace) as writer:
             bare = [_bare(writer, note) for note in notes]
             made = [*fresh, *bare]
             if complete:
-                try:
-                    made = await writer.embed(made)
-                except AmemError as failure:
-                    error = failure
+                made = await writer.embed(made)
             now = [replace(one, token=writer.new_token()) for one in made[: len(fresh)]]
             swaps = zip(fresh, now, strict=True)
             await writer.swap_notes((old, one) for old, one in swaps if one.has_vectors)
@@ -426,11 +423,14 @@ async def _inserted(
     finally:
         if lacks and complete:  # the next turn looks for the notes that this one has taken
             runtime.fresh.pop(namespace, None)
-    if complete and lacks and error is None:
-        error = ModelUnavailableError(
-            f"embedder {runtime.embedder.name} did not answer; what was said is found by its words until it does"
+    if complete and lacks and not errors:
+        name = runtime.embedder.name
+        text = (
+            f"embedder {name} gave no vector for some of what was said, which is found by its words"
         )
-    return {i: one.note for i, one in stands.items() if one.note is not None}, error
+        errors.append(ModelUnavailableError(text))
+    notes_now = {i: one.note for i, one in stands.items() if one.note is not None}
+    return notes_now, next(iter(errors), None)
 
 
 def _bare(writer: Writer, note: Note) -> StoredNote:

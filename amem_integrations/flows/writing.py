@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from ..embedding import WITHOUT_EMBEDDER, embed_by, vectors_by, with_vectors
-from ..errors import AmemError, ModelUnavailableError
+from ..embedding import embed_by, vectors_by, with_vectors
 from ..fetch import note_pages
 from ..filters import WITHOUT_VECTOR
 from ..ids import new_token, now
@@ -24,21 +23,13 @@ from ..notes import USER, Namespace
 from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
 
-Errors = tuple[type[AmemError], ...]
-
 PAGE = 64  # notes embedded at once
 
 
-def writer_of(
-    runtime: Runtime,
-    namespace: Namespace,
-    by: str = USER,
-    *,
-    despite: Errors = (ModelUnavailableError,),
-) -> Writer:
+def writer_of(runtime: Runtime, namespace: Namespace, by: str = USER) -> Writer:
     """Return the writer of the notes and decisions of a namespace.
 
-    Where the embedder fails by one of `despite`, notes are written with the vectors that they have.
+    While the embedder fails, `runtime.degraded` is told why, and notes are written with the vectors that they have.
     """
     return Writer(
         store=runtime.store,
@@ -46,30 +37,23 @@ def writer_of(
         new_token=new_token,
         new_seq=runtime.clock.tick,
         now=now,
-        embed=partial(with_vectors, runtime, despite=despite),
+        embed=partial(with_vectors, runtime),
         by=by,
         most_links=runtime.config.max_links,
     )
 
 
 @asynccontextmanager
-async def writing(
-    runtime: Runtime,
-    namespace: Namespace,
-    by: str = USER,
-    *,
-    despite: Errors = (ModelUnavailableError,),
-) -> AsyncIterator[Writer]:
+async def writing(runtime: Runtime, namespace: Namespace, by: str = USER) -> AsyncIterator[Writer]:
     """Yield the journal's writer for a namespace, once what a failed write has left there is finished.
 
-    A write that fails within is remembered, so that the next one finishes it first. While the embedder fails by one of
-    `despite`, what is written has no new vectors.
+    A write that fails within is remembered, so that the next one finishes it first.
     """
     if namespace in runtime.unfinished:
-        await resume(writer_of(runtime, namespace, despite=WITHOUT_EMBEDDER))
+        await resume(writer_of(runtime, namespace))
         runtime.unfinished.discard(namespace)
     try:
-        yield writer_of(runtime, namespace, by, despite=despite)
+        yield writer_of(runtime, namespace, by)
     except BaseException:
         runtime.unfinished.add(namespace)
         raise
@@ -94,42 +78,31 @@ async def resume_all(runtime: Runtime) -> list[Namespace]:
     """
     store = runtime.store
     if isinstance(store, CanLosePower) and store.power_was_cut:
-        spaces = await make_views_anew(runtime, despite=WITHOUT_EMBEDDER)
+        spaces = await make_views_anew(runtime)
         store.recovered()
         return spaces
     spaces = await resolve(store.unfinished())
     for space in spaces:
-        await resume(writer_of(runtime, space, despite=WITHOUT_EMBEDDER))
+        await resume(writer_of(runtime, space))
     return spaces
 
 
-async def make_views_anew(
-    runtime: Runtime, *, despite: Errors = (ModelUnavailableError,)
-) -> list[Namespace]:
+async def make_views_anew(runtime: Runtime) -> list[Namespace]:
     """Look at the sources of all decisions again, and make all views and their vectors anew; return the namespaces."""
     spaces = await resolve(runtime.store.namespaces(recorded=True))
     for space in spaces:
-        await resume_after_power_cut(writer_of(runtime, space, despite=despite))
+        await resume_after_power_cut(writer_of(runtime, space))
     return spaces
 
 
-async def embed_missing(
-    runtime: Runtime,
-    namespaces: Iterable[Namespace],
-    *,
-    despite: Errors = (ModelUnavailableError,),
-) -> None:
+async def embed_missing(runtime: Runtime, namespaces: Iterable[Namespace]) -> None:
     """Make vectors for the notes of some namespaces that have none.
 
-    While the embedder fails by one of `despite`, the notes stay as they are, and are found by their words.
-
-    Raises:
-        ConfigurationError: The embedder cannot be used, such as with a wrong key.
-        StoreError: The store refused.
+    While the embedder fails, the notes stay as they are, and are found by their words.
     """
     for space in namespaces:
         async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,), size=PAGE):
-            async with writing(runtime, space, despite=despite) as writer:
+            async with writing(runtime, space) as writer:
                 made = await project(writer, [note.id for note in page])
             if not any(one.has_vectors for one in made.values()):
                 break  # the embedder is down
