@@ -63,6 +63,7 @@ class _Client:
     name: str
 
     def __init__(self, model: str, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401
+        openai = _sdk()
         self._key = _checked_key(key or os.environ.get("OPENAI_API_KEY"))
         key = self._key or (url and "unused")  # local servers need no key, but the SDK requires one
         if not key:
@@ -70,7 +71,7 @@ class _Client:
                 "no API key: set OPENAI_API_KEY, or pass api_key=…; for another endpoint base_url=…"
             )
         self._options = {**options, "base_url": url, "api_key": key}
-        self._client = _sdk().OpenAI(**self._options)
+        self._client = openai.OpenAI(**self._options)
         # The SDK imports these now, not on an event loop.
         _ = self._client.chat.completions, self._client.embeddings
         # Without a password or a key in it.
