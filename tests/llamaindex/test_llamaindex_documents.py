@@ -42,18 +42,6 @@ def pipeline(memory, *, replace=True, **options):
     return IngestionPipeline(transformations=steps, **options)
 
 
-def test_a_pipeline_stores_the_nodes_with_metadata_in_a_thread_of_their_document(memory):
-    document = Document(text="\n\n".join(PARAGRAPHS), doc_id="trees.txt", metadata={"year": 2026})
-    nodes = pipeline(memory).run(documents=[document])
-    stored = notes(memory)
-    assert len(nodes) > 1
-    assert [note.content for note in stored] == [node.text for node in nodes]
-    assert {note.thread for note in stored} == {"trees.txt"}
-    assert {note.metadata["year"] for note in stored} == {2026}
-    assert {note.source for note in stored} == {"import"}
-    assert all(memory.search("row 3", namespace=TEAM, where={"metadata.year": 2026}))
-
-
 def test_reading_a_folder_again_changes_only_what_was_changed(memory, tmp_path):
     (tmp_path / "a.txt").write_text("\n\n".join(PARAGRAPHS))
     (tmp_path / "b.txt").write_text("Something else.")
@@ -74,6 +62,10 @@ def test_reading_a_folder_again_changes_only_what_was_changed(memory, tmp_path):
     assert any("cut down" in note.content for note in after.values())
     assert not any("row 5" in note.content for note in after.values())
     assert before.keys() & after.keys()
+    # Nodes that are new stand between those that were there.
+    hits = {hit.node_id: hit for hit in AMemRetriever(memory, TEAM, k=50).retrieve("row")}
+    for hit in hits.values():
+        assert hit.node.next_node is None or hit.node.next_node.node_id in hits
 
 
 async def test_neither_cache_nor_document_store_of_a_pipeline_hides_what_the_memory_has_lost(
@@ -135,16 +127,6 @@ def test_what_each_of_several_documents_has_no_more_is_removed(memory):
         pickle.dumps(ingest)
 
 
-def test_a_node_is_known_by_its_id(memory):
-    ingest = AMemIngest(memory, TEAM)
-    ingest([TextNode(text="One.", id_="n-1"), TextNode(text="Two.", id_="n-2")])
-    report = ingest.add([TextNode(text="Uno.", id_="n-1")])
-    assert (report.ids, report.added, report.changed, report.removed) == (["n-1"], 0, 1, 0)
-    assert texts(memory) == ["Two.", "Uno."]
-    found = AMemRetriever(memory, TEAM).retrieve("one two")
-    assert {hit.node_id for hit in found} == {"n-1", "n-2"}
-
-
 def neighbours(node):
     around = node.prev_node, node.next_node
     return [getattr(one, "node_id", None) for one in around]
@@ -166,6 +148,9 @@ def test_a_node_comes_back_as_it_was(memory):
         excluded_embed_metadata_keys=["file"],
     )
     nodes = {node.node_id: node for node in pipeline(memory).run(documents=[document])}
+    stored = notes(memory)
+    assert [note.content for note in stored] == [node.text for node in nodes.values()]
+    assert {(note.thread, note.source) for note in stored} == {("x100", "import")}
     hits = AMemRetriever(memory, TEAM, k=50).retrieve("the quince of row 3")
     assert {hit.node_id for hit in hits} == nodes.keys()
     for hit in hits:
@@ -187,8 +172,11 @@ def test_a_second_call_deletes_nothing_and_no_character_stops_a_pipeline(memory)
     ingest = AMemIngest(memory, TEAM)
     for node in nodes:
         ingest([node])
-    ingest(nodes[:1])
+    changed = TextNode(text="Uno.", id_=nodes[0].node_id)
+    report = ingest.add([changed])
+    assert (report.ids, report.added, report.changed) == ([changed.node_id], 0, 1)
     assert len(notes(memory)) == len(nodes)
+    assert "Uno." in texts(memory)
     assert any("A  nul." in text for text in texts(memory))
 
 
@@ -201,22 +189,6 @@ def test_documents_are_never_outdated_and_nobodys_candidates(memory):
     stored = notes(memory)
     assert not any(note.superseded_by for note in stored)
     assert not any(note.links or note.contexts for note in stored if note.origin == "document")
-
-
-def test_what_did_not_change_of_a_document_is_not_embedded_again(memory):
-    def read(paragraphs):
-        document = Document(text="\n\n".join(paragraphs), doc_id="a", metadata={"year": 2026})
-        return pipeline(memory).run(documents=[document])
-
-    read(PARAGRAPHS)
-    before = {note.id: note.metadata for note in notes(memory)}
-    read(PARAGRAPHS)
-    assert {note.id: note.metadata for note in notes(memory)} == before
-    read([*PARAGRAPHS[:5], "Row 5 was cut down."])
-    hits = {hit.node_id: hit for hit in AMemRetriever(memory, TEAM, k=50).retrieve("row")}
-    assert before.keys() & {note.id for note in notes(memory)}
-    for hit in hits.values():  # the nodes stand between each other, the new ones too
-        assert hit.node.next_node is None or hit.node.next_node.node_id in hits
 
 
 def test_a_long_document_is_one_note_which_evolves_only_if_that_is_wanted(memory):

@@ -83,24 +83,15 @@ async def test_recall_write_and_evolution_are_events_and_spans(memory, watched):
     await chat_memory.aput(ASKED[0])
     await chat_memory.aget()
     await chat_memory.aput(assistant("Rex."))
+    AMemRetriever(memory, ("bob",)).retrieve("dog")
 
-    (recall,), (evolution,) = events.of(AMemRecallEvent), events.of(AMemEvolutionEvent)
+    (recall, found), (evolution,) = events.of(AMemRecallEvent), events.of(AMemEvolutionEvent)
     assert (recall.question, known.id in recall.note_ids) == (ASKED[0].content, True)
+    assert (found.question, found.note_ids) == ("dog", [])
     assert [len(event.note_ids) for event in events.of(AMemWriteEvent)] == [1, 1]
     assert evolution.namespace == ["ann"]
     assert {"AMemMemoryBlock._recall", "AMemMemoryBlock._remember"} <= set(spans())
     assert recall.class_name() == "AMemRecallEvent"
-
-
-def test_a_retriever_has_the_frameworks_own_events(memory, watched):
-    note = memory.add("My dog is called Rex.", namespace=ANN)
-
-    AMemRetriever(memory, ANN).retrieve("dog")
-
-    _, recall, _ = events = watched[0].seen
-    names = [event.class_name() for event in events]
-    assert names == ["RetrievalStartEvent", "AMemRecallEvent", "RetrievalEndEvent"]
-    assert (recall.question, recall.note_ids) == ("dog", [note.id])
 
 
 async def test_the_call_of_a_tool_is_an_event_and_a_span(memory, watched):

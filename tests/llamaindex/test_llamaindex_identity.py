@@ -48,9 +48,10 @@ def said(role: str, text: str, **extra: Any) -> ChatMessage:
 
 def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(memory):
     with_ids = [said(m.role, m.content, id="turn-1") for m in TALK[:2]]
-    for talk in (TALK, with_ids):
+    between = [said("system", "Be brief."), calling("look", {}), said("tool", "seen")]
+    for talk, unspoken in ((TALK, between), (with_ids, [])):
         made = session(memory)
-        for message in talk:
+        for message in [*unspoken, *talk[:1], *unspoken, *talk[1:]]:
             made.put(message)
         before = memory.get_all(namespace=ANN)
 
@@ -59,16 +60,6 @@ def test_a_message_by_this_adapter_and_by_add_messages_is_one_note(memory):
         assert [note.content for note in before] == [message.content for message in talk]
         assert [note.id for note in memory.get_all(namespace=ANN)] == [n.id for n in before]
         memory.clear(namespace=ANN)
-
-
-def test_tools_and_systems_do_not_count_for_the_occurrence(memory):
-    made = session(memory)
-    made.put_messages([said("system", "Be brief."), TALK[0]])
-    made.put_messages([calling("look", {}), said("tool", "seen"), *TALK[1:]])
-
-    add_messages(memory)
-
-    assert contents(memory) == SPOKEN
 
 
 def test_occurrences_go_on_after_a_restart_and_beside_another_object(memory, tmp_path):
@@ -179,17 +170,6 @@ async def test_a_message_without_a_time_has_that_of_now(memory):
             f"{ats[-1]:%B %Y}" in (await session(memory).aget(input="When do we meet?"))[0].content
         )
         memory.clear(namespace=ANN)
-
-
-def test_history_that_is_given_was_not_said_now_and_changes_no_stored_note(memory):
-    memory.add_messages(
-        [{"role": "user", "content": "Hello", "at": TEN}], namespace=ANN, thread="s"
-    )
-    history = [user("Hello"), assistant("Hi.")]
-
-    session(memory, chat_history=history, ingest_history=True)
-
-    assert times(memory) == [TEN, None]
 
 
 # --- what was said

@@ -8,6 +8,7 @@ import pickle
 import threading
 import warnings
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -93,29 +94,21 @@ def test_templates_and_insert_methods_that_are_given_are_kept(memory):
 # --- writing
 
 
-async def test_every_message_is_remembered_as_it_is_put(memory):
-    made, message = ann(memory), user("My dog is called Rex.")
-    made.put(message)
-    assert contents(memory) == ["My dog is called Rex."]
-    assert message.additional_kwargs == {}
-
-    await made.aput(assistant("A fine name."))
-
-    assert contents(memory) == ["My dog is called Rex.", "A fine name."]
-    memory.flush(timeout=10)
-    assert states(memory) == {"done"}
-
-
 def test_history_that_is_given_is_not_remembered_unless_asked_for(memory):
     history = [user("My dog is called Rex."), assistant("A fine name.")]
     made = ann(memory, chat_history=history, session_id="s")
     assert len(made.get_all()) == 2
     assert contents(memory) == []
 
+    at = datetime(2023, 5, 8, 10, tzinfo=UTC)
+    said = {"role": "user", "content": "My dog is called Rex.", "at": at}
+    memory.add_messages([said], namespace=ANN, thread="s")
     for _ in range(2):
         ann(memory, chat_history=history, session_id="s", ingest_history=True)
 
     assert contents(memory) == ["My dog is called Rex.", "A fine name."]
+    # What is stored is left as it is, and what was said before was not said now.
+    assert [note.at for note in memory.get_all(namespace=ANN)] == [at, None]
 
 
 def test_a_stateless_server_stores_each_message_once(memory):
@@ -380,9 +373,10 @@ def test_turned_off_notes_are_left_to_a_later_evolve_or_a_worker(memory):
     assert states(memory) == {"done"}
 
 
-def test_a_question_alone_does_not_evolve_before_its_answer(memory):
-    made = ann(memory)
-    made.put(user("My dog is called Rex."))
+def test_each_message_is_remembered_as_it_is_put_and_evolves_when_it_is_answered(memory):
+    made, message = ann(memory), user("My dog is called Rex.")
+    made.put(message)
+    assert (contents(memory), message.additional_kwargs) == (["My dog is called Rex."], {})
     memory.flush(timeout=10)
     made.put(
         ChatMessage(role="assistant", blocks=[TextBlock(text="Wait."), *calling("look", {}).blocks])

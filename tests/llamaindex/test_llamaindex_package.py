@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import doctest
-import inspect
 import re
 import runpy
-import tomllib
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.memory import Memory
-from packaging.requirements import Requirement
 from support.processes import run_alone
 
 import llamaindex_amem
@@ -45,21 +40,6 @@ def test_without_the_framework_the_error_names_the_extra():
 def test_all_is_complete_and_sorted():
     assert llamaindex_amem.__all__ == sorted(llamaindex_amem.__all__)
     assert all(getattr(llamaindex_amem, name).__doc__ for name in llamaindex_amem.__all__)
-
-
-def test_the_framework_is_one_it_was_made_for():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (wanted,) = map(Requirement, project["optional-dependencies"]["llamaindex"])
-
-    assert wanted.name == "llama-index-core"
-    assert wanted.specifier.contains(version(wanted.name))
-
-
-def test_what_it_overrides_in_the_framework_is_as_it_was():
-    insert = ["self", "chat_history", "memory_content", "chat_message_data"]
-    assert [*inspect.signature(Memory._insert_memory_content).parameters] == insert
-    assert [*inspect.signature(Memory._manage_queue).parameters] == ["self"]
-    assert "tokens_in_current_queue > token_limit" in inspect.getsource(Memory._manage_queue)
 
 
 def test_the_examples_in_the_docstrings_are_true():

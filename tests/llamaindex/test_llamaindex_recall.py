@@ -183,13 +183,20 @@ def test_a_mistake_shows_when_it_is_made(memory):
         (AMemToolSpec, {"thread": 5}),
         (AMemIngest, {"replace": "no"}),
         (AMemIngest, {"evolve": 0}),
-        (AMemRetriever, {"similarity_top_k": True}),
+        (AMemRetriever, {"k": 0}),
+        (AMemRetriever, {"memory": "./memory"}),
+        (AMemMemoryBlock, {"memory": "./memory"}),
+        (AMemMemoryBlock, {"evolv": False}),
     ]:
-        named = next(iter(option))
-        with pytest.raises(ConfigurationError, match="k=True" if "top_k" in named else named):
-            make(memory=memory, namespace=ANN, **option)
-    with pytest.raises(TypeError, match="'top_k'; use one of k, where"):
-        AMemToolSpec(memory, ANN, top_k=3)
+        with pytest.raises(ConfigurationError, match=next(iter(option))):
+            make(**{"memory": memory, "namespace": ANN, **option})
+    with pytest.raises(ConfigurationError, match="k=True"):
+        AMemRetriever(memory, ANN, similarity_top_k=True)
+    for make in (AMemToolSpec, AMemRetriever):
+        with pytest.raises(TypeError, match="'top_k'; use one of k, where"):
+            make(memory, ANN, top_k=3)
+    with pytest.raises(TypeError, match="evolv"):
+        ann(memory, evolv=False)
 
 
 # --- whose memory it is

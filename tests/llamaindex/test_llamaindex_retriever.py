@@ -80,16 +80,6 @@ async def test_linked_notes_carry_the_path_that_led_to_them():
     assert {node.metadata["via"] for node in unlinked} == {"match"}
 
 
-def test_a_mistake_is_refused_at_once(kennel):
-    for error, options, says in (
-        (ConfigurationError, {"k": 0}, "k=0 must be a whole number"),
-        (TypeError, {"top_k": 3}, "top_k"),
-        (ConfigurationError, {"memory": "./memory"}, "AgenticMemory"),
-    ):
-        with pytest.raises(error, match=says):
-            AMemRetriever(**{"memory": kennel, "namespace": ANN, **options})
-
-
 @pytest.mark.parametrize("door", [AMemRetriever, AMemToolSpec, AMemMemoryBlock])
 def test_further_namespaces_may_have_any_name_and_are_a_dict(kennel, door):
     for name in ("namespace", "links", "where", "self"):
