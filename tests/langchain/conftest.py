@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from langchain_kit import ANN, BOB, Silent, scripted
+from langchain_kit import ANN, BOB, scripted
+from support.ports import Silent
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder, ScriptedModel

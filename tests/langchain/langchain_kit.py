@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
 
-from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
+from amem_integrations import AgenticMemory, ModelRequest
 from amem_integrations.testing import ScriptedModel
 from langchain_amem import AMemMiddleware, MemoryState
 
@@ -160,32 +159,6 @@ def looking() -> Talker:
 
 
 # Memories
-
-
-class Silent(AgenticMemory):
-    """A memory whose store can be made to stop answering, at once or after `delay` seconds."""
-
-    _down = False
-    delay = 0.0
-
-    @property
-    def down(self) -> bool:
-        """Whether the store does not answer."""
-        return self._down
-
-    @down.setter
-    def down(self, down: bool) -> None:
-        def refuse(*_: Any, **__: Any) -> Any:
-            time.sleep(self.delay)
-            raise StoreUnavailableError("the server does not answer")
-
-        store: Any = self._runtime.store
-        for name in ("notes", "find_notes", "insert_notes", "swap_notes", "search", "scan"):
-            if down:
-                setattr(store, name, refuse)
-            elif self._down:
-                delattr(store, name)
-        self._down = down
 
 
 def kept(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:

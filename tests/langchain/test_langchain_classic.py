@@ -11,7 +11,8 @@ from langchain_classic.chains import ConversationalRetrievalChain, ConversationC
 from langchain_classic.memory import CombinedMemory, ReadOnlySharedMemory, SimpleMemory
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
-from langchain_kit import ANN, BOB, Silent, Talker, kept, look
+from langchain_kit import ANN, BOB, Talker, kept, look
+from support.ports import Silent
 
 from amem_integrations import AgenticMemory, ConfigurationError, StoreUnavailableError
 from langchain_amem import AMemChatMessageHistory, AMemMemory, AMemRetriever

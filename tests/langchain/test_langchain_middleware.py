@@ -21,7 +21,6 @@ from langchain_core.tools import tool
 from langchain_kit import (
     ANN,
     BOB,
-    Silent,
     Talker,
     User,
     agent_of,
@@ -41,7 +40,7 @@ from langchain_kit import (
 )
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
-from support.ports import WatchedEmbedder
+from support.ports import Silent, WatchedEmbedder
 
 from amem_integrations import (
     AgenticMemory,

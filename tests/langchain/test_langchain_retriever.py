@@ -12,9 +12,9 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.load import dumpd
 from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import ToolException
-from langchain_kit import ANN, BOB, Silent, Talker, ask, called, calling
+from langchain_kit import ANN, BOB, Talker, ask, called, calling
 from langchain_tests.integration_tests import RetrieversIntegrationTests
-from support.ports import WatchedEmbedder
+from support.ports import Silent, WatchedEmbedder
 
 from amem_integrations import (
     AgenticMemory,

@@ -13,7 +13,6 @@ from langchain_core.tools import BaseTool
 from langchain_kit import (
     ANN,
     BOB,
-    Silent,
     User,
     ask,
     called,
@@ -25,7 +24,7 @@ from langchain_kit import (
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 from pydantic import BaseModel
-from support.ports import WatchedEmbedder
+from support.ports import Silent, WatchedEmbedder
 from typing_extensions import TypedDict
 
 from amem_integrations import (

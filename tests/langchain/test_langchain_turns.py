@@ -10,7 +10,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_kit import (
     BOB,
-    Silent,
     State,
     Talker,
     agent_of,
@@ -23,7 +22,7 @@ from langchain_kit import (
     within,
 )
 from langgraph.types import Command, interrupt
-from support.ports import WatchedEmbedder
+from support.ports import Silent, WatchedEmbedder
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from llamaindex_fakes import Probe, open_memory
-
-from amem_integrations import AgenticMemory
+from llamaindex_fakes import open_memory
+from support.ports import Silent
 
 HERE = Path(__file__).parent
 
@@ -28,17 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def opened() -> Iterator[tuple[AgenticMemory, Probe]]:
-    memory, store = open_memory()
-    yield memory, store
-    memory.close()
-
-
-@pytest.fixture
-def memory(opened: tuple[AgenticMemory, Probe]) -> AgenticMemory:
-    return opened[0]
-
-
-@pytest.fixture
-def store(opened: tuple[AgenticMemory, Probe]) -> Probe:
-    return opened[1]
+def memory() -> Iterator[Silent]:
+    with open_memory() as memory:
+        yield memory

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
@@ -24,9 +22,9 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
+from support.ports import Silent
 
-from amem_integrations import AgenticMemory, ModelRequest, StoreUnavailableError
-from amem_integrations.stores import FolderStore
+from amem_integrations import AgenticMemory, ModelRequest
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import AMemMemory, AMemMemoryBlock
 
@@ -72,31 +70,6 @@ def annotated_text(messages: Sequence[ChatMessage]) -> str:
     return json.dumps({"notes": notes})
 
 
-class Probe:
-    """A store that counts what is asked of it, and can be switched off."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-        self.calls: Counter[str] = Counter()
-        self.down = False
-        self.delay = 0.0
-        self.error: Exception = StoreUnavailableError("the Qdrant server does not answer")
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self._store, name)
-        if not callable(attribute):
-            return attribute
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            self.calls[name] += 1
-            if self.down and name != "close":
-                time.sleep(self.delay)
-                raise self.error
-            return attribute(*args, **kwargs)
-
-        return counted
-
-
 def contents(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
     """Return what a namespace holds, oldest first."""
     return [note.content for note in memory.get_all(namespace=namespace)]
@@ -117,11 +90,10 @@ def block_of(memory: AgenticMemory, **options: Any) -> AMemMemoryBlock:
     return AMemMemoryBlock(memory, **{"namespace": ANN, **options})
 
 
-def open_memory(model: Any = None, *, embedder: Any = None) -> tuple[AgenticMemory, Probe]:
-    """Return a memory in `:memory:`, and the probe around its store."""
+def open_memory(model: Any = None, *, embedder: Any = None) -> Silent:
+    """Return a memory in `:memory:`, whose store can be made to stop answering."""
     embedder = embedder or HashEmbedder(256)
-    store = Probe(FolderStore(":memory:", dimensions=embedder.dimensions, embedder=embedder.name))
-    return AgenticMemory._over(store, embedder, model or ScriptedModel(annotated)), store
+    return Silent.open(":memory:", model=model or ScriptedModel(annotated), embedder=embedder)
 
 
 def user(text: str) -> ChatMessage:

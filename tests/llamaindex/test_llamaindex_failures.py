@@ -44,7 +44,7 @@ from llamaindex_amem import (
 )
 
 ASKED = [user("What is my dog called?")]
-DOWN = "the Qdrant server does not answer"
+DOWN = "the server does not answer"
 
 
 class Events(BaseEventHandler):
@@ -110,9 +110,9 @@ async def test_the_call_of_a_tool_is_an_event_and_a_span(memory, watched):
     assert spans() == ["AMemToolSpec.remember", "AMemToolSpec.recall", "AMemToolSpec.forget"]
 
 
-async def test_what_fails_is_an_event_and_a_span(memory, store, watched):
+async def test_what_fails_is_an_event_and_a_span(memory, watched):
     events, spans = watched
-    store.down = True
+    memory.down = True
     chat_memory = ann(memory)
     await chat_memory.aput(ASKED[0])
     await chat_memory.aget()
@@ -127,8 +127,8 @@ async def test_what_fails_is_an_event_and_a_span(memory, store, watched):
     assert "AMemMemoryBlock._recall" in spans()
 
 
-async def test_what_is_not_tried_so_soon_after_a_time_out_is_an_event(memory, store, watched):
-    store.down, store.delay = True, 0.6
+async def test_what_is_not_tried_so_soon_after_a_time_out_is_an_event(memory, watched):
+    memory.down, memory.delay = True, 0.6
     retriever = AMemRetriever(memory, ANN)
     retriever.retrieve("dog")
     retriever.retrieve("cat")
@@ -141,9 +141,9 @@ async def test_what_is_not_tried_so_soon_after_a_time_out_is_an_event(memory, st
 # --- a store that is down
 
 
-async def test_a_store_that_is_down_is_logged_counted_and_done_without(memory, store, caplog):
+async def test_a_store_that_is_down_is_logged_counted_and_done_without(memory, caplog):
     block = block_of(memory)
-    store.down = True
+    memory.down = True
 
     assert await block.aget(ASKED) == ""
     await block.aput([user("one"), assistant("two")])
@@ -151,26 +151,26 @@ async def test_a_store_that_is_down_is_logged_counted_and_done_without(memory, s
 
     assert block.failures == {"recall": 1, "write": 2}
     assert caplog.text.count(DOWN) == 3
-    store.down = False
+    memory.down = False
     await block.aput([user("four")])  # what was said meanwhile is written too
     assert contents(memory) == ["one", "two", "three", "four"]
 
 
-async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(memory, store):
+async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(memory):
     block, tiny = block_of(memory), {"token_limit": 40, "chat_history_token_ratio": 0.1}
     stock = Memory.from_defaults(memory_blocks=[block], token_flush_size=4, **tiny)
-    store.down = True
+    memory.down = True
     texts = [text for n in range(4) for text in (f"I planted tree {n}", f"Noted {n}")]
     for number, text in enumerate(texts):
         await stock.aput(assistant(text) if number % 2 else user(text))
-    store.down = False
+    memory.down = False
     await block.aflush_from(stock)
 
     assert sorted(contents(memory)) == sorted(texts)
 
 
-async def test_it_raises_where_that_was_asked_for(memory, store):
-    store.down = True
+async def test_it_raises_where_that_was_asked_for(memory):
+    memory.down = True
     for operation in ("recall", "write"):
         block = block_of(memory, on_error="raise")
         with pytest.raises(StoreUnavailableError):
@@ -201,7 +201,7 @@ async def test_an_embedder_that_is_away_or_refused_is_counted_and_words_count():
         ConfigurationError("a refused key"),
     ):
         embedder = WatchedEmbedder()
-        memory, _ = open_memory(embedder=embedder)
+        memory = open_memory(embedder=embedder)
         memory.info()  # finds the thresholds of the embedder, once
         embedder.error, embedder.down = error, True
         block, strict = block_of(memory), block_of(memory, on_error="raise")
@@ -240,7 +240,7 @@ class Vendor(BaseEmbedding):
 
 async def test_a_key_revoked_after_the_answer_costs_no_answer(caplog):
     vendor = Vendor()
-    memory, _ = open_memory(embedder=LlamaIndexEmbedder(vendor))
+    memory = open_memory(embedder=LlamaIndexEmbedder(vendor))
     refusal = RuntimeError("key sk-secret is wrong")
     refusal.status_code = 401
 

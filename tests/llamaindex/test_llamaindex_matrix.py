@@ -205,13 +205,13 @@ async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(me
 
 
 @pytest.mark.parametrize("name", [*ENGINES, *AGENTS])
-def test_an_engine_or_agent_answers_while_the_store_is_down(memory, store, name, caplog):
+def test_an_engine_or_agent_answers_while_the_store_is_down(memory, name, caplog):
     for form in OF_AGENTS if name in AGENTS else OF_ENGINES:
         caplog.clear()
         chat_memory = ann(memory)
-        store.down = False
+        memory.down = False
         engine, _ = made(name, chat_memory)
-        store.down = True
+        memory.down = True
         answer = without_a_loop(form, engine, QUESTION)
 
         assert answer in {"Well, well.", "Empty Response", "Done.", "Yes."}
@@ -253,7 +253,7 @@ async def test_the_users_models_are_called_in_threads_and_leave_every_loop_free(
             assert gone_round.wait(5)
             return ChatResponse(message=assistant(annotated_text(messages)))
 
-    memory, _ = open_memory(LlamaIndexChatModel(Slow()))
+    memory = open_memory(LlamaIndexChatModel(Slow()))
     await memory.aadd("My dog is called Rex.", namespace=ANN)
     stock = Memory.from_defaults(memory_blocks=[block := block_of(memory)])
     await stock.aput(user("My cat is called Tom."))

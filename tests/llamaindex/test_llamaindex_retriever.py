@@ -60,7 +60,7 @@ def test_a_node_is_a_note_of_which_a_model_is_shown_no_ids(kennel):
 
 
 async def test_linked_notes_carry_the_path_that_led_to_them():
-    memory, _ = open_memory(model(to_the_insurance))
+    memory = open_memory(model(to_the_insurance))
     memory.add("The insurance has number 4711.", namespace=ANN, thread="t")
     dogs = [memory.add(f"My dog {n} is called Rex.", namespace=ANN, thread="t") for n in range(3)]
     memory.add_many([f"A dog called {n}." for n in range(60)], namespace=ANN, evolve=False)

@@ -71,7 +71,7 @@ def test_a_fact_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(memo
     assert (note.id, note.state, note.contexts) == (second.id, "pending", ())
 
 
-def test_what_is_wrong_is_said_in_one_sentence(memory, store, call):
+def test_what_is_wrong_is_said_in_one_sentence(memory, call):
     unknown = "Error: there is no note with this id. Use recall, and take an id from there."
     assert call("forget", note_id="not-an-id") == unknown
     assert call("forget", note_id=5) == unknown
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_said_in_one_sentence(memory, store, call):
         assert f"Error: '{since}' is not a time" in call("recall", query="x", since=since)
     assert call("recall", query="").startswith("Error")
 
-    store.down = True
+    memory.down = True
     for name, arguments in {
         "remember": {"content": "x"},
         "recall": {"query": "x"},

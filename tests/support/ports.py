@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from typing import Any
 
-from amem_integrations import StoreUnavailableError
+from amem_integrations import AgenticMemory, StoreUnavailableError
 from amem_integrations.testing import HashEmbedder
 
 
@@ -58,6 +60,32 @@ class WatchedStore:
             return attribute(*args, **kwargs)
 
         return watched
+
+
+class Silent(AgenticMemory):
+    """A memory whose store can be made to stop answering, at once or after `delay` seconds."""
+
+    _down = False
+    delay = 0.0
+
+    @property
+    def down(self) -> bool:
+        """Whether the store does not answer."""
+        return self._down
+
+    @down.setter
+    def down(self, down: bool) -> None:
+        def refuse(*_: Any, **__: Any) -> Any:
+            time.sleep(self.delay)
+            raise StoreUnavailableError("the server does not answer")
+
+        store: Any = self._runtime.store
+        for name in ("notes", "find_notes", "insert_notes", "swap_notes", "search", "scan"):
+            if down:
+                setattr(store, name, refuse)
+            elif self._down:
+                delattr(store, name)
+        self._down = down
 
 
 def fail_once(collection, method: str, *, works=False, after=0, error=None) -> None:
