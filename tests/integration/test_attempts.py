@@ -162,6 +162,16 @@ def test_upgrade_makes_rule_notes_again_and_removes_what_rules_made(folder):
         assert (memory.get_all(namespace=ANN), len(model.requests)) == (notes, calls)
 
 
+def test_upgrade_takes_back_what_rules_proposed(tmp_path):
+    with models.opened(tmp_path, review=True) as memory:
+        items = [NoteInput(content=content, thread=thread) for content, thread in TURNS]
+        memory.add_many(items, namespace=ANN)
+        assert {made.by for made in memory.proposals(namespace=ANN)} == {"rules"}
+    with reopened(tmp_path, models.model()) as memory:
+        memory.evolve(namespace=ANN, upgrade=True)
+        assert memory.proposals(namespace=ANN) == []
+
+
 def test_upgrade_leaves_what_a_model_made(folder):
     with reopened(folder, models.model(models.update_first("Seen by a model."))) as memory:
         *_, third = memory.get_all(namespace=ANN)

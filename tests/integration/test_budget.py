@@ -77,30 +77,30 @@ def states(memory, namespace=ANN):
 
 def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(tmp_path, clock):
     with opened(tmp_path, costing(100, 10)) as memory:
-        memory.add(OSLO[0], namespace=ANN, thread="t")
-        asyncio.run(memory.aadd(OSLO[1], namespace=ANN, thread="t"))
+        memory.add(OSLO[0], namespace=BOB, thread="t")
+        asyncio.run(memory.aadd(OSLO[1], namespace=BOB, thread="t"))
         clock(EVENING + timedelta(minutes=1))
-        memory.add("I moved to Rome", namespace=BOB)
+        memory.add("I moved to Rome", namespace=ANN)
         common = {"model": "paid", "input_tokens": 200, "output_tokens": 20, "calls": 2}
         one = {"model": "paid", "input_tokens": 100, "output_tokens": 10, "calls": 1}
         entries = memory.usage()
         assert entries == [
-            LedgerEntry(day=TODAY, namespace=ANN, task="construct", **common),
-            LedgerEntry(day=TODAY, namespace=ANN, task="evolve", **one),
-            LedgerEntry(day=TOMORROW, namespace=BOB, task="construct", **one),
+            LedgerEntry(day=TODAY, namespace=BOB, task="construct", **common),
+            LedgerEntry(day=TODAY, namespace=BOB, task="evolve", **one),
+            LedgerEntry(day=TOMORROW, namespace=ANN, task="construct", **one),
         ]
-        assert [entry.namespace for entry in memory.usage(days=1)] == [BOB]
+        assert [entry.namespace for entry in memory.usage(days=1)] == [ANN]
         assert len(memory.usage(days=2)) == len(memory.usage(days=10**9)) == 3
-        assert {entry.task for entry in memory.usage(namespace=BOB)} == {"construct"}
+        assert {entry.task for entry in memory.usage(namespace=ANN)} == {"construct"}
         assert memory.stats()["usage"]["total"]["calls"] == 4
         spent = {"calls": 3, "input_tokens": 300, "output_tokens": 30}
-        assert memory.stats(namespace=ANN)["cost"] == {**spent, "tokens_per_note": 165.0}
+        assert memory.stats(namespace=BOB)["cost"] == {**spent, "tokens_per_note": 165.0}
         assert memory.stats(namespace=("eve",))["cost"]["tokens_per_note"] == 0
         for days in (0, -1, True, 1.5, "1"):
             with pytest.raises(InvalidInputError, match="days"):
                 memory.usage(days=days)
     with opened(tmp_path, costing(7, 1, "second")) as memory:
-        memory.add("I moved to Rome too", namespace=BOB)
+        memory.add("I moved to Rome too", namespace=ANN)
         assert memory.stats()["usage"]["total"]["calls"] == 2
         assert [e for e in memory.usage() if e.model == "paid"] == entries
         assert sum(e.input_tokens for e in memory.usage() if e.model == "second") == 14
@@ -308,6 +308,19 @@ def test_calls_without_an_answer_do_not_count_and_leave_room_for_another():
         memory.add_many(FACTS[:2], namespace=ANN)
         assert memory.stats()["stopped"] == []
         assert len(memory.evolve().constructed) == 1
+
+
+def test_a_call_under_way_counts_whatever_is_read_of_the_ledger_meanwhile():
+    def busy(request):
+        if len(memory.get_all(namespace=ANN)) == 1:
+            memory.stats()
+            assert memory.add(FACTS[1], namespace=ANN).state == "pending"
+        return models.construct(request)
+
+    model = models.model(construct=busy)
+    with opened(model=model, daily_calls=1) as memory:
+        memory.add(FACTS[0], namespace=ANN)
+        assert len(model.requests) == 1
 
 
 def test_a_smaller_call_is_made_where_a_larger_one_has_no_room():

@@ -48,10 +48,14 @@ def test_a_form_is_filled_from_what_was_said_and_names_it(open_memory):
     model = filling({"value": {"diet": "vegan", "drinks": ["tea"]}, "of": ["n2"]})
     memory = open_memory(model)
     other, shows = say(memory, "I moved to Oslo", "I am a vegan who drinks tea")
+    others = [NoteInput(content="A cookbook", origin="document"), "Do I like tea?"]
+    memory.add_many(others, namespace=ANN, evolve=False)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", drinks=["tea"])
+    (asked,) = model.asked("fill")
+    assert [note["content"] for note in asked.inputs["notes"]] == [other.content, shows.content]
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", drinks=["tea"])
     assert len(model.asked("fill")) == 1  # nothing was said since
-    assert "I moved to Oslo" in model.asked("fill")[0].prompt
+    assert "I moved to Oslo" in asked.prompt
     memory.delete(other.id, namespace=ANN)
     assert [made.state for made in fillings(memory)] == ["on"]
     memory.delete(shows.id, namespace=ANN)
@@ -93,11 +97,15 @@ def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_
 
 
 def test_before_anything_is_known_there_is_none(open_memory):
-    memory = open_memory(filling({"value": {}, "of": []}))
+    model = filling(*[{"value": {}, "of": []}] * 4)
+    memory = open_memory(model)
     assert memory.fill(Preferences, namespace=ANN) is None
     say(memory, "I moved to Oslo")
     assert memory.fill(Preferences, namespace=ANN) is None
     assert memory.fill(Preferences, namespace=ANN) is None  # it is read once
+    say(memory, *(f"I have {number} plants" for number in range(41)))
+    memory.fill(Preferences, namespace=ANN)
+    assert [len(asked.inputs["notes"]) for asked in model.asked("fill")] == [1, 20, 20, 1]
 
 
 @pytest.mark.on_a_server

@@ -349,6 +349,7 @@ def test_the_history_tells_of_a_deleted_note_for_a_day(memory, clock):
     for namespace in (None, ANN):
         note = memory.add("I live in Berlin", namespace=ANN)
         memory.delete(note.id, namespace=ANN)
+        clock(note.recorded_at + timedelta(hours=23))
         assert memory.sweep(namespace=namespace) == 0
         assert [made.kind for made in memory.history(note.id, namespace=ANN)] == ["delete"]
         clock(note.recorded_at + timedelta(hours=25))

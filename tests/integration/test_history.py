@@ -384,6 +384,7 @@ def test_what_an_upgrade_has_switched_off_is_passed_over_until_that_is_taken_bac
 def test_what_a_reviewer_approved_stays_and_open_proposals_are_rejected(open_memory):
     memory = open_memory(named("good"), batch_size=2, review=True)
     memory.add_many(SAID, namespace=ANN)
+    assert memory.undo(since=datetime.now(UTC), namespace=ANN).rejected == ()
     one, *others = memory.proposals(namespace=ANN)
     made = memory.approve(one.id, namespace=ANN)
     report = memory.undo(model="good", namespace=ANN)

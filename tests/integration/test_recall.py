@@ -115,11 +115,12 @@ def test_what_is_said_again_is_shown_once_with_its_last_date(memory):
 
 
 def test_a_short_reply_brings_the_question_it_answers(memory):
-    memory.add_many(
-        talk("When does the ferry to Gotland leave?", "Half past nine.", "I packed."), namespace=ANN
-    )
+    texts = ("When does the ferry to Gotland leave?", "Half past nine.", "I packed.")
+    asked, *_ = memory.add_many(talk(*texts), namespace=ANN)
     shown = memory.context("half past nine", namespace=ANN)
     assert shown.index("ferry to Gotland") < shown.index("Half past nine")
+    memory.update(asked.id, namespace=ANN, expires_at=asked.recorded_at)
+    assert "ferry" not in memory.context("half past nine", namespace=ANN)
 
 
 def test_the_budget_holds_and_is_filled(memory):

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -142,6 +143,7 @@ def test_links_are_ids_of_notes_that_exist_and_are_not_doubled(open_memory):
     second = memory.add("two", namespace=ANN, thread="t")
     assert list(second.links) == [first.id]
     assert memory.stats()["links"] == 1
+    assert list(memory.graph(namespace=ANN).edges) == [(second.id, first.id)]
     assert memory.get(first.id, namespace=ANN).state == "pending"
 
 
@@ -192,13 +194,16 @@ def test_what_is_equal_or_left_out_changes_nothing_and_costs_nothing(told):
         assert (memory.history(None, namespace=ANN), cost()) == (changes, spent)
     later = NoteInput(content="We meet yesterday", key="k", thread="t", default_at=JUNE)
     assert memory.add_many([later], namespace=ANN) == before
+    (new,) = memory.add_many([replace(later, key="new")], namespace=ANN)
+    assert new.at == JUNE
 
 
 def test_other_metadata_is_taken_without_asking_a_model(told):
     memory, _, cost = told
     spent, before = cost(), memory.get_all(namespace=ANN)[0]
-    note = meet(memory, metadata={"city": "Oslo"})
+    note = meet(memory, metadata={"city": "Oslo"}, until=JUNE)
     assert note == memory.get(note.id, namespace=ANN)
+    assert note.until == JUNE
     assert (note.metadata, note.state, note.contexts) == ({"city": "Oslo"}, "done", before.contexts)
     assert cost() == spent
     assert memory.get_all(namespace=ANN, where={"metadata.city": "Oslo"}) == [note]

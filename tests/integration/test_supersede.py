@@ -129,6 +129,7 @@ def test_several_older_notes_are_replaced_at_once(memory):
     hits = memory.search("I weigh 0 kilos", namespace=ANN, k=20)
     assert hits[0].note.id == new.id
     assert {hit.superseded_by for hit in hits[1:]} == {new.id}
+    assert memory.get(old[0].id, namespace=ANN).superseded_by == new.id
 
 
 def test_what_was_true_then_and_what_is_true_now(memory):
@@ -142,6 +143,8 @@ def test_what_was_true_then_and_what_is_true_now(memory):
     assert [n.content for n in memory.get_all(namespace=ANN, as_of=day(5))] == [old.content]
     for then in ({"as_of": new.at}, {"known_at": new.recorded_at}):  # its own moment counts
         assert len(memory.get_all(namespace=ANN, **then)) == 2
+    with pytest.raises(NoteNotFoundError, match="later"):
+        memory.get(new.id, namespace=ANN, as_of=day(5))
     assert "school" not in memory.context("Ann", namespace=ANN, as_of=day(5))
     assert found(memory, "Where does Ann work?")[0] == "Ann works at the school"
 
@@ -185,6 +188,17 @@ def test_an_exception_for_a_time_gives_way_again_when_it_is_over(memory):
     assert [(h.note.id, h.is_over) for h in hits] == [(usual.id, False), (week.id, True)]
     assert [h.superseded_by for h in hits] == [None, None]
     assert "no longer so since 6 March 2024" in memory.context("stand-up", namespace=ANN)
+
+
+def test_a_note_holds_until_the_user_says_or_the_end_of_the_day_that_a_model_reads(open_memory):
+    def construct(request):
+        made = models.construct(request)["notes"]
+        return {"notes": [{**note, "until": "2024-03-04"} for note in made]}
+
+    memory = open_memory(models.model(construct=construct))
+    for until, end in ((None, datetime(2024, 3, 5, tzinfo=UTC)), (day(9), day(9))):
+        note = memory.add(f"The fair lasts {until}", namespace=ANN, at=day(0), until=until)
+        assert note.holds_until == end
 
 
 def test_what_was_replaced_is_brought_back_where_only_the_exception_is_found(memory):
@@ -339,6 +353,17 @@ def test_bad_input_is_refused_and_nothing_is_stored(memory):
     memory.supersede(old.id, new.id, namespace=ANN)
     with pytest.raises(InvalidInputError, match="already"):
         memory.supersede(old.id, new.id, namespace=ANN)
+
+
+def test_the_user_says_since_when_and_why_and_may_say_it_otherwise(memory):
+    old, new = add(memory, "It is at ten", 0), add(memory, "It is at nine", 1)
+    for since, reason in ((day(2), ""), (day(4), "r" * 200)):
+        memory.supersede(old.id, new.id, namespace=ANN, since=since, reason=reason)
+        for time, by in ((since - DAY, None), (since, new.id)):
+            assert memory.get(old.id, namespace=ANN, as_of=time).superseded_by == by
+    assert memory.get(old.id, namespace=ANN).supersessions[new.id].reason == reason
+    with pytest.raises(InvalidInputError, match="at most 200"):
+        memory.supersede(old.id, new.id, namespace=ANN, reason="r" * 201)
 
 
 def test_supersessions_travel_with_an_export(memory, tmp_path):

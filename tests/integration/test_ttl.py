@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -97,8 +98,9 @@ def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(clock):
         clock(NOON + WEEK + timedelta(seconds=1))
         assert memory.search("code", namespace=ANN) == []
         assert "4711" not in memory.context("code", namespace=ANN)
-        with pytest.raises(NoteNotFoundError):
-            memory.get(gone.id, namespace=ANN)
+        for call in (memory.get, memory.delete, partial(memory.update, content="It is 1")):
+            with pytest.raises(NoteNotFoundError):
+                call(gone.id, namespace=ANN)
         assert memory.stats(namespace=ANN)["notes"] == 1  # until it is swept
         assert memory.sweep(namespace=ANN) == 1
         assert memory.sweep() == 2
@@ -165,9 +167,11 @@ def test_a_graph_and_the_proposals_leave_out_what_has_expired(clock, open_memory
     memory = open_memory(models.model(models.update_first("It was moved.")), review=True)
     april = memory.add("The trip is in April", namespace=ANN, thread="t")
     may = memory.add("Rather in May", namespace=ANN, thread="t")
-    assert memory.proposals(namespace=ANN)
+    proposal, *_ = memory.proposals(namespace=ANN)
     memory.update(april.id, namespace=ANN, expires_at=NOON + WEEK)
     clock(NOON + WEEK)
     assert memory.proposals(namespace=ANN) == []
+    with pytest.raises(NoteNotFoundError):
+        memory.approve(proposal.id, namespace=ANN)
     if find_spec("networkx"):
         assert list(memory.graph(namespace=ANN)) == [may.id]

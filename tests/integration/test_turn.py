@@ -65,6 +65,8 @@ def test_what_is_said_is_recalled_and_what_the_prompt_says_is_not(memory):
     recalled = memory.recall_turn([user("Where is the office?")], namespace=ANN, also={"team": BOB})
     assert "from team: The office is in Oslo." in recalled.text
     assert "from team" in memory.context("the office", namespace=ANN, also={"team": BOB})
+    for k in (1, 2):
+        assert len(memory.recall("the office in Oslo", namespace=ANN, also={"team": BOB}, k=k)) == k
     hit, *_ = memory.search("the office", namespace=ANN, also={"team": BOB})
     assert hit.note.namespace == BOB
     with pytest.raises(InvalidInputError, match="also"):
