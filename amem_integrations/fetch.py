@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from .errors import NoteNotFoundError
 from .filters import Condition, Conditions
@@ -14,10 +14,12 @@ from .runtime import resolve
 NOTES = 256
 
 
-async def get(store: Store, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
-    """Return the notes with these ids, in this order; unknown ones and those that were deleted are left out."""
-    stored = await resolve(store.notes(namespace, list(dict.fromkeys(ids)))) if ids else {}
-    return [one.note for i in ids if (one := stored.get(i)) is not None and one.note is not None]
+async def living(store: Store, namespace: Namespace, ids: Iterable[str]) -> dict[str, Note]:
+    """Return the notes with these ids, by id, in this order, without those that were deleted or have expired."""
+    wanted, time = list(dict.fromkeys(ids)), now()
+    stored = await resolve(store.notes(namespace, wanted)) if wanted else {}
+    notes = {i: stored[i].note for i in wanted if i in stored}
+    return {i: note for i, note in notes.items() if note and not note.is_expired(time)}
 
 
 async def note_pages(
@@ -50,13 +52,11 @@ async def existing(store: Store, namespace: Namespace, ids: Sequence[str]) -> li
     Raises:
         NoteNotFoundError: One is not there or has expired; the message names the first of those.
     """
-    time = now()
-    notes = await get(store, namespace, ids)
-    known = {note.id for note in notes if not note.is_expired(time)}
+    notes = await living(store, namespace, ids)
     for note_id in ids:
-        if note_id not in known:
+        if note_id not in notes:
             raise not_found(namespace, note_id)
-    return notes
+    return [notes[note_id] for note_id in ids]
 
 
 def not_found(namespace: Namespace, note_id: str) -> NoteNotFoundError:

@@ -15,7 +15,7 @@ from math import log
 
 from .. import texts
 from ..embedding import embed
-from ..fetch import get
+from ..fetch import living
 from ..filters import Condition
 from ..ids import now
 from ..kinds import telling_words
@@ -84,7 +84,7 @@ async def find_candidates(
     chosen = {i: _choose(runtime, recent[i], ranked, notes) for i, ranked in found.items()}
     wanted = dict.fromkeys(chain.from_iterable(chosen.values()))
     if missing := [target for target in wanted if target not in notes]:
-        notes |= {note.id: note for note in await get(runtime.store, namespace, missing)}
+        notes |= await living(runtime.store, namespace, missing)
     time, lately = now(), set(chain.from_iterable(recent.values()))
     shown = {
         i: notes[i]

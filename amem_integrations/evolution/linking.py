@@ -103,7 +103,7 @@ async def propose(
     return plans, notes
 
 
-def ready_notes(notes: Sequence[Note]) -> list[Note]:
+def ready_notes(notes: Iterable[Note]) -> list[Note]:
     """Return the notes that wait for their links."""
     return [note for note in notes if note.own_entry is not None and note.state != "done"]
 

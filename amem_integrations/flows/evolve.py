@@ -16,9 +16,9 @@ from ..evolution import construct as construction
 from ..evolution.ask import Batch, OpenCall, Outcome
 from ..evolution.candidates import first_vectors, turns_before
 from ..evolution.gate import Answers, decide
-from ..fetch import get, note_pages
+from ..fetch import living, note_pages
 from ..filters import WITHOUT_VECTOR, AnyOf, Condition, Conditions, check_count, unique_ids
-from ..ids import new_operation, now
+from ..ids import new_operation
 from ..journal.history import toggle
 from ..journal.writer import Writer, as_it_is
 from ..notes import Attempts, Namespace, Note, check_namespace
@@ -122,7 +122,8 @@ async def construct(
         BudgetExceededError: A limit of the day is reached; what was finished stays.
     """
     space = check_namespace(namespace)
-    notes = [note for note in await _living(runtime, space, ids) if note.own_entry is None]
+    there = await living(runtime.store, space, unique_ids(ids))
+    notes = [note for note in there.values() if note.own_entry is None]
     with runtime.claims.claiming(notes) as mine:
         parts = construction.in_parts(mine, runtime.config.batch_size)
         await read_budget(runtime, space)  # the first call raises
@@ -141,7 +142,8 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
         BudgetExceededError: A limit of the day is reached.
     """
     space = check_namespace(namespace)
-    notes = linking.ready_notes(await _living(runtime, space, ids))
+    there = await living(runtime.store, space, unique_ids(ids))
+    notes = linking.ready_notes(there.values())
     await read_budget(runtime, space)
     parts, since = construction.in_parts(notes, runtime.config.batch_size), runtime.clock.tick()
     async with (
@@ -160,12 +162,6 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
         shown=tuple(sorted({source for call in calls for source in call.shown})),
         cost=tuple(cost for call in calls for cost in call.model_calls),
     )
-
-
-async def _living(runtime: Runtime, namespace: Namespace, ids: Sequence[str]) -> list[Note]:
-    """Return the notes with these ids that have not expired; unknown ones are left out."""
-    stored, time = await get(runtime.store, namespace, unique_ids(ids)), now()
-    return [note for note in stored if not note.is_expired(time)]
 
 
 async def commit(
@@ -201,7 +197,7 @@ async def commit(
     items = [item for one in plans for item in one.items.values()]
     ids = {*(source.id for source in shown), *given.failed}
     ids |= {end for item in items for end in (item.to, item.other) if end}
-    notes = {note.id: note for note in await _living(runtime, space, sorted(ids))}
+    notes = await living(runtime.store, space, sorted(ids))
     # A plan for a wording that is gone, or for a note that is finished by now, is left out.
     current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
     call = OpenCall(runtime, space, id=given.id, seq=min(given.since, runtime.clock.tick()))
@@ -212,7 +208,7 @@ async def commit(
         found = [linking.with_sources(call, one, notes) for one in current]
         decisions = [
             *linking.link_decisions(call, found, notes),
-            *ask.failures(call, list(notes.values())),
+            *ask.failures(call, notes.values()),
         ]
         done = await ask.commit(call, writer, decisions)
     if done.report.done:
@@ -263,8 +259,8 @@ async def evolve_notes(
             wave = parts[start : start + width]
             if start:  # what was deleted meanwhile is shown to no model
                 ids = [note.id for part in wave for note in part]
-                living = {note.id: note for note in await _living(runtime, namespace, ids)}
-                wave = [[living[n.id] for n in part if n.id in living] for part in wave]
+                there = await living(runtime.store, namespace, ids)
+                wave = [[there[n.id] for n in part if n.id in there] for part in wave]
             async with writing(runtime, namespace, runtime.model_name) as writer:
                 made += await evolve_wave(runtime, writer, wave, upgrade=upgrade)
             if meter is not None and made.error is None:

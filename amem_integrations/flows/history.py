@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar, overload
 from ..decisions import Call, Decision, Flip, Item, Record, Switch
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..evolution.gate import edited
-from ..fetch import existing, get, not_found
-from ..ids import first_seq, now
+from ..fetch import existing, living, not_found
+from ..ids import first_seq
 from ..journal import history as journal
 from ..journal.erasure import forget
 from ..journal.history import Edit, Place, edits_of, id_of, switch_before
@@ -387,14 +387,12 @@ async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Chang
     space, store = check_namespace(namespace), runtime.store
     records = await resolve(store.find_records(space, RecordQuery(waiting=True)))
     decisions = [one for one in _decisions(records) if one.shows]
-    time = now()
-    notes = await get(store, space, sorted({i for one in decisions for i in one.about}))
-    alive = {note.id for note in notes if not note.is_expired(time)}
+    alive = await living(store, space, sorted({i for one in decisions for i in one.about}))
     return [
         journal.change_of_item(decision, item)
         for decision in sorted(decisions, key=lambda one: (one.seq, one.id))
         for item in decision.items
-        if item.switch == "waiting" and alive.issuperset(_ends(decision, item))
+        if item.switch == "waiting" and _ends(decision, item) <= alive.keys()
     ]
 
 

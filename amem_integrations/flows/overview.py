@@ -14,7 +14,7 @@ import numpy as np
 from ..budget import LedgerEntry
 from ..decisions import Call
 from ..errors import ConfigurationError, needed
-from ..fetch import get, note_pages
+from ..fetch import living, note_pages
 from ..filters import WITHOUT_VECTOR, check_count, conditions_of
 from ..ids import first_seq, now, time_of
 from ..journal.projection import differing
@@ -173,9 +173,9 @@ def _version(package: str) -> str:
 async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str, Note]) -> int:
     """Return how many of the notes that hold supersessions are not current now."""
     others = sorted(named(outdated.values()) - outdated.keys())
-    later = await get(runtime.store, namespace, others)
+    later = await living(runtime.store, namespace, others)
     moment = runtime.clock.now()
-    current = CurrentFacts({**outdated, **{note.id: note for note in later}}, moment, now=moment)
+    current = CurrentFacts(outdated | later, moment, now=moment)
     return sum(bool(current.successors(note)) for note in outdated.values())
 
 

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import InvalidInputError, NoteNotFoundError
-from ..fetch import NOTES, existing, note_pages
-from ..fetch import get as fetch_notes
+from ..fetch import NOTES, existing, living, note_pages
 from ..filters import check_count, conditions_of, matches
 from ..ids import now
 from ..kinds import kind_of
@@ -230,15 +229,13 @@ async def _with_questions(
     }
     known = {hit.note.id: hit for hit in hits}
     missing = {other for others in linked.values() for other in others} - known.keys()
-    read = {note.id: note for note in await fetch_notes(runtime.store, namespace, sorted(missing))}
-    notes, time = {**read, **{i: hit.note for i, hit in known.items()}}, now()
+    notes = await living(runtime.store, namespace, sorted(missing))
+    notes |= {i: hit.note for i, hit in known.items()}
     shown: dict[str, ScoredNote] = {}
     for hit in hits:
         shown.setdefault(hit.note.id, hit)
         turns = [notes[i] for i in linked.get(hit.note.id, ()) if i in notes]
-        asks = relevance.question_before(
-            hit.note, [turn for turn in turns if not turn.is_expired(time)]
-        )
+        asks = relevance.question_before(hit.note, turns)
         if asks is not None:
             step = via(hit.note.id, hit.note.links[asks.id])
             brought = ScoredNote(note=asks, score=hit.score, similarity=None, via=(step,))

@@ -25,7 +25,7 @@ from typing import Any
 
 from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
 from ..errors import AmemError, ModelUnavailableError
-from ..fetch import existing, get
+from ..fetch import existing, living
 from ..filters import WITHOUT_VECTOR
 from ..ids import note_id
 from ..journal.writer import Writer, restore
@@ -275,8 +275,8 @@ async def remember_fact(
     )
 
     async def taken() -> list[str]:
-        stands = await get(runtime.store, space, older)
-        return [one.id for one in stands if note.id in one.supersessions]
+        stands = await living(runtime.store, space, older)
+        return [i for i, one in stands.items() if note.id in one.supersessions]
 
     if assistant_supersedes:
         known = await taken()

@@ -32,7 +32,7 @@ from ..errors import (
     StoreUnavailableError,
 )
 from ..evolution.ask import OpenCall, commit, failures
-from ..fetch import get, note_pages
+from ..fetch import living, note_pages
 from ..filters import Condition, Conditions, check_count
 from ..ids import new_operation, new_token, now
 from ..journal.erasure import resume
@@ -220,9 +220,9 @@ class _Worker:
         if lease.was_left:
             async with writing(self.runtime, job[0].namespace) as writer:
                 await resume(writer)
-        stand = await get(self.runtime.store, job[0].namespace, [note.id for note in job])
         attempts = {note.id: note.attempts for note in job}
-        return [n for n in stand if n.state != "done" and n.attempts == attempts[n.id]]
+        stand = await living(self.runtime.store, job[0].namespace, attempts)
+        return [n for n in stand.values() if n.state != "done" and n.attempts == attempts[n.id]]
 
     async def _evolve_thread(self, runtime: Runtime, thread: Thread, notes: Job) -> None:
         known = self.silences.pop(thread, None)
