@@ -36,7 +36,6 @@ PLAIN_OF_NOTE = ("speaker", "source", "kind", "origin", "thread", "state")
 PLAIN_OF_HIT = ("superseded_by", "is_over", "times_said")
 MAX_DEPTH = 32  # of metadata; the engine cannot read back what is nested deeper than about 127
 INTEGERS = range(-(2**63), 2**63)
-MAX_ADDED = 8  # sentences of other notes that are indexed and shown with a note
 USER = "user"  # stands for the name of a model where a person decided
 
 
@@ -161,13 +160,6 @@ class Note:
     def own_entry(self) -> ContextEntry | None:
         """The entry written at construction, if the note has been constructed."""
         return next((entry for entry in self.contexts if entry.cause == self.id), None)
-
-    @property
-    def shown_contexts(self) -> tuple[ContextEntry, ...]:
-        """The entry written at construction, and the newest `MAX_ADDED` of those that other notes added, in order."""
-        added = [entry for entry in self.contexts if entry.cause != self.id]
-        own = self.own_entry
-        return (*([own] if own else []), *added[-MAX_ADDED:])
 
     @property
     def attributes_source(self) -> str | None:
@@ -325,7 +317,7 @@ class ScoredNote:
             "score": float(self.score),
             "similarity": None if self.similarity is None else float(self.similarity),
             "via": self.via if isinstance(self.via, str) else [asdict(step) for step in self.via],
-            "contexts": [entry.text for entry in note.shown_contexts],
+            "contexts": [entry.text for entry in note.contexts],
             "keywords": list(note.keywords),
             "tags": list(note.tags),
             "links": list(note.links),

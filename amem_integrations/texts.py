@@ -41,7 +41,7 @@ def weekday(time: datetime) -> str:
 
 def context(note: Note) -> str:
     """Return the rendered context of a note: what it means, in the light of later notes."""
-    return " ".join(entry.text for entry in note.shown_contexts if entry.text)
+    return " ".join(entry.text for entry in note.contexts if entry.text)
 
 
 def header(note: Note) -> str:
@@ -92,7 +92,7 @@ def lexical_text(note: Note) -> str:
 
 
 def _lexical(note: Note, content: str) -> str:
-    text = _with_attributes(note, content, note.shown_contexts)
+    text = _with_attributes(note, content, note.contexts)
     return f"{day(note.at)}\n{text}" if note.at else text
 
 

@@ -250,7 +250,7 @@ def _entry(key: str, cause: str, item: Any, notes: Mapping[str, Note]) -> dict[s
     target, because, before = notes.get(item.to), notes.get(cause), ""
     is_sentence, words, why = item.kind == "sentence", item.text, item.data.get("why")
     if is_sentence and target is not None:
-        before = " ".join(one.text for one in target.shown_contexts if one.text) or target.content
+        before = " ".join(one.text for one in target.contexts if one.text) or target.content
     if not is_sentence:
         words = (
             f"{'outdated' if item.kind == 'supersession' else 'linked'} ({item.data['relation']})"

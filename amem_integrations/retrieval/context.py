@@ -124,7 +124,7 @@ class _Page:
     def add_later(self) -> None:
         """Add the sentences of later notes to the shown notes, best first, if there is room for all notes."""
         for hit in () if self.is_full else self.hits:
-            entries = [e for e in hit.note.shown_contexts if e.cause != hit.note.id and e.text]
+            entries = [e for e in hit.note.contexts if e.cause != hit.note.id and e.text]
             told = [entry.text for entry in entries if entry.cause not in self.lines]
             clause = neutral(f" (later: {' '.join(told)})") if told else ""
             if clause and hit.note.id in self.lines and texts.count_tokens(clause) <= self.left:

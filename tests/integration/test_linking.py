@@ -349,3 +349,22 @@ def test_the_id_of_filler_is_read_however_it_is_written(opened):
     for names in (["[n2]"], "n2", [" n2 "]):
         memory = opened(construct=lambda r, names=names: {**exclaiming(r), "filler": names})
         assert [n.kind for n in say(memory, "I paint", "Splendid!")] == ["statement", "filler"]
+
+
+def test_of_what_other_notes_added_the_newest_eight_sentences_count(opened):
+    def add_to_the_first(request):
+        (note,), shown = request.inputs["notes"], request.inputs["candidates"]
+        first = [one["alias"] for one in shown if one["content"] == "The harvest"]
+        told = {"context": note["content"].split(":")[-1]}
+        return {"notes": [{"id": note["alias"], "updates": [{"to": to, **told} for to in first]}]}
+
+    memory, trees = opened(add_to_the_first), "ash birch cedar elm fir hazel larch maple oak pine"
+    first = memory.add("The harvest", namespace=ANN)
+    for tree in trees.split():
+        memory.add(f"The harvest goes on: {tree}", namespace=ANN)
+    (note,) = memory.get_all(namespace=ANN, where={"id": first.id})
+    newest = trees.split()[2:]
+    assert [entry.text for entry in note.contexts] == ["About The harvest", *newest]
+    found = {tree: memory.search(tree, namespace=ANN, explain=True) for tree in trees.split()}
+    words = {tree: {h.note.id for h in hits if h.why.lexical_rank} for tree, hits in found.items()}
+    assert [tree for tree in words if first.id in words[tree]] == newest

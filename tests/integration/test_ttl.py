@@ -101,10 +101,13 @@ def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(clock):
         for call in (memory.get, memory.delete, partial(memory.update, content="It is 1")):
             with pytest.raises(NoteNotFoundError):
                 call(gone.id, namespace=ANN)
-        assert memory.stats(namespace=ANN)["notes"] == 1  # until it is swept
+        later = [memory.add(text, namespace=ANN) for text in ("it was moved", "it is back")]
+        shown = memory.get_all(namespace=ANN, limit=2)  # a page of which one has expired
+        assert [note.id for note in shown] == [note.id for note in later]
+        assert memory.stats(namespace=ANN)["notes"] == 3  # until it is swept
         assert memory.sweep(namespace=ANN) == 1
         assert memory.sweep() == 2
-        assert (memory.sweep(), memory.namespaces()) == (0, [TEAM])
+        assert (memory.sweep(), memory.namespaces()) == (0, sorted([ANN, TEAM]))
         assert [change.kind for change in memory.history(gone.id, namespace=ANN)] == ["delete"]
         assert memory.get(stays.id, namespace=TEAM) == stays
 

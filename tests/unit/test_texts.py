@@ -3,9 +3,9 @@ from __future__ import annotations
 import calendar
 from datetime import timedelta
 
-from support.notes import NOON, make_entry, make_id, make_note
+from support.notes import NOON, make_entry, make_note
 
-from amem_integrations import ScoredNote, texts
+from amem_integrations import texts
 
 
 def test_the_embedder_reads_speaker_content_keywords_tags_and_context():
@@ -30,22 +30,6 @@ def test_months_and_weekdays_have_their_english_names():
     months, weekdays = list(calendar.month_name), list(calendar.day_name)  # no locale is set here
     assert [texts.day(t) for t in year] == [f"{t.day} {months[t.month]} {t.year}" for t in year]
     assert [texts.weekday(t) for t in year] == [weekdays[t.weekday()] for t in year]
-
-
-def test_of_what_other_notes_added_the_newest_eight_sentences_count():
-    note = make_note()
-    own = make_entry("own", note.id)
-    added = [make_entry(f"later-{n}", make_id(10**6 + n)) for n in range(10)]
-    shown = note.revised(contexts=(own, *added)).shown_contexts
-    assert shown == (own, *added[2:])
-    text = texts.context(note.revised(contexts=(own, *added)))
-    assert text.split() == ["own", *(f"later-{n}" for n in range(2, 10))]
-    hit = ScoredNote(
-        note=note.revised(contexts=tuple(added)), score=1.0, similarity=1.0, via="match"
-    )
-    assert hit.to_dict()["contexts"] == [entry.text for entry in added[2:]]
-    assert "later-1 " not in texts.lexical_text(hit.note)
-    assert "later-2 " in texts.lexical_text(hit.note)
 
 
 def test_keywords_and_tags_are_those_of_all_entries_without_repeats():
