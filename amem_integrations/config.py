@@ -12,16 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from .errors import ConfigurationError
-
-# By task, the placeholders of its prompt; one that takes its place has them all.
-PLACEHOLDERS: Mapping[str, frozenset[str]] = {
-    "construct": frozenset({"speakers", "before", "notes"}),
-    "evolve": frozenset({"notes", "links"}),
-    "link": frozenset({"notes"}),
-    "revise": frozenset({"neighbour", "notes", "others"}),
-    "fill": frozenset({"schema", "value", "notes"}),
-}
-PARTED = "\n---\n"  # between the system message of a prompt, which never changes, and the rest
+from .prompts import PARTED, TEMPLATES
 
 # The types and bounds of settings, which pydantic checks.
 Count = Annotated[int, Field(ge=1)]
@@ -174,14 +165,14 @@ def _check_prompts(prompts: object) -> None:
     if not isinstance(prompts, Mapping):
         raise ConfigurationError(f"prompts={prompts!r} cannot be used; give a text by task")
     for task, text in prompts.items():
-        if task not in PLACEHOLDERS:
-            known = ", ".join(PLACEHOLDERS)
+        if task not in TEMPLATES:
+            known = ", ".join(sorted(TEMPLATES))
             raise ConfigurationError(f"prompts has the unknown task {task!r}; give {known}")
-        if problem := _problem_with(text, PLACEHOLDERS[task]):
+        if problem := _problem_with(text, set(Template(TEMPLATES[task]).get_identifiers())):
             raise ConfigurationError(f"the prompt {task!r} {problem}")
 
 
-def _problem_with(text: object, wanted: frozenset[str]) -> str | None:
+def _problem_with(text: object, wanted: set[str]) -> str | None:
     """Return why a prompt cannot take the place of the built-in one; None: it can."""
     if not isinstance(text, str) or PARTED not in text:
         return "must be a text: the system message, a line '---', and the rest"

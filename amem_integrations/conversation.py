@@ -108,7 +108,6 @@ def note_inputs(
     *,
     thread: str | None,
     roles: Sequence[str] = SPEAKING,
-    now: datetime | None = None,
     max_chars: int | None = None,
 ) -> list[NoteInput]:
     """Return a note for each non-empty message of the given roles, in order.
@@ -117,7 +116,6 @@ def note_inputs(
         messages: A conversation from its start: a message without an id is known as the nth of its text and role.
         thread: The conversation.
         roles: Whose messages are taken, by any name (see `ROLES`).
-        now: The time of messages that carry none, if they have just been said.
         max_chars: Longest text that can be stored; of a longer one the beginning is, with a warning.
 
     Raises:
@@ -129,7 +127,7 @@ def note_inputs(
         said = message.source if message.party in wanted else message.party, message.text.strip()
         seen[said] += 1
         if message.stored and message.party in wanted and message.text.strip():
-            items.append(note_input(message, thread, seen[said], now=now, max_chars=max_chars))
+            items.append(note_input(message, thread, seen[said], max_chars=max_chars))
     return items
 
 

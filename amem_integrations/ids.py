@@ -24,13 +24,10 @@ def derive(*parts: object) -> str:
 
 
 def note_id(namespace: Namespace, item: NoteInput) -> str:
-    """Return the id of a note: from its key, else from thread, speaker, content and event time."""
+    """Return the id of a note that was checked: from its key, else from thread, speaker, content and event time."""
     if item.key is not None:
         return derive("key", namespace, item.key)
-    try:
-        at = item.at.astimezone(UTC).isoformat() if item.at else None
-    except OverflowError as error:
-        raise InvalidInputError(f"at is outside the calendar in UTC: {item.at!r}") from error
+    at = item.at.astimezone(UTC).isoformat() if item.at else None
     return derive("text", namespace, item.thread, item.speaker, item.content, at)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import logging
 import threading
@@ -376,17 +377,13 @@ def describe(
     parameters: Sequence[inspect.Parameter],
 ) -> None:
     """Give a method that was made of a flow its name, docstring and signature."""
-    signature = inspect.signature(flow)
+    # `typing.get_type_hints` finds the names of types in the module of the flow.
+    functools.update_wrapper(method, flow)
     method.__name__ = name
     method.__qualname__ = f"{flow.__qualname__.removesuffix(flow.__name__)}{name}"
-    method.__module__, method.__doc__ = flow.__module__, flow.__doc__
-    method.__annotations__ = {
-        key: value
-        for key, value in flow.__annotations__.items()
-        if key in {p.name for p in parameters} | {"return"}
-    }
-    method.__signature__ = signature.replace(parameters=parameters)
-    method.__wrapped__ = flow  # in whose module `typing.get_type_hints` finds the names of types
+    named = {parameter.name for parameter in parameters} | {"return"}
+    method.__annotations__ = {n: v for n, v in flow.__annotations__.items() if n in named}
+    method.__signature__ = inspect.signature(flow).replace(parameters=parameters)
 
 
 class Meter:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from .. import texts
-from ..config import PARTED, MemoryConfig
+from ..config import MemoryConfig
 from ..decisions import Call, Decision, Item, ItemKind, Source, Stage, slot_id
 from ..errors import (
     AmemError,
@@ -28,7 +28,7 @@ from ..journal.writer import Writer
 from ..notes import Namespace, Note, storable
 from ..plans import EvolutionReport, ModelCall
 from ..ports import Completion, ModelRequest
-from ..prompts import TEMPLATES
+from ..prompts import PARTED, TEMPLATES
 from ..prompts.parse import parse
 from ..runtime import RULES, Runtime, resolve
 from .sources import SourceFinder

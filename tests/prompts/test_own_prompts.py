@@ -16,9 +16,8 @@ from amem_integrations import (
     ModelReplyError,
     NoteInput,
 )
-from amem_integrations.config import PARTED, PLACEHOLDERS
 from amem_integrations.evolution.ask import MARGIN
-from amem_integrations.prompts import TEMPLATES
+from amem_integrations.prompts import PARTED, TEMPLATES
 from amem_integrations.prompts.replies import FillReply, LinkReply, ReviseReply
 from amem_integrations.providers.openai import OpenAIChatModel
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -42,11 +41,7 @@ def add(memory, contents=TURNS):
     return memory.add_many(items, namespace=ANN)
 
 
-def test_the_placeholders_of_every_task_are_those_of_its_prompt():
-    found = {
-        task: set(re.findall(r"\$(\w+)", text.split(PARTED)[1])) for task, text in TEMPLATES.items()
-    }
-    assert found == {task: set(names) for task, names in PLACEHOLDERS.items()}
+def test_no_placeholder_stands_in_the_system_message_of_a_prompt():
     assert not any("$" in text.split(PARTED)[0] for text in TEMPLATES.values())
 
 
@@ -96,7 +91,7 @@ def test_instructions_reach_every_prompt_in_one_marked_place():
             paper.add(content, namespace=ANN)
         paper.fill(Form, namespace=ANN)
         requests = [*model.requests, *paper_model_.requests]
-        assert {request.task for request in requests} == set(PLACEHOLDERS)
+        assert {request.task for request in requests} == set(TEMPLATES)
         for request in requests:
             assert request.system.endswith(f"<instructions>\n{OWN}\n</instructions>")
             assert OWN not in request.prompt
