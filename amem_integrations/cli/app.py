@@ -26,7 +26,6 @@ from typer.core import TyperGroup
 
 import amem_integrations as amem  # its names are imported when they are used: help needs no engine
 
-from ..filters import MOST
 from ..ids import parse_time
 from ..notes import Namespace, Note, check_namespace
 from . import INTERRUPTED
@@ -34,12 +33,11 @@ from . import INTERRUPTED
 if TYPE_CHECKING:
     from ..opening import Location
 
-FAILED = 1
 SHORT_ID = 8  # characters of an id that are shown; commands accept them in its place
 
 Function = Callable[..., None]
 Line = str | Text | Table | tuple[str | Text, ...]
-Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=MOST - 1)]
+Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=2**31 - 1)]
 
 # The base class of all errors of usage; Typer gives a public name only to this subclass.
 _UsageError: Any = typer.BadParameter.__base__
@@ -51,7 +49,7 @@ class Commands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:  # noqa: ANN401
         """Run a command, and exit with its status."""
-        status, message = FAILED, ""
+        status, message = 1, ""
         given = list(sys.argv[1:] if args is None else args)
         try:
             with self.make_context("amem", given, obj=extra.get("obj")) as context:
@@ -70,7 +68,7 @@ class Commands(TyperGroup):
             message = f"amem: {one_line(message)}"
         except amem.AmemError as error:
             taken = self.commands[str(context.invoked_subcommand)].params
-            options = {one.name: max(one.opts, key=len) for one in taken}
+            options = {one.name: f"{max(one.opts, key=len)} " for one in taken}
             message = f"amem: {in_commands(str(error), options)}"
         except KeyboardInterrupt:
             status, message = INTERRUPTED, "amem: stopped"
@@ -222,8 +220,15 @@ class Session:
         return {note.id: note for note in found}
 
     def all_notes(self, namespace: Namespace) -> list[Note]:
-        """Return all notes of a namespace, oldest first."""
-        return self.memory.get_all(namespace=namespace, limit=MOST - 1)
+        """Return all notes of a namespace, oldest first; their supersessions are also those that were in force once."""
+        from ..fetch import note_pages  # noqa: PLC0415 - imports numpy
+        from ..runtime import run  # noqa: PLC0415
+
+        async def read() -> list[Note]:
+            pages = note_pages(self.memory._runtime.store, namespace, expired=False)  # noqa: SLF001
+            return [note async for page in pages for note in page]
+
+        return run(read())
 
     def show(self, values: object, lines: Iterable[Line] | None = None) -> None:
         """Print the result of a command: its values as JSON, if that is asked for, else lines of text.
@@ -383,15 +388,13 @@ def in_commands(message: str, options: Mapping[str, str]) -> str:
 
     Args:
         message: The message.
-        options: The options of the command by the names of their parameters, such as `--memory` for `location`.
+        options: The options of the command by the names of their parameters, such as "--memory " for "location".
     """
     for said, told in _WORDS.items():
         message = message.replace(said, told)
     message = _CALL.sub(lambda one: f"`{' '.join(filter(None, ('amem', *one.groups())))}`", message)
     message = _NAMESPACE.sub(lambda found: format_namespace(literal_eval(found[0])), message)
-    message = _OPTION.sub(
-        lambda one: f"{options[one[1]]} " if one[1] in options else one[0], message
-    )
+    message = _OPTION.sub(lambda one: options.get(one[1], one[0]), message)
     return " ".join(clean(message).split())
 
 

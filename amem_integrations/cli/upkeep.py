@@ -59,8 +59,7 @@ def export(amem: Session, file: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="amem-export-") as folder:
         amem.memory.export(Path(folder, "all"), namespace=space)
         # It is in UTF-8, whatever the encoding of the terminal is.
-        with Path(folder, "all").open("rb") as lines:
-            shutil.copyfileobj(lines, sys.stdout.buffer)
+        sys.stdout.buffer.write(Path(folder, "all").read_bytes())
 
 
 @app.command("reindex", app.EMBEDDER)
@@ -134,7 +133,7 @@ def doctor(amem: Session, *, mend: bool = False) -> None:
     failed = any(one["level"] == "wrong" for one in checks)
     amem.show({"ok": not failed, "findings": checks})
     if failed:
-        raise typer.Exit(app.FAILED)
+        raise typer.Exit(1)
 
 
 def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:

@@ -102,3 +102,10 @@ class Amem:
                 return amem.model or super().make_model()
 
         return WithoutDownload
+
+
+def add_wedding(amem: Amem, *options: str) -> None:
+    """Add two notes, of which the second is linked to the first and evolves it."""
+    for key, thread, day in (("first", "March", 14), ("second", "May", 21)):
+        said = f"My sister Lena's wedding in Porto is on {day} June."
+        amem("add", said, "--key", key, "--thread", thread, "--speaker", "Mira", *options)

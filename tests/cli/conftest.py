@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli_kit import DIALOGUE, Amem
+from cli_kit import DIALOGUE, Amem, add_wedding
 
 
 @pytest.fixture
@@ -29,18 +29,8 @@ def talk(amem: Amem, dialogue: Path) -> Amem:
     return amem
 
 
-@pytest.fixture(scope="session")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a memory of two notes, of which the second is linked to the first and evolved it."""
-    amem = Amem(tmp_path_factory.mktemp("told") / "memory")
-    said = "My sister Lena's wedding in Porto is on {} June."
-    amem("add", said.format(14), "--key", "first", "--thread", "March", "--speaker", "Mira")
-    amem("add", said.format(21), "--key", "second", "--thread", "May", "--speaker", "Mira")
-    return amem.folder
-
-
 @pytest.fixture
-def wedding(amem: Amem, told: Path) -> Amem:
+def wedding(amem: Amem) -> Amem:
     """A memory of two notes, of which the second is linked to the first and evolved it."""
-    shutil.copytree(told, amem.folder)
+    add_wedding(amem)
     return amem

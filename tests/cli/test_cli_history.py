@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cli_kit import add_wedding
 from support import models
 
 
@@ -68,9 +69,7 @@ def test_all_that_a_model_did_is_taken_back(wedding):
 @pytest.fixture
 def reviewed(amem):
     """A memory whose every link and context of a later note waits for a decision."""
-    said = "My sister Lena's wedding in Porto is on {} June."
-    for key, day in (("first", 14), ("second", 21)):
-        amem("add", said.format(day), "--key", key, "--thread", key, "--review")
+    add_wedding(amem, "--review")
     return amem
 
 

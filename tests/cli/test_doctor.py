@@ -12,7 +12,6 @@ import pytest
 
 from amem_integrations import AgenticMemory
 from amem_integrations.conversation import Message
-from amem_integrations.notes import ContextEntry
 from amem_integrations.stores import FolderStore
 from amem_integrations.stores.folder import MIN_FREE_BYTES
 from amem_integrations.stores.folder_collection import FolderCollection
@@ -37,20 +36,12 @@ def findings(amem, *, status):
     return found, [one["about"] for one in report["findings"] if one["level"] == "wrong"]
 
 
-def misleading(note):
-    """Return a note that shows a link and a context that nobody decided."""
-    ((_, link), *_), gone = note.links.items(), str(uuid4())
-    entry = ContextEntry(text="x", cause=gone, model="m", change="c", at=note.when,
-                         recorded_at=note.when)  # fmt: skip
-    return note.revised(links={gone: link}, contexts=(*note.contexts, entry))
-
-
-def rewrite(amem, change):
-    """Write another version of the first note past the memory."""
+def mislead(amem):
+    """Have the first note show nothing of what was decided about it, past the memory."""
     with closing(FolderStore(amem.folder, dimensions=256)) as store:
         first, *_ = store.scan(("ann",), limit=1)
         (stored,) = store.notes(("ann",), [first.id], vectors=True).values()
-        new = replace(stored, note=change(first), token="another")
+        new = replace(stored, note=first.revised(links={}, contexts=()), token="another")
         store.swap_notes(("ann",), [(stored.token, new)])
         assert store.scan(("ann",), limit=1) == [new.note]
 
@@ -67,16 +58,10 @@ def notes_of(amem):
 def test_a_memory_in_order_is_well(talk):
     found, sick = findings(talk, status=0)
     assert sick == []
-    for about, said in {
-        "notes": "30, ",
-        "embedder": "hash",
-        "dimensions": "256",
-        "versions": "qdrant-edge-py",
-        "format": "2",
-        "schema": "2",
-        "created_at": "20",
-        "disk": "MiB are free",
-    }.items():
+    for about, said in [
+        ("notes", "30, "), ("embedder", "hash"), ("dimensions", "256"), ("versions", "qdrant-edge-py"), ("format", "2"),
+        ("schema", "2"), ("created_at", "20"), ("disk", "MiB are free"),
+    ]:  # fmt: skip
         assert said in found[about]["text"]
     assert "ok: true" in talk("doctor").stdout
     assert talk.names == []
@@ -84,6 +69,7 @@ def test_a_memory_in_order_is_well(talk):
 
 def test_a_memory_that_is_not_there_or_in_use_is_said_to_be(amem, talk, tmp_path):
     with closing(FolderStore(talk.folder, dimensions=256)):
+        assert "open already" in talk.fails("stats")
         assert "open already" in findings(talk, status=1)[0]["memory"]["text"]
         assert "open already" in talk("doctor", "--mend").stdout
     amem.folder = tmp_path / "none"
@@ -157,14 +143,16 @@ def test_a_full_disk_and_a_folder_that_was_not_closed_are_hints(talk, monkeypatc
     assert f"{2 * MIN_FREE_BYTES >> 20} MiB are free" in found["disk"]["text"]
 
 
-def test_deleted_text_that_lies_in_the_files_is_told(talk):
-    with AgenticMemory.open(talk.folder, embedder=HashEmbedder(256)) as memory:
-        gone = memory.add("The kiln is cold.", namespace=("bo",))
-        memory.delete(gone.id, namespace=("bo",))
-    found, _ = findings(talk, status=0)
+def test_deleted_text_lies_in_the_files_until_they_are_compacted(amem):
+    for key in ("first", "second"):
+        amem("add", f"The {key} kiln is cold.", "--key", key)
+    amem("delete", "second", "--yes")
+    found, _ = findings(amem, status=0)
     assert (found["deleted"]["level"], found["deleted"]["advice"]) == ("hint", "run `amem compact`")
-    assert talk("compact").exit_code == 0
-    assert "deleted" not in findings(talk, status=0)[0]
+    sizes = amem.json("compact")
+    assert min(sizes["before"], sizes["after"]) > 0
+    assert "deleted" not in findings(amem, status=0)[0]
+    assert [note["key"] for note in amem.json("show")] == ["first"]
 
 
 def test_it_mends_views_and_vectors_that_are_missing(talk):
@@ -172,7 +160,7 @@ def test_it_mends_views_and_vectors_that_are_missing(talk):
         before = memory.get_all(namespace=("ann",), limit=99)
         said = Message(text="The kiln is cold.", role="user")
         (bare,) = memory.remember_turn([said], namespace=("bo",)).notes
-    rewrite(talk, misleading)
+    mislead(talk)
     found, sick = findings(talk, status=1)
     assert sick == ["vectors", "views"]
     assert "1 notes do not show what was decided" in found["views"]["text"]

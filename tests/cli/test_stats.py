@@ -12,25 +12,16 @@ from amem_integrations.testing import ScriptedModel
 ANN, BOB = ("ann",), ("bob",)
 
 
-def to_hub(request):
-    """Link every note to the one called hub."""
-    reply = models.link_to_first(request)
-    for note, asked in zip(reply["notes"], request.inputs["notes"], strict=True):
-        hub = [c for c in request.inputs["candidates"] if c["content"] == "hub"]
-        note |= {"id": asked["alias"]}
-        note["links"][0]["to"] = hub[0]["alias"]
-    return reply
-
-
 def test_links_a_note_are_told_as_a_distribution():
-    with models.opened(model=models.model(to_hub), recent=0) as memory:
+    model = models.model(models.link_to_first)
+    with models.opened(model=model, recent=1, candidates=1) as memory:
         empty = {"min": 0, "median": 0, "p90": 0, "max": 0, "histogram": []}
         found = memory.stats(namespace=ANN)
         assert (found["notes"], found["states"], found["degree"]) == (0, {}, empty)
-        for text in ("hub", "hub spoke 1", "hub spoke 2", "hub spoke 3"):
-            memory.add(text, namespace=ANN)
+        for number in range(4):
+            memory.add(f"bead {number}", namespace=ANN, thread="a chain")
         found = memory.stats(namespace=ANN)
-        told = {"min": 1, "median": 1, "p90": 3, "max": 3, "histogram": [0, 3, 0, 1]}
+        told = {"min": 1, "median": 1, "p90": 2, "max": 2, "histogram": [0, 2, 2]}
         assert (found["degree"], found["links"], found["without_links"]) == (told, 3, 0)
 
 

@@ -9,16 +9,8 @@ import time
 from cli_kit import start
 from support import models
 
-from amem_integrations import AgenticMemory, ModelUnavailableError
-from amem_integrations.testing import HashEmbedder, ScriptedModel
-
-ANN = ("ann",)
-
-
-def store(location, *texts):
-    embedder = HashEmbedder(256, name="hash")
-    with AgenticMemory.open(str(location), embedder=embedder) as memory:
-        memory.add_many(texts, namespace=ANN, evolve=False)
+from amem_integrations import ModelUnavailableError
+from amem_integrations.testing import ScriptedModel
 
 
 def test_once_finishes_what_is_pending_in_all_namespaces_of_a_folder(amem, tmp_path):
@@ -31,10 +23,8 @@ def test_once_finishes_what_is_pending_in_all_namespaces_of_a_folder(amem, tmp_p
     assert "keeps nothing" in amem.fails("worker", ":memory:", "--once")
     amem.folder = folder
     assert amem.json("stats", namespace=None)["states"] == {"pending": 2, "done": 1}
-    amem.model, good = (
-        ScriptedModel(lambda _request: ModelUnavailableError("it is away")),
-        amem.model,
-    )
+    good = amem.model
+    amem.model = ScriptedModel(lambda _request: ModelUnavailableError("it is away"))
     assert "it is away" in amem("worker", "--once", "--model", "x").stderr.splitlines()[-1]
     amem.model = good
     done = amem.json("worker", "--once", namespace=None)
@@ -43,18 +33,20 @@ def test_once_finishes_what_is_pending_in_all_namespaces_of_a_folder(amem, tmp_p
     assert "done: 0" in amem("worker", "--once", namespace=None).stdout
 
 
-def test_a_signal_during_a_call_of_the_model_lets_it_finish(tmp_path):
-    store(tmp_path, "the trip", "a cello")
-    with start("worker", tmp_path, "--concurrency", 1, "--json", seconds=0.5) as process:
+def test_a_signal_during_a_call_of_the_model_lets_it_finish(amem):
+    for text in ("the trip", "a cello"):
+        amem("add", text, "--later")
+    with start("worker", amem.folder, "--concurrency", 1, "--json", seconds=0.5) as process:
         process.send_signal(signal.SIGTERM)
         said, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert json.loads(said.replace("now", ""))["done"] == 2
 
 
-def test_an_idle_worker_ends_at_once_and_a_busy_one_at_the_second_signal(tmp_path):
-    store(tmp_path / "idle", "the trip")
-    store(tmp_path / "busy", "the trip")
+def test_an_idle_worker_ends_at_once_and_a_busy_one_at_the_second_signal(amem, tmp_path):
+    for name in ("idle", "busy"):
+        amem.folder = tmp_path / name
+        amem("add", "the trip", "--later")
     with (
         start("worker", tmp_path / "idle", "--poll", 60, "--json", seconds=0.01) as idle,
         start("worker", tmp_path / "busy", seconds=60) as busy,
