@@ -15,8 +15,8 @@ from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraErr
 
 from .messages import ShouldStore, is_human, is_spoken, with_final_answer
 from .run import ByRun, NamespaceOf, current_run
+from .run_messages import Entry, History, Turns, merged
 from .tools import Kind, memory_tools
-from .turn import Entry, History, Turns, merged
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse

@@ -31,7 +31,7 @@ from amem_integrations import (
 
 from .messages import ShouldStore, is_spoken
 from .run import ByRun, Door, Namespace, NamespaceOf, Run, current_run, report
-from .turn import Entry, History, Turns, merged
+from .run_messages import Entry, History, Turns, merged
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run

@@ -1,4 +1,4 @@
-"""A turn of a graph: which messages belong to it, and for whom; what is recalled for it, and what of it is stored.
+"""The messages of a run of a graph: which belong to it, and for whom; what is recalled for them, and what of them is stored.
 
 A graph keeps an entry of it in its state, without any text: `namespace`, whose run it is; `seen`, the last message when
 the run began, or when it ended; and, until it has ended, `start`, the last message before those that are to be
