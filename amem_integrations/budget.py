@@ -72,17 +72,14 @@ class Budget:
             today.calls = max(today.calls, sum(entry.calls for entry in spent))
             today.tokens = max(today.tokens, sum(entry.tokens for entry in spent))
 
-    def refusal(self, namespace: Namespace) -> str | None:
-        """Return why there is no room for a call like the last one that was refused today; None: there is."""
-        with self._lock:
-            today = self._today(namespace)
-            return self._limit_reached(namespace, today, today.wanted)
+    def refusal(self, namespace: Namespace, tokens: int | None = None) -> str | None:
+        """Return why there is no room for a call of so many tokens, or (None) like the last one that was refused today.
 
-    def refuse(self, namespace: Namespace) -> str | None:
-        """Return why there is no room for any call today, and log it once a day; None: there is."""
+        None: there is room.
+        """
         with self._lock:
             today = self._today(namespace)
-            return self._logged(today, self._limit_reached(namespace, today, 1))
+            return self._limit_reached(namespace, today, tokens or today.wanted)
 
     @contextmanager
     def call(self, namespace: Namespace, tokens: int, costs: Sequence[int]) -> Iterator[None]:
@@ -98,7 +95,7 @@ class Budget:
         """
         with self._lock:
             today = self._today(namespace)
-            if refusal := self._logged(today, self._limit_reached(namespace, today, tokens)):
+            if refusal := self._limit_reached(namespace, today, tokens):
                 today.wanted = tokens
                 raise BudgetExceededError(refusal)
             today.calls, today.tokens = today.calls + 1, today.tokens + tokens
@@ -109,12 +106,6 @@ class Budget:
                 today.calls += len(costs) - 1
                 today.tokens += sum(costs) - tokens
 
-    def _logged(self, today: _Day, refusal: str | None) -> str | None:
-        if refusal and not today.is_logged:
-            today.is_logged = True
-            log.warning("%s; notes that wait stay pending, and are found as they are", refusal)
-        return refusal
-
     def _today(self, namespace: Namespace) -> _Day:
         day, known = now().date(), self._days.get(namespace)
         if known is None or known.day != day:
@@ -122,16 +113,22 @@ class Budget:
         return known
 
     def _limit_reached(self, namespace: Namespace, today: _Day, tokens: int) -> str | None:
-        """Return which limit leaves no room for a call of so many tokens, in words."""
+        """Return which limit leaves no room for a call of so many tokens, in words, and log that once a day."""
         limits = (
             ("calls", self._calls, today.calls, 1),
             ("tokens", self._tokens, today.tokens, tokens),
         )
         for unit, limit, spent, wanted in limits:
             if limit is not None and spent + wanted > limit:
-                return (
+                refusal = (
                     f"namespace {namespace!r} has spent {spent} of its {limit} {unit} of {today.day} (UTC), and "
                     f"the next call would go over MemoryConfig.daily_{unit}={limit}; evolve() goes on the next "
                     "day, or with a higher limit"
                 )
+                if not today.is_logged:
+                    today.is_logged = True
+                    log.warning(
+                        "%s; notes that wait stay pending, and are found as they are", refusal
+                    )
+                return refusal
         return None

@@ -31,9 +31,6 @@ ChangeState = Literal["on", "off", "waiting", "rejected", "failed", "void"]
 SOURCES: tuple[Source, ...] = get_args(Source)
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
-# The fields of the note and of the hit that a hit tells as they are.
-PLAIN_OF_NOTE = ("speaker", "source", "kind", "origin", "thread", "state")
-PLAIN_OF_HIT = ("superseded_by", "is_over", "times_said")
 MAX_DEPTH = 32  # of metadata; the engine cannot read back what is nested deeper than about 127
 INTEGERS = range(-(2**63), 2**63)
 USER = "user"  # stands for the name of a model where a person decided
@@ -308,8 +305,9 @@ class ScoredNote:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields of the hit but the content, as JSON values: metadata of a document."""
-        note, plain = self.note, {name: getattr(self.note, name) for name in PLAIN_OF_NOTE}
-        found = {name: getattr(self, name) for name in PLAIN_OF_HIT}
+        note = self.note
+        of_note = ("speaker", "source", "kind", "origin", "thread", "state")
+        of_hit = ("superseded_by", "is_over", "times_said")
         times = {"at": note.at, "recorded_at": note.recorded_at, "last_said": self.last_said}
         return {
             "note_id": note.id,
@@ -325,8 +323,8 @@ class ScoredNote:
             "passage": [self.passage.start, self.passage.end] if self.passage else None,
             "metadata": dict(note.metadata),
             **{name: time.isoformat() if time else None for name, time in times.items()},
-            **plain,
-            **found,
+            **{name: getattr(note, name) for name in of_note},
+            **{name: getattr(self, name) for name in of_hit},
         }
 
 

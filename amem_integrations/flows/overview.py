@@ -264,6 +264,6 @@ async def read_budget(runtime: Runtime, namespace: Namespace) -> str | None:
     budget = runtime.budget
     if budget is None:
         return None
-    if budget.refuse(namespace) is None:
+    if budget.refusal(namespace, 1) is None:
         budget.take_over(namespace, await spent_by(runtime, namespace, now().date()))
-    return budget.refuse(namespace)
+    return budget.refusal(namespace, 1)

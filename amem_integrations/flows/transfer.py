@@ -17,7 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
@@ -29,7 +29,7 @@ from ..fetch import note_pages
 from ..ids import derive, new_token
 from ..ids import note_id as id_of
 from ..journal.commit import commit
-from ..journal.fold import changed_fields
+from ..journal.fold import VIEW_FIELDS, changed_fields
 from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is, restore
 from ..kinds import kind_of
@@ -47,10 +47,7 @@ MAX_HEADER = 100_000  # characters of the first line
 MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
 PAGE = 64  # notes, or calls, that are read and written at once
 # Fields of a note that the user gave; the others are made of them and of the decisions.
-NOTE = {
-    "id", "seq", "content", "recorded_at", "at", "speaker", "source", "origin", "thread", "key", "until", "expires_at",
-    "metadata", "rev",
-}  # fmt: skip
+NOTE = {one.name for one in fields(Note)} - VIEW_FIELDS - {"namespace"}
 # Fields of calls and decisions that are not written.
 OF_ONE_MEMORY = {"namespace", "token", "phase"}
 
