@@ -164,7 +164,6 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
         hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
         shown = {"excluded_llm_metadata_keys": hidden, "excluded_embed_metadata_keys": [*metadata]}
         fields = {"metadata": metadata, **shown}
-    # Of a whole document earlier versions stored the text among the fields too.
     fields |= {"id_": document["id"] if document else note.id, "text": note.content}
     node = NoteNode(**fields)
     if node.source_node is None and note.thread is not None:

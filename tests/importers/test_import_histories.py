@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -73,16 +71,11 @@ def test_what_a_runnable_with_message_history_kept_by_session_is_a_thread_each(t
 
 def rows_of_a_database():
     """Return rows as `SQLChatMessageHistory` keeps them."""
-    with closing(sqlite3.connect(":memory:")) as base:
-        base.row_factory = sqlite3.Row
-        base.execute(
-            "CREATE TABLE message_store (id INTEGER PRIMARY KEY, session_id TEXT, message TEXT)"
-        )
-        for session in ("s-1", "s-2"):
-            for one in MESSAGES:
-                row = (session, json.dumps(core.message_to_dict(one)))
-                base.execute("INSERT INTO message_store (session_id, message) VALUES (?, ?)", row)
-        return [dict(row) for row in base.execute("SELECT * FROM message_store ORDER BY id")]
+    return [
+        {"id": 1, "session_id": session, "message": json.dumps(core.message_to_dict(one))}
+        for session in ("s-1", "s-2")
+        for one in MESSAGES
+    ]
 
 
 def test_rows_of_histories_give_each_session_a_thread():

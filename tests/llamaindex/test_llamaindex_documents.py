@@ -98,16 +98,6 @@ def test_a_removed_document_removes_its_notes(memory):
     assert texts(memory) == ["2.", "What was imported of thread a stays."]
 
 
-def test_a_document_whose_record_holds_more_than_is_kept_now_is_read(memory):
-    AMemIngest(memory, TEAM).add([Document(text="Prune in March.", doc_id="a", metadata={"n": 1})])
-    (note,) = notes(memory)
-    record = {**note.metadata["_node"], "text": "Old.", "class_name": "Document", "id_": "b"}
-    metadata = {**note.metadata, "_node": {**record, "metadata": {"n": 2}}}
-    memory.update(note.id, namespace=TEAM, metadata=metadata)
-    (hit,) = AMemRetriever(memory, TEAM).retrieve("prune")
-    assert (hit.node_id, hit.text, hit.metadata) == ("a", "Prune in March.", {"n": 1})
-
-
 def test_what_each_of_several_documents_has_no_more_is_removed(memory):
     def read(*parts):
         nodes = [

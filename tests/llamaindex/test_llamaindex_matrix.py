@@ -34,7 +34,6 @@ from llamaindex_fakes import (
     block_of,
     open_memory,
     states,
-    user,
 )
 from support.qdrant_server import FakeQdrant, serving
 
@@ -255,11 +254,6 @@ async def test_the_users_models_are_called_in_threads_and_leave_every_loop_free(
 
     memory = open_memory(LlamaIndexChatModel(Slow()))
     await memory.aadd("My dog is called Rex.", namespace=ANN)
-    stock = Memory.from_defaults(memory_blocks=[block := block_of(memory)])
-    await stock.aput(user("My cat is called Tom."))
-    await stock.aput(assistant("Good."))
-    await block.aflush_from(stock)
-    await memory.aflush(timeout=10)
 
     assert threads
     assert threading.get_ident() not in threads

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import pickle
 import threading
 import warnings
@@ -13,14 +14,13 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
-from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import InsertMethod, Memory, StaticMemoryBlock
 from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE
 from llama_index.core.prompts import RichPromptTemplate
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.chat_store.base_db import MessageStatus
+from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import (
     Context,
     HumanResponseEvent,
@@ -289,33 +289,22 @@ async def test_the_history_in_the_process_is_the_one_of_a_sql_store(memory, tmp_
 # --- what a turn costs: calls of the embedder, and the texts it is given
 
 
-class Garden(BaseRetriever):
-    """Finds a document, for an engine that wants one."""
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=TextNode(text="The garden is large."), score=1.0)]
-
-
 async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls():
     embedder = WatchedEmbedder()
-    memory = open_memory(ScriptedModel(annotated), embedder=embedder)
+    memory = open_memory(embedder=embedder)
     memory.info()  # finds the thresholds of the embedder, once
-    options: dict[str, Any] = {"memory": ann(memory, evolve=False)}
-    options["llm"] = Chatbot(*(f"Answer {n}: well done." for n in range(12)))
-    simple = SimpleChatEngine.from_defaults(**options)
-    context = ContextChatEngine.from_defaults(retriever=Garden(), **options)
-    for n, engine in enumerate([simple, context] * 4):
+    made, llm = ann(memory, evolve=False), Chatbot("Answer 0: well done.", "Answer 1: well done.")
+    simple = SimpleChatEngine.from_defaults(memory=made, llm=llm)
+    look = FunctionTool.from_defaults(lambda: "It rains.", name="look", description="Looks.")
+    agent = FunctionAgent(llm=Toolbot(("look", {}), answer="There."), tools=[look])
+    asks = simple.achat, simple.chat, lambda text: agent.run(text, memory=made)
+    for n, ask in enumerate(asks):
         embedder.calls.clear()
-        question = f"Did I plant tree number {n} in the garden?"
-        _ = await engine.achat(question) if n % 4 < 2 else engine.chat(question)
+        asked = ask(f"Did I plant tree number {n} in the garden?")
+        if inspect.isawaitable(asked):
+            await asked
         assert [len(texts) for texts in embedder.calls] == [1, 2]
-        hits = memory.search(question, namespace=ANN)
-        assert all(hit.similarity is not None for hit in hits)
-    embedder.calls.clear()
-    whole, question = ann(memory, evolve=False), "Where is tree number 99?"
-    whole.get(input=question)
-    whole.put_messages([user(question), assistant("There.")])
-    assert [len(texts) for texts in embedder.calls] == [1, 2]
+    assert None not in [hit.similarity for hit in memory.search("tree", namespace=ANN)]
 
 
 # --- how notes evolve

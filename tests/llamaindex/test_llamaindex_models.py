@@ -306,7 +306,7 @@ def test_tokens_are_counted_where_integrations_report_them_and_estimated_otherwi
 
 
 class Recording(MockEmbedding):
-    """An embedding model that tells queries from texts, and keeps what it was given."""
+    """An embedding model that keeps what it was given, and whose vectors are three long."""
 
     given: list[str] = Field(default_factory=list)
 
@@ -315,45 +315,24 @@ class Recording(MockEmbedding):
         return [3.0 * float(x) for x in HashEmbedder(self.embed_dim).embed_query(text)]
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        self.given.append(query)
-        return [3.0 * float(x) for x in HashEmbedder(self.embed_dim).embed_query(f"query {query}")]
+        return self._get_text_embedding(f"? {query}")
 
 
-def test_vectors_have_unit_length_and_the_right_type():
-    embedder = LlamaIndexEmbedder(Recording(32))
-    documents = embedder.embed_documents(["one", "two"])
-    queries = np.stack([embedder.embed_query("one"), embedder.embed_query("two")])
-    for rows in (documents, queries):
-        assert (rows.shape, rows.dtype) == ((2, 32), np.float32)
-        assert np.allclose(np.linalg.norm(rows, axis=1), 1)
-    assert not np.array_equal(documents, queries)
+def test_an_embedding_model_embeds_for_the_memory(caplog):
+    Settings.embed_model = model = Recording(32, model_name="mock-32")
+    embedder = LlamaIndexEmbedder(query_prefix="query: ", dimensions=32, max_tokens=10)
+    Settings.embed_model = MockEmbedding(16)  # the one before is kept
+    rows = [*embedder.embed_documents(["one", "a" * 100]), embedder.embed_query("one")]
+    assert model.given == ["one", "a" * 100, "? query: one"]
+    for row in rows:
+        assert (row.shape, row.dtype) == ((32,), np.float32)
+        assert np.linalg.norm(row) == pytest.approx(1)
     assert embedder.embed_documents([]).shape == (0, 32)
-
-
-def test_prefixes_stand_before_the_texts_and_are_in_the_name():
-    model = Recording(8, model_name="mock-8")
-    embedder = LlamaIndexEmbedder(model, query_prefix="query: ", dimensions=8)
-    embedder.embed_documents(["a"])
-    embedder.embed_query("b")
-    assert model.given == ["a", "query: b"]
-    assert embedder.name.endswith("(query: | )")
+    assert embedder.truncated == caplog.text.count("reads only the first 10 tokens") == 1
+    assert embedder.name.endswith(":mock-32 (query: | )")
     embedder = LlamaIndexEmbedder(MockEmbedding(8, model_name="mock-8"))
     assert (embedder.name, embedder.dimensions) == ("MockEmbedding:mock-8", 8)
     assert LlamaIndexEmbedder(model, name="mine").name == "mine"
-
-
-def test_texts_that_are_too_long_by_an_estimate_are_counted_and_told_once(caplog):
-    embedder = LlamaIndexEmbedder(MockEmbedding(8), max_tokens=10)
-    embedder.embed_documents(["a" * 100, "b", "c" * 100])
-    assert embedder.truncated == 2
-    assert caplog.text.count("reads only the first 10 tokens") == 1
-
-
-def test_the_embedder_of_settings_is_kept():
-    Settings.embed_model = MockEmbedding(8)
-    embedder = LlamaIndexEmbedder()
-    Settings.embed_model = MockEmbedding(16)
-    assert embedder.embed_query("text").shape == (8,)
 
 
 def test_a_memory_is_opened_with_models_of_the_framework_or_of_its_own(tmp_path):
