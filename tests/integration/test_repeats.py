@@ -162,6 +162,15 @@ def test_a_users_words_are_shown_before_an_assistants_echo(memory):
     assert (hit.note.id, hit.times_said) == (user.id, 2)
 
 
+def test_equal_statements_are_one_of_each_speaker_and_of_each_place_of_an_import(memory):
+    places = [{"source": "import", "metadata": {"file": name}} for name in "ab"]
+    for hour, who in enumerate(({}, {"speaker": "Bo"}, *places)):
+        for day in range(2):
+            say(memory, OTHER, at=START + timedelta(days=day, hours=hour), **who)
+    hits = memory.recall("When does the tram leave?", namespace=ANN)
+    assert [hit.times_said for hit in hits] == [2] * 4
+
+
 # Rules, with an embedder of which it was measured how near repetitions are
 
 
@@ -196,12 +205,14 @@ def test_by_rules_nobody_repeats_what_differs_in_a_fact_a_speaker_or_a_day(ruled
 
 
 def test_by_rules_a_bare_reply_to_another_question_is_no_repetition(ruled):
-    for day, question in enumerate(("Do you like the sea?", "Do you like my sister?")):
-        at = START + timedelta(days=day)
-        talk = (("Bob", question), ("Ann", "Yes, I do."))
-        items = [NoteInput(content=t, speaker=s, thread=str(day), at=at) for s, t in talk]
-        notes = ruled.add_many(items, namespace=ANN)
-        assert {link.relation for link in notes[1].links.values()} == {"answers"}
-    found = ruled.recall("What do you like, do you?", namespace=ANN)
-    replies = [hit for hit in found if hit.note.content == "Yes, I do."]
-    assert [hit.times_said for hit in replies] == [1, 1]
+    for reply, said in (("Yes, I do.", [1, 1]), ("Yes, both of them.", [2])):
+        for day, question in enumerate(("Do you like the sea?", "Do you like my sister?")):
+            at = START + timedelta(days=day)
+            talk = (("Bob", question), ("Ann", reply))
+            items = [
+                NoteInput(content=t, speaker=s, thread=f"{reply} {day}", at=at) for s, t in talk
+            ]
+            notes = ruled.add_many(items, namespace=ANN)
+            assert {link.relation for link in notes[1].links.values()} >= {"answers"}
+        found = ruled.recall("What do you like, do you?", namespace=ANN)
+        assert [hit.times_said for hit in found if hit.note.content == reply] == said

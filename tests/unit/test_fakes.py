@@ -96,8 +96,10 @@ def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out(tmp_
     path = tmp_path / "annotations.jsonl"
     path.write_text("\n".join(map(json.dumps, RECORDS)) + "\n", encoding="utf-8")
     for model in (RecordedModel(RECORDS), RecordedModel(path)):
-        notes = [note("n1", "D1:2"), note("n2", None)]
-        (made,) = reply(model, request("construct", notes=notes, before=[])).notes
+        notes = [note("n1", "D1:2"), note("n2", None), note("n3", "D1:1") | {"kind": "filler"}]
+        answer = reply(model, request("construct", notes=notes, before=[]))
+        (made,) = answer.notes
+        assert answer.filler == ["n3"]
         assert (made.id, made.context) == ("n1", "Melanie is busy.")
         assert (made.keywords, made.tags) == (["work"], ["daily life"])
         assert model.unknown == {None}

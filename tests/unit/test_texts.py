@@ -23,6 +23,9 @@ def test_bm25_reads_the_date_as_well_and_the_embedder_does_not():
     note = make_note("I adopted a dog", at=NOON)
     assert texts.lexical_text(note) == "8 May 2024\nI adopted a dog"
     assert texts.embedding_texts(note) == ["I adopted a dog"]
+    added = [make_entry("x", str(n), tags=(f"a{n}", f"b{n}", f"c{n}")) for n in range(8)]
+    *_, tags, _ = texts.lexical_text(note.revised(contexts=tuple(added))).split("\n")
+    assert len(tags.split(", ")) == 16  # the first of them
 
 
 def test_months_and_weekdays_have_their_english_names():
