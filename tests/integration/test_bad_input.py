@@ -175,8 +175,9 @@ def test_an_unknown_id_is_a_clear_error(memory):
 def test_the_steps_leave_out_notes_that_are_not_there(memory):
     for name in (UNKNOWN, "nope", "a\0b", "\ud800"):
         raw = memory.add(f"We sing {name!r}", namespace=ANN, thread="t", evolve=False)
-        assert memory.construct([name, raw.id], namespace=ANN)["constructed"] == [raw.id]
-        plan = memory.propose([name, raw.id], namespace=ANN)
+        ids = [name, raw.id, raw.id]
+        assert memory.construct(ids, namespace=ANN)["constructed"] == [raw.id]
+        plan = memory.propose(ids, namespace=ANN)
         assert [note.id for note in plan.notes] == [raw.id]
         assert memory.commit(plan, namespace=ANN).done == (raw.id,)
 

@@ -66,7 +66,7 @@ def test_a_form_is_filled_from_what_was_said_and_names_it(open_memory):
 def test_it_is_kept_current_with_history_and_undo(open_memory):
     now_meat = {"value": {"diet": None, "cups": 2}, "of": ["n1"]}
     memory = open_memory(filling({"value": {"diet": "vegan"}, "of": ["n1"]}, now_meat))
-    say(memory, "I am a vegan")
+    (first,) = say(memory, "I am a vegan")
     memory.fill(Preferences, namespace=ANN)
     say(memory, "I eat meat again, and drink two cups")
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
@@ -78,6 +78,8 @@ def test_it_is_kept_current_with_history_and_undo(open_memory):
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan")
     memory.undo(undone.id, namespace=ANN)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
+    memory.delete(first.id, namespace=ANN)  # all that was filled since is made of it too
+    assert [made.state for made in fillings(memory)] == ["void", "void"]
 
 
 def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_memory):
@@ -230,7 +232,9 @@ def test_a_form_of_ones_own_may_have_its_name(open_memory):
     pets = {"value": {"pets": "a cat"}, "of": ["n1"]}
     model = ScriptedModel(lambda r: pets if r.task == "fill" else answers.generate(r))
     memory = open_memory(model, profile=True)
-    memory.add("I live in Oslo with Bo", namespace=ANN)
+    note = memory.add("I live in Oslo with Bo", namespace=ANN, evolve=False)
+    memory.construct([note.id], namespace=ANN)
+    memory.commit(memory.propose([note.id], namespace=ANN), namespace=ANN)
     assert memory.fill(own, namespace=ANN).pets == "a cat"
     assert memory.profile(namespace=ANN).facts == ["lives in Oslo"]
 

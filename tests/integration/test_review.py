@@ -100,10 +100,10 @@ def test_a_reviewers_words_are_for_one_sentence_only_and_take_its_place(outdated
     ):
         with pytest.raises(InvalidInputError, match=said):
             memory.approve(named, namespace=ANN, context=text)
-    words = {"context": "It got a bell.", "keywords": ["bell"], "tags": []}
+    words = {"context": "It got a bell.", "keywords": ["bell"], "tags": ["bikes"]}
     made = memory.approve(entry.id, namespace=ANN, **words)
     entry = memory.get(first, namespace=ANN).contexts[-1]
-    assert (entry.text, entry.keywords, entry.tags) == ("It got a bell.", ("bell",), ())
+    assert (entry.text, entry.keywords, entry.tags) == ("It got a bell.", ("bell",), ("bikes",))
     assert (made.by, made.after["context"]) == ("user", "It got a bell.")
     assert (entry.model, entry.change) == ("user", made.id)
 

@@ -606,6 +606,7 @@ def test_rule_13_context_is_delimited_data_keeps_to_its_budget_and_shows_oldest_
     assert text.count("<memories>") == text.count("</memories>") == 1
     assert "{" not in text
     assert memory.context("cello", namespace=BOB) == ""
+    assert memory.context("cello", namespace=ANN, min_similarity=1) == ""
     assert render_notes([]) == ""
 
 

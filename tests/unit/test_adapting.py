@@ -244,7 +244,7 @@ def test_what_is_nobodys_is_refused():
 def test_a_hit_is_json_with_all_but_its_content():
     day = datetime(2023, 5, 8, tzinfo=UTC)
     told = {"speaker": "Ann", "thread": "t", "metadata": {"x": 1}}
-    note = make_note("I moved to Oslo.", namespace=("ann", "work"), recorded_at=day, at=day, **told)
+    note = make_note("I moved to Oslo.", namespace=("ann", "work"), recorded_at=day, **told)
     step = Via(note_id="n0", relation="same", reason="both are about Oslo", strength=0.5)
     number = np.float32(0.5)
     hit = ScoredNote(note=note, score=number, similarity=number, via=(step,))
@@ -257,10 +257,9 @@ def test_a_hit_is_json_with_all_but_its_content():
         "via": [way],
         "score": 0.5,
         "similarity": 0.5,
-        "at": when,
         "recorded_at": when,
         **{name: [] for name in ("contexts", "keywords", "tags", "links", "contradicted_by")},
-        **dict.fromkeys(("passage", "superseded_by", "last_said"), None),
+        **dict.fromkeys(("at", "passage", "superseded_by", "last_said"), None),
         "kind": "statement",
         "origin": "conversation",
         "source": "user",
