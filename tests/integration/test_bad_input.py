@@ -255,6 +255,7 @@ NO_SETTINGS = [
     ("min_gate_similarity", True),
     ("min_relevance", float("nan")),
     ("lease_seconds", True),
+    ("lease_seconds", 0.0),
     ("recent", 11),
     ("min_gate_similarity", 2.0),
     ("calls", "all"),

@@ -29,6 +29,8 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 async def test_the_twins_do_what_the_methods_do_and_do_not_block_the_loop(location: str) -> None:
     model = models.model(models.update_first("It continues."))
     memory = await asyncio.to_thread(models.opened, location, model)
+    closed: list[bool] = []
+    memory.on_close(lambda: closed.append(True))
     with blockbuster_ctx():
         async with memory:
             first = await memory.aadd("one", namespace=ANN, thread="t")
@@ -48,3 +50,4 @@ async def test_the_twins_do_what_the_methods_do_and_do_not_block_the_loop(locati
             assert (await memory.aevolve()).done == (second.id,)
             await memory.adelete(second.id, namespace=ANN)
             assert [n.id for n in await memory.aget_all(namespace=ANN)] == [first.id]
+    assert closed == [True]

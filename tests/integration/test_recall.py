@@ -115,7 +115,7 @@ def test_what_is_said_again_is_shown_once_with_its_last_date(memory):
 
 
 def test_a_short_reply_brings_the_question_it_answers(memory):
-    texts = ("When does the ferry to Gotland leave?", "Half past nine.", "I packed.")
+    texts = ("I pack. When does the ferry to Gotland leave?", "Half past nine.", "I packed.")
     asked, *_ = memory.add_many(talk(*texts), namespace=ANN)
     shown = memory.context("half past nine", namespace=ANN)
     assert shown.index("ferry to Gotland") < shown.index("Half past nine")

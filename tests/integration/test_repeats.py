@@ -155,6 +155,12 @@ def test_what_took_a_place_is_known_by_the_wording_that_is_shown(memory):
     assert hits[old.id].superseded_by == fuller.id
 
 
+def test_a_statement_is_shown_before_a_longer_question_that_says_the_same(memory):
+    say(memory, SHORT, "Where is the key, did I say that it is under the third flower pot?")
+    best, *_ = memory.search(ASKED, namespace=ANN, repeats=False)
+    assert (best.note.content, best.times_said) == (SHORT, 2)
+
+
 def test_a_users_words_are_shown_before_an_assistants_echo(memory):
     user = memory.add(SHORT, namespace=ANN, at=START)
     memory.add(LONG, namespace=ANN, at=START + timedelta(days=1), source="assistant")

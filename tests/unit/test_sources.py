@@ -39,6 +39,7 @@ TEXTS = [
     ("It is on 8 May 2026", set()),  # the day of its own note
     ("Ann asks Zoe", set()),  # who speaks
     ("Ann will go to potteries", {"pottery"}),
+    ("The safe's door", {"code"}),
     ("The code is Zanzibar4711", {"code"}),
     ("号码 74321113", {"chinese"}),
     ('In reply to "that is what it is"', {"plain"}),
