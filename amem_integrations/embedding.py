@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -91,6 +92,16 @@ async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[St
             return [None] * len(texts)
 
     return await vectors_by(runtime.embedder, notes, embedded)
+
+
+async def with_vectors_anew(embedder: Embedder, notes: Sequence[StoredNote]) -> list[StoredNote]:
+    """Return notes with the vectors that an embedder makes now, whatever vectors they have.
+
+    Raises:
+        ModelUnavailableError: The embedder failed.
+    """
+    bare = [replace(one, vectors=None, embedded="") for one in notes]
+    return await vectors_by(embedder, bare, partial(embed_by, embedder))
 
 
 def size_of(embedder: Embedder) -> int:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import partial
 from os import PathLike
 
-from .embedding import embed_by, vectors_by
+from .embedding import with_vectors_anew
 from .errors import ConfigurationError
 from .opening import Location
 from .ports import Embedder
@@ -56,11 +54,9 @@ def rebuild(location: Location, embedder: Embedder, progress: bool | Progress) -
         def embedded(notes: Sequence[StoredNote]) -> list[StoredNote]:
             made: list[StoredNote] = []
             for start in range(0, len(notes), PAGE):
-                bare = [
-                    replace(one, vectors=None, embedded="") for one in notes[start : start + PAGE]
-                ]
-                made += run(vectors_by(embedder, bare, partial(embed_by, embedder)))
-                meter.add(sum(not one.is_deleted for one in bare))
+                page = notes[start : start + PAGE]
+                made += run(with_vectors_anew(embedder, page))
+                meter.add(sum(not one.is_deleted for one in page))
             return made
 
         store.rebuild(embedder.name, embedder.dimensions, embedded)

@@ -322,7 +322,7 @@ async def evolve_wave(
                 decisions += ask.failures(call, call.batch.notes)
             done = await ask.commit(call, writer, decisions)
             outcome += Outcome(notes=done.notes, report=done.report + beside, error=call.error)
-    return replace(outcome, notes={}) if upgrade and not outcome.report.constructed else outcome
+    return outcome
 
 
 async def _link(runtime: Runtime, writer: Writer, calls: Sequence[OpenCall]) -> list[Linked]:

@@ -6,13 +6,13 @@ stored while the embedder was down get their vectors.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from ..embedding import embed_by, vectors_by, with_vectors
+from ..embedding import with_vectors, with_vectors_anew
 from ..fetch import note_pages
 from ..filters import WITHOUT_VECTOR
 from ..ids import new_token, now
@@ -21,7 +21,6 @@ from ..journal.projection import project
 from ..journal.writer import Writer
 from ..notes import USER, Namespace
 from ..runtime import Meter, Progress, Runtime, resolve
-from ..stored_note import StoredNote
 
 PAGE = 64  # notes embedded at once
 
@@ -115,17 +114,12 @@ async def embed_anew(runtime: Runtime, progress: bool | Progress) -> int:
         ModelUnavailableError: The embedder failed; do it again to go on.
         StoreError: The store refused.
     """
-    store, embedder = runtime.store, runtime.embedder
+    store, embed = runtime.store, partial(with_vectors_anew, runtime.embedder)
     spaces = await resolve(store.namespaces())
     meter = Meter(progress, sum([await resolve(store.count(space)) for space in spaces]))
-
-    async def embedded(notes: Sequence[StoredNote]) -> list[StoredNote]:
-        bare = [replace(one, vectors=None, embedded="") for one in notes]
-        return await vectors_by(embedder, bare, partial(embed_by, embedder))
-
     for space in spaces:
         async for page in note_pages(store, space, size=PAGE):
             async with writing(runtime, space) as writer:
-                await project(replace(writer, embed=embedded), [note.id for note in page])
+                await project(replace(writer, embed=embed), [note.id for note in page])
             meter.add(len(page))
     return meter.done
