@@ -203,7 +203,12 @@ class AMemStore(base.BaseStore):
                 if op.value is not None and bool(text) is is_indexed
             }
             # The same key again is an update, which keeps an expiry where none is given.
-            for note in self.memory.add_many(given.values(), namespace=place, evolve=False):
+            put = partial(self.memory.add_many, given.values(), namespace=place, evolve=False)
+            try:
+                stored = put()
+            except NoteNotFoundError:  # what stood there had expired, and was swept meanwhile
+                stored = put()
+            for note in stored:
                 if note.expires_at != (ends := given[_key(note)].expires_at):
                     self.memory.update(note.id, namespace=place, expires_at=ends)
             gone += [one for key in given for one in kept.get(key, ()) if one.namespace != place]
