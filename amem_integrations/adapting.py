@@ -8,6 +8,7 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 - `SearchOptions`, `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `FIELDS`: what `where` knows of a
   note, which `parse` checks.
 - `Documents`: what a loader or a pipeline gives is added, found by id, and removed with its source.
+- `notes_of`: all notes of a namespace that meet conditions.
 - `falling`: scores of several searches, to sort by; `marked`: hits that say of which namespace they are.
 - `check_namespace`: nobody's memory is never a default.
 - `storable`: a text without what no store can hold.
@@ -87,7 +88,7 @@ ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraE
 SLOW = 0.5  # seconds that a failure takes which is a time-out, with repeats
 
 BATCH = 64  # documents stored at once
-PAGE = 256  # notes looked up at once
+PAGES = (32, 256)  # the first page of a listing is small: most callers want a few notes
 RECORD = "_document"  # of a note's metadata: {"id", "source"}
 
 
@@ -311,6 +312,23 @@ class Failures:
             return dict(self._counts)
 
 
+# Notes
+
+
+def notes_of(
+    memory: AgenticMemory, namespace: Sequence[str], where: Mapping[str, Any]
+) -> Iterator[Note]:
+    """Yield the notes of a namespace that meet conditions, in the order in which they were first stored."""
+    after, limit = -1, PAGES[0]
+    while True:
+        further = {**where, "seq": {"$gt": after}}
+        page = memory.get_all(namespace=namespace, where=further, limit=limit)
+        yield from page
+        if len(page) < limit:
+            return
+        after, limit = page[-1].seq, PAGES[1]
+
+
 # Documents
 
 
@@ -414,12 +432,7 @@ class Documents:
         return self._find({"id": {"$in": [note_id(self.namespace, item) for item in items]}})
 
     def _find(self, where: Mapping[str, Any]) -> list[Note]:
-        found, page = list[Note](), None
-        while page is None or len(page) == PAGE:
-            further = {**where, "seq": {"$gt": found[-1].seq if found else -1}}
-            page = self.memory.get_all(namespace=self.namespace, where=further, limit=PAGE)
-            found += page
-        return found
+        return list(notes_of(self.memory, self.namespace, where))
 
     def _delete(self, notes: Iterable[Note]) -> int:
         gone = {note.id for note in notes}

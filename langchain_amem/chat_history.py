@@ -8,10 +8,9 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage
 
 from amem_integrations import AgenticMemory, Note
-from amem_integrations.adapting import check_flags, check_namespace
+from amem_integrations.adapting import check_flags, check_namespace, notes_of
 
 from .messages import to_message
-from .run import notes_of
 
 SPOKEN: dict[str, type[BaseMessage]] = {"user": HumanMessage, "assistant": AIMessage}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -30,7 +30,6 @@ Namespace = tuple[str, ...]
 NamespaceOf = tuple[str, ...] | Callable[[Any], Sequence[str]]
 ByRun = Mapping[str, Any] | Callable[[Any], Mapping[str, Any] | None] | None
 
-PAGES = (32, 256)  # the first pages of a listing are small: most callers want a few notes
 _lock = threading.Lock()
 _total: Counter[str] = Counter()
 
@@ -120,20 +119,6 @@ def checked_also(also: Mapping[str, NamespaceOf] | None) -> dict[str, NamespaceO
             f"also={also!r} must be a dict of names to namespaces, such as {{'team': ('acme',)}}"
         )
     return {name: checked_source(source) for name, source in named.items()}
-
-
-def notes_of(
-    memory: AgenticMemory, namespace: Namespace, where: Mapping[str, Any]
-) -> Iterator[Note]:
-    """Yield the notes of a namespace that meet conditions, in the order in which they were first stored."""
-    after, limit = -1, PAGES[0]
-    while True:
-        further = {**where, "seq": {"$gt": after}}
-        page = memory.get_all(namespace=namespace, where=further, limit=limit)
-        yield from page
-        if len(page) < limit:
-            return
-        after, limit = page[-1].seq, PAGES[1]
 
 
 class Failures(adapting.Failures):

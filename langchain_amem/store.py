@@ -33,7 +33,7 @@ from amem_integrations import (
     adapting,
 )
 
-from .run import Failures, Namespace, notes_of
+from .run import Failures, Namespace
 
 try:
     from langgraph.store import base
@@ -305,7 +305,7 @@ class AMemStore(base.BaseStore):
         return self.memory.namespaces(where={**under, "$or": lives})
 
     def _scan(self, place: Namespace) -> Iterator[Note]:
-        return notes_of(self.memory, place, IS_ITEM)
+        return adapting.notes_of(self.memory, place, IS_ITEM)
 
     def _listed(self, op: base.ListNamespacesOp) -> list[Namespace]:
         """Return the namespaces asked for, as LangGraph's own store finds and sorts them."""
