@@ -92,8 +92,15 @@ def test_what_is_not_allowed_costs_its_own_note_and_few_requests(open_memory):
                 raise ModelReplyError("400 - content policy")
             return super().generate(request)
 
-    said = [f"The rehearsal in room {n} begins at {n} o'clock." for n in range(12)]
-    for forbidden, failed, most in (("room 7 ", {7}, 20), ("rehearsal", {*range(12)}, 12)):
+    said = [
+        f"The rehearsal in room {n} begins at {n} o'clock{' sharp' * (n % 3)}." for n in range(12)
+    ]
+    apart = {2, 5, 8, 11}  # every third note
+    for forbidden, failed, most in (
+        ("room 7 ", {7}, 20),
+        ("sharp sharp", apart, 33),
+        ("rehearsal", {*range(12)}, 12),
+    ):
         model = Strict(forbidden)
         memory = open_memory(model, link=False)
         notes = memory.add_many(said, namespace=ANN)

@@ -274,6 +274,8 @@ def test_an_embedders_bad_answer_costs_the_vector_and_not_the_words(open_memory)
         assert bad.id in [hit.note.id for hit in memory.search("Lisbon", namespace=ANN)], kind
         hits = {hit.note.id: hit for hit in memory.search("bad news from Lisbon", namespace=ANN)}
         assert hits[bad.id].similarity is None
+        near = memory.search("bad news from Lisbon", namespace=ANN, min_similarity=-1)
+        assert bad.id not in [hit.note.id for hit in near]
         if kind in ("nan", "zero", "inf", "refused"):
             assert memory.get(good.id, namespace=ANN).state == "done", kind
         long = memory.add("\n\n".join([" good" * 120, " bad" * 120]), namespace=ANN, evolve=False)

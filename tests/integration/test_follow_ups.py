@@ -97,6 +97,10 @@ def test_recall_and_context_take_messages_too(memory):
     assert "harbour museum" in " ".join(hit.note.content for hit in hits)
     text = memory.context("And where does she work?", namespace=KIM, k=5, messages=messages)
     assert "harbour museum" in text
+    for scene in SCENES:  # what was said before is stored as well, and comes last
+        asked = scene["follow_ups"][0]
+        hits = memory.search(asked["question"], namespace=KIM, k=5, messages=asked["before"])
+        assert not {hit.note.content for hit in hits} & set(asked["before"])
 
 
 def test_messages_that_are_none_are_an_error(memory):

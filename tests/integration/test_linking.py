@@ -158,7 +158,12 @@ def relinking(change, between=None, step=1):
                 pair = [one for link in request.inputs["links"] for one in link["between"]]
                 ends = pair[::step] if between is None else between
                 relink = {"between": ends, "change": change, "reason": WHY}
-                note |= {"links": [], "relinks": [relink]}
+                relinks = (
+                    [relink]
+                    if between is not None
+                    else [relink, {**relink, "change": "strengthen"}]
+                )
+                note |= {"links": [], "relinks": relinks}
         return reply
 
     return answer
@@ -314,6 +319,15 @@ def test_filler_is_done_without_attributes_or_links_and_found_by_its_words(opene
     say(memory, "Splendid boats of wood")
     asked = memory.model.asked("evolve")
     assert all(not note["candidates"] for request in asked for note in request.inputs["notes"])
+
+
+def test_a_question_is_a_candidate_of_the_turns_after_it_only(opened):
+    memory = opened(construct=exclaiming)
+    say(memory, "You paint boats of what?", "I paint boats of wood")
+    memory.add("My sister paints boats of wood", namespace=ANN, thread="other")
+    asked = [r.inputs for r in memory.model.asked("evolve")]
+    assert [len(inputs["notes"][-1]["candidates"]) for inputs in asked] == [1, 1]
+    assert asked[1]["candidates"][0]["content"] == "I paint boats of wood"
 
 
 def test_a_long_note_is_no_filler_whatever_the_model_says(opened):

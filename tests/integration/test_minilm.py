@@ -186,6 +186,9 @@ def test_any_bert_with_mean_pooling_works(tmp_path):
     for sentences, limit in limits:  # it is read from where the model says it
         folder = tiny_bert.write(tmp_path / str(limit), sentences=sentences)
         assert MiniLmEmbedder(folder).max_tokens == limit
+    folder = tiny_bert.write(tmp_path / "lower", sentences={"do_lower_case": True})
+    embedder = MiniLmEmbedder(folder)
+    np.testing.assert_array_equal(embedder.embed_query("TEA"), embedder.embed_query("tea"))
 
 
 def test_a_models_prompts_go_before_queries_and_documents(tmp_path):

@@ -102,6 +102,8 @@ def test_filler_is_found_but_not_shown_unless_it_answers(memory):
     assert [hit.note.id for hit in found] == [fact.id, filler.id]
     assert contents(memory, "What did Ann say?") == [fact.content]
     assert filler.content in contents(memory, "Did Ann say goodbye?")
+    memory.add("What did Ann say?", namespace=ANN)  # nor is the question itself
+    assert contents(memory, "What did Ann say?") == [fact.content]
     where = {"kind": "filler"}
     assert contents(memory, "What did Ann say?", where=where, min_similarity=-1) == ["Goodbye!"]
 

@@ -67,6 +67,14 @@ def test_what_takes_a_notes_place_stands_above_it_and_the_hit_says_so(memory):
     assert first.score >= second.score
 
 
+def test_what_takes_a_notes_place_stands_above_it_among_the_hits_of_several_namespaces(memory):
+    old = add(memory, "The wedding is on 14 June", 0)
+    new = add(memory, "It was moved", 1, supersedes=[old.id])
+    cake = memory.add("The wedding cake is tall", namespace=BOB, evolve=False)
+    hits = memory.search("The wedding is on 14 June", namespace=ANN, also={"bob": BOB})
+    assert [hit.note.id for hit in hits] == [new.id, old.id, cake.id]
+
+
 @pytest.mark.on_a_server
 def test_a_replacement_that_no_word_finds_is_brought_in_with_the_reason(memory):
     old = add(memory, "The wedding is on 14 June", 0)
@@ -130,6 +138,12 @@ def test_several_older_notes_are_replaced_at_once(memory):
     assert hits[0].note.id == new.id
     assert {hit.superseded_by for hit in hits[1:]} == {new.id}
     assert memory.get(old[0].id, namespace=ANN).superseded_by == new.id
+    # Of two that replace a note, and not each other, the later one counts.
+    tea = add(memory, "I drink tea", 0)
+    for number, drink in enumerate(("mate", "coffee"), start=1):
+        last = add(memory, f"Mostly {drink}", number, supersedes=[tea.id])
+    (hit,) = (h for h in memory.search("I drink tea", namespace=ANN) if h.note.id == tea.id)
+    assert hit.superseded_by == last.id
 
 
 def test_what_was_true_then_and_what_is_true_now(memory):
@@ -213,9 +227,10 @@ def test_a_retraction_puts_nothing_in_its_place_and_lifts_what_the_retracted_not
     moved = add(memory, "The picnic is on Sunday", 1, supersedes=[first.id])
     off = add(memory, "Forget the change, the picnic stays as planned", 2)
     memory.supersede(moved.id, off.id, namespace=ANN, relation="retracts")
-    hits = memory.search("The picnic is on Sunday", namespace=ANN)
-    assert [h.note.id for h in hits] == [off.id, first.id, moved.id]
-    assert [h.superseded_by for h in hits] == [None, None, off.id]
+    for asked in ("Saturday", "Sunday"):
+        hits = memory.search(f"The picnic is on {asked}", namespace=ANN)
+        assert [h.note.id for h in hits] == [off.id, first.id, moved.id]
+        assert [h.superseded_by for h in hits] == [None, None, off.id]
 
 
 def test_a_contradiction_has_no_winner_and_comes_as_a_pair_with_both_dates(memory):
@@ -240,12 +255,14 @@ def test_a_contradiction_has_no_winner_and_comes_as_a_pair_with_both_dates(memor
 
 def test_context_tells_the_current_fact_and_in_one_clause_what_it_replaced(memory):
     old = add(memory, "The wedding is on 14 June", 0)
-    add(memory, "The wedding is on 21 June", 3, supersedes=[old.id])
-    lines = memory.context("wedding", namespace=ANN).splitlines()[2:-1]
-    assert lines == [
-        "4 March 2024:",
-        "- The wedding is on 21 June (until 4 March 2024: The wedding is on 14 June)",
-    ]
+    new = add(memory, "The wedding is on 21 June", 3)
+    clauses = {"updates": "until 4 March 2024", "corrects": "this corrects"}
+    for relation, clause in clauses.items():
+        made = memory.supersede(old.id, new.id, namespace=ANN, relation=relation)
+        lines = memory.context("wedding", namespace=ANN).splitlines()[2:-1]
+        said = f"- The wedding is on 21 June ({clause}: The wedding is on 14 June)"
+        assert lines == ["4 March 2024:", said]
+        memory.undo(made.id, namespace=ANN)
 
 
 def test_a_models_verdict_is_written_recorded_and_can_be_undone(open_memory):
@@ -306,9 +323,11 @@ def test_what_others_said_replaces_a_users_words_only_if_a_person_agrees(open_me
         assert source in proposal.after["why"]
         memory.approve(proposal.id, namespace=ANN)
         assert memory.get(old.id, namespace=ANN).superseded_by == new.id
-        free = open_memory(replacing(), assistant_supersedes=True)
-        old, new = moved(free, source=source)
-        assert free.get(old.id, namespace=ANN).superseded_by == new.id
+    free = [("assistant", True), ("tool", True), ("import", False)]  # imported words are a user's
+    for source, allowed in free:
+        memory = open_memory(replacing(), assistant_supersedes=allowed)
+        old, new = moved(memory, source=source)
+        assert memory.get(old.id, namespace=ANN).superseded_by == new.id
     # An agent's own note proposes what it replaces of the user's.
     old = add(memory, "The picnic is on Sunday", 2)
     own = {"namespace": ANN, "source": "assistant", "evolve": False}

@@ -64,11 +64,12 @@ def test_what_is_said_is_recalled_and_what_the_prompt_says_is_not(memory):
     memory.add("The office is in Oslo.", namespace=BOB, evolve=False)
     recalled = memory.recall_turn([user("Where is the office?")], namespace=ANN, also={"team": BOB})
     assert "from team: The office is in Oslo." in recalled.text
-    assert "from team" in memory.context("the office", namespace=ANN, also={"team": BOB})
+    assert "from team" in memory.context("the office", namespace=ANN, also={"team": list(BOB)})
     for k in (1, 2):
         assert len(memory.recall("the office in Oslo", namespace=ANN, also={"team": BOB}, k=k)) == k
-    hit, *_ = memory.search("the office", namespace=ANN, also={"team": BOB})
-    assert hit.note.namespace == BOB
+    again = {"team": list(BOB), "again": BOB, "own": ANN}  # each is read once
+    hits = memory.search("the office", namespace=ANN, also=again)
+    assert [hit.note.namespace for hit in hits] == [BOB, ANN]
     with pytest.raises(InvalidInputError, match="also"):
         memory.search("the office", namespace=ANN, also={"": BOB})
     with pytest.raises(NamespaceError):

@@ -174,9 +174,11 @@ def test_what_was_added_to_an_earlier_note_is_shown_in_full_or_not_at_all(opened
 def test_the_turns_before_are_as_many_as_fit(opened):
     memory = opened()
     for n in range(30):
-        memory.add(f"short turn {n}", namespace=ANN, thread="t", evolve=n > 28)
+        memory.add(f"turn {n} {'of words' * 6}", namespace=ANN, thread="t", evolve=n > 28)
     before = memory.model.asked("construct")[-1].inputs["before"]
-    assert len(before) > 8
+    assert 8 < len(before) < 24
+    said = [n["content"].split()[1] for n in before]
+    assert said == [str(n) for n in range(29 - len(before), 29)]
     memory.add("word " * 400, namespace=ANN, thread="t", evolve=False)
     memory.add("And you?", namespace=ANN, thread="t")
     assert len(memory.model.asked("construct")[-1].inputs["before"]) == 1

@@ -165,6 +165,8 @@ def test_reasoning_is_no_answer(openai_server):
     ]:
         openai_server.message = {"content": None, "tool_calls": None, **message}
         assert chat(openai_server).generate(REQUEST).text == "", message
+    openai_server.message = {"content": None, "refusal": "I cannot help with that."}
+    assert chat(openai_server).generate(REQUEST).text == "I cannot help with that."
     openai_server.message = {"content": None, "tool_calls": None, "reasoning": "First, I "}
     openai_server.finish = "length"
     for structured in ("auto", "words"):
@@ -246,9 +248,10 @@ async def test_the_asynchronous_form_has_the_same_fallbacks_retries_and_errors(o
     openai_server.accepts = "words"
     openai_server.failures.append(429)
     openai_server.answer = lambda _: REPLY
-    model = chat(openai_server)
+    model = chat(openai_server, default_headers={"X-Team": "acme"})
 
     completions = [await model.agenerate(REQUEST), await model.agenerate(REQUEST)]
+    assert {headers["x-team"] for headers in openai_server.headers} == {"acme"}
 
     assert [completion.text for completion in completions] == [REPLY, REPLY]
     assert formats(openai_server) == ["json_schema", "json_schema", None, None]

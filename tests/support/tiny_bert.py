@@ -52,7 +52,9 @@ def write(
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
     (folder / "2_Normalize").mkdir(exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
-    _tokenizer().save(str(folder / "tokenizer.json"))
+    _tokenizer(lowercase="do_lower_case" not in (sentences or {})).save(
+        str(folder / "tokenizer.json")
+    )
     save_file(
         {name: array.astype(dtype) for name, array in _weights().items()},
         folder / "model.safetensors",
@@ -77,10 +79,10 @@ def _config() -> dict[str, Any]:
     }
 
 
-def _tokenizer() -> Tokenizer:
+def _tokenizer(*, lowercase: bool) -> Tokenizer:
     ids = {token: number for number, token in enumerate(VOCABULARY)}
     tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]

@@ -21,7 +21,7 @@ def memory():
 
 def test_a_context_says_who_spoke_when_and_what_it_replied_to(memory):
     at = datetime(2023, 5, 8, tzinfo=UTC)
-    turns = [("Bob", "What did you do?"), ("Ann", "I went to a pottery class")]
+    turns = [("Bob", "What did you do?"), ("Ann", "I, Ann, went to a pottery class")]
     notes = memory.add_many(
         [NoteInput(content=c, speaker=s, at=at, thread="t") for s, c in turns], namespace=ANN
     )
@@ -29,7 +29,10 @@ def test_a_context_says_who_spoke_when_and_what_it_replied_to(memory):
     assert notes[1].contexts[0].text == 'Ann on 8 May 2023, replying to "What did you do?"'
     assert "pottery class" in notes[1].keywords
     assert "pottery" in notes[1].tags
+    assert "Ann" not in notes[1].keywords
     assert {note.attributes_source for note in notes} == {"rules"}
+    alone = memory.add_many(["I like tea", "I like ink"], namespace=ANN)  # no conversation
+    assert [note.contexts[0].text for note in alone] == ["", ""]
 
 
 def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves(memory):
@@ -40,6 +43,9 @@ def test_a_note_of_another_conversation_that_says_the_same_is_linked_and_evolves
     evolved = memory.get(first.id, namespace=ANN)
     assert evolved.contexts[1].cause == later.id
     assert "did paddle" in evolved.contexts[1].text
+    again = memory.add("I did so paddle around Lofoten by kayak", namespace=ANN, thread="2")
+    assert again.links[later.id].relation == "follows"  # what it says of its own conversation
+    assert again.links[first.id].relation == "same_topic"
 
 
 def test_rules_link_at_once_with_the_settings_of_the_paper_too():

@@ -69,6 +69,7 @@ def test_a_relation_may_not_quote():
         "same_event": False,
         "sister of": False,
         "potter": True,
+        "kayak": True,
         "zanzibar4711": True,
     }
     assert {relation: seen.quotes(relation) for relation in quoted} == quoted
