@@ -252,7 +252,7 @@ def test_a_model_that_is_down_is_waited_for_and_leases_are_given_back(opened: Op
     talk(memory, notes=6, threads=6)
     with working(memory, poll=0.05) as report:
         time.sleep(0.8)
-        assert len(asked) < 30  # each pause is twice as long as the one before
+        assert len(asked) < 30
         wait_for(lambda: leases_held(memory) == 0)  # between two attempts
         assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
         down.clear()
@@ -308,15 +308,17 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(fake: FakeQdrant, opene
     def construct(request: Any) -> Any:
         if not away:
             away.append(True)
-            fake.faults.extend([Fault(status=503)] * 10)
+            fake.faults.extend([Fault(status=503)] * 18)
         return models.construct(request)
 
-    away: list[bool] = []
+    away, tries = list[bool](), list[float]()
+    fake.on_request = lambda time_: tries.append(time_) if fake.faults else None
     memory = opened(models.model(construct=construct), pauses=(0.01,))
     talk(memory, notes=6, threads=2)
     with working(memory, poll=0.1):
         wait_for(lambda: away and not fake.faults)
         wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
+    assert tries[-1] - tries[0] > 1  # each pause is twice as long as the one before
     check_sound(memory)
     assert leases_held(memory) == 0
 
