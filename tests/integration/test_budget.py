@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from support import models
-from support.local_server import local_store
 from support.ports import WatchedStore
 
 from amem_integrations import (
@@ -26,6 +25,7 @@ from amem_integrations import (
     Plan,
 )
 from amem_integrations.ports import RecordQuery
+from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob",)
@@ -47,8 +47,8 @@ def opened(location=":memory:", model=None, **settings):
     return models.opened(location, model, HashEmbedder(256), **settings)
 
 
-def over_a_server(model, **settings):
-    store = WatchedStore(local_store(dimensions=256, embedder="hash"))
+def over_one_store(model, **settings):
+    store = WatchedStore(FolderStore(":memory:", dimensions=256, embedder="hash"))
     config = MemoryConfig(**settings)
     return store, lambda: AgenticMemory._over(store, HashEmbedder(256), model, config)
 
@@ -149,7 +149,7 @@ def test_a_model_is_counted_by_the_name_that_notes_and_history_have():
 
 def test_the_ledger_costs_no_further_write_and_holds_no_content():
     def writes(model):
-        store, opening = over_a_server(model)
+        store, opening = over_one_store(model)
         with opening() as memory:
             for said in OSLO:
                 memory.add(said, namespace=ANN, thread="t")
@@ -157,7 +157,7 @@ def test_the_ledger_costs_no_further_write_and_holds_no_content():
 
     assert writes(models.model(models.link_to_first)) == writes(None)
     replies = {"construct": ["The password: no JSON", models.construct]}
-    store, opening = over_a_server(ScriptedModel(replies))
+    store, opening = over_one_store(ScriptedModel(replies))
     with opening() as memory:
         note = memory.add("The password is swordfish", namespace=ANN, speaker="Ann", key="pw")
         (call,) = store.find_records(ANN, RecordQuery(calls_only=True)).values()
@@ -265,7 +265,7 @@ def test_the_next_day_goes_on_or_with_a_higher_limit_the_same(clock, tmp_path):
 
 def test_what_other_processes_spend_counts():
     model = models.model(models.link_to_first)
-    _, opening = over_a_server(model, daily_calls=2)
+    _, opening = over_one_store(model, daily_calls=2)
     one, other = opening(), opening()
     one.add(FACTS[0], namespace=ANN)
     other.add(FACTS[1], namespace=ANN)
