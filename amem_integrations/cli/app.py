@@ -368,7 +368,7 @@ def one_line(text: str) -> str:
 # What the library says of its methods and parameters, and how the same is said at the command line.
 _WORDS = {
     "amem_integrations.reindex.reindex(location, embedder)": "`amem reindex --embedder NAME`",
-    "context=, keywords= and tags= are": "--text is",
+    ", or pass api_key=…": "",
     "context=": "text=",
     "give no context, keywords or tags": "leave out --text",
     "give content or metadata": "give CONTENT or --expires",

@@ -137,7 +137,7 @@ def undo(
     if isinstance(done, Change):
         _show(amem, [done])
     else:
-        amem.show(done)
+        amem.show(done, [*app.listed(done)] or ["No changes."])
 
 
 @app.command("proposals", app.NAMESPACE)

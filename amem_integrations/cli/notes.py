@@ -91,7 +91,7 @@ def import_(
     Args:
         file: A file with notes or messages.
         format_: What made it: chatgpt, claude, mem0, langgraph, llamaindex, langchain, chat, jsonl, or export.
-        thread: The conversation it belongs to.
+        thread: The conversation of what names none.
         later: Store only; `amem evolve` makes and links the notes.
     """
     from .. import MemoryConfig, importers  # noqa: PLC0415 - they import numpy

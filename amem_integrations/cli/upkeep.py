@@ -179,7 +179,7 @@ def _notes(about: str, ids: Sequence[str], what: str) -> Finding:
     some = ", ".join(note_id[:SHORT_ID] for note_id in ids[:SHOWN])
     if ids:
         return check("wrong", about, f"{len(ids)} notes {what}: {some}", "run `amem doctor --mend`")
-    return check("good", about, f"no notes {what}")
+    return check("good", about, f"0 notes {what}")
 
 
 def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Finding]:

@@ -435,7 +435,7 @@ async def approve(
     given = {"context": context, "keywords": keywords, "tags": tags}
     edited = {name: value for name, value in given.items() if value is not None}
     if edited and isinstance(change_id, list | tuple):
-        raise InvalidInputError("context=, keywords= and tags= are for a single proposal")
+        raise InvalidInputError("other words are for a single proposal; name one")
     return await _answer(runtime, check_namespace(namespace), change_id, "on", edited)
 
 

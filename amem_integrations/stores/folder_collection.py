@@ -79,7 +79,7 @@ def is_open_already(path: Path) -> StoreLockedError:
     """Return the error that a folder is open, in another process or in this one."""
     return StoreLockedError(
         f"the memory in {path} is open already, in another process or in this one; close it there, or share one memory "
-        "by a Qdrant server: open('http://localhost:6333', …)"
+        "by a Qdrant server, at a URL such as http://localhost:6333"
     )
 
 
