@@ -196,7 +196,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         hits = {node.node_id: hit for node, hit in zip(nodes, found.hits, strict=True)}
         for processor in self.node_postprocessors:
             nodes = processor.postprocess_nodes(nodes, query_bundle=QueryBundle(asked))
-        kept = [hits[node.node_id] for node in nodes]
+        kept = [hits[node.node_id] for node in nodes if node.node_id in hits]
         return replace(found, hits=kept, text=found.render(kept, self.max_tokens))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:

@@ -217,17 +217,25 @@ async def remember_turn(
     only_edited = looked_at - keys
     items = [*waiting, *(item for item in said if item.key not in keys)]
     try:
-        items = await _numbered(runtime, space, items)
-        notes, made, edited = await _looked_up(runtime, space, items, present, only_edited)
         error, changed = None, list[Note]()
-        if made or complete:
-            stands, error = await _inserted(runtime, space, made, complete=complete)
-            notes |= stands
-            # Another process may have stored the same message in the meantime, in other words.
-            by_id = {note_id(space, item): item for item in items}
-            edited += [
-                _edited(by_id[i], one) for i, one in stands.items() if _differs(by_id[i], one)
-            ]
+        while True:
+            bare = [place for place, item in enumerate(items) if item.key is None]
+            items = await _numbered(runtime, space, items)
+            notes, made, edited = await _looked_up(runtime, space, items, present, only_edited)
+            if made or complete:
+                stands, error = await _inserted(runtime, space, made, complete=complete)
+                notes |= stands
+                # Another process may have stored the same message in the meantime, in other words.
+                by_id = {note_id(space, item): item for item in items}
+                edited += [
+                    _edited(by_id[i], one) for i, one in stands.items() if _differs(by_id[i], one)
+                ]
+            # Or another message of the same text, which has the number now: this one takes the next.
+            beaten = _beaten({note_id(space, items[place]): place for place in bare}, made, notes)
+            if not beaten:
+                break
+            for place in beaten:
+                items[place] = replace(items[place], key=None)
         if edited:
             changed, _ = await store(runtime, space, edited)
     except BaseException:
@@ -392,6 +400,18 @@ async def _numbered(
                 used.add(next_one.key)
         first += AT_ONCE
     return numbered
+
+
+def _beaten(
+    numbered: Mapping[str, int], made: Sequence[Note], notes: Mapping[str, Note]
+) -> list[int]:
+    """Return the places of messages under whose new id another note stands."""
+    own = {note.id: note.seq for note in made}
+    return [
+        place
+        for i, place in numbered.items()
+        if (note := notes.get(i)) is not None and note.id == i and note.seq != own.get(i)
+    ]
 
 
 async def _inserted(

@@ -14,7 +14,7 @@ import pytest
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import Memory
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llamaindex_fakes import (
     ANN,
     Chatbot,
@@ -79,13 +79,14 @@ def test_what_is_recalled_can_be_narrowed(towns):
 
 
 class Last(BaseNodePostprocessor):
-    """Leaves the last node that says Hamar."""
+    """Leaves the last node that says Hamar, beside one that is no note."""
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         assert query_bundle is not None
-        return [node for node in nodes if "Hamar" in node.text][-1:]
+        made_up = NodeWithScore(node=TextNode(text="Nobody said so."))
+        return [made_up, *[node for node in nodes if "Hamar" in node.text][-1:]]
 
 
 async def test_further_namespaces_functions_and_post_processors(towns):
