@@ -231,11 +231,8 @@ async def remember_turn(
                     _edited(by_id[i], one) for i, one in stands.items() if _differs(by_id[i], one)
                 ]
             # Or another message of the same text, which has the number now: this one takes the next.
-            beaten = _beaten({note_id(space, items[place]): place for place in bare}, made, notes)
-            if not beaten:
+            if not _beaten(space, items, bare, made, notes):
                 break
-            for place in beaten:
-                items[place] = replace(items[place], key=None)
         if edited:
             changed, _ = await store(runtime, space, edited)
     except BaseException:
@@ -403,15 +400,19 @@ async def _numbered(
 
 
 def _beaten(
-    numbered: Mapping[str, int], made: Sequence[Note], notes: Mapping[str, Note]
-) -> list[int]:
-    """Return the places of messages under whose new id another note stands."""
-    own = {note.id: note.seq for note in made}
-    return [
-        place
-        for i, place in numbered.items()
-        if (note := notes.get(i)) is not None and note.id == i and note.seq != own.get(i)
-    ]
+    namespace: Namespace,
+    items: list[NoteInput],
+    numbered: Iterable[int],
+    made: Sequence[Note],
+    notes: Mapping[str, Note],
+) -> bool:
+    """Take the new key of each message away under which another note stands; return whether there was one."""
+    own, found = {note.id: note.seq for note in made}, False
+    for place in numbered:
+        note = notes.get(i := note_id(namespace, items[place]))
+        if note is not None and note.id == i and note.seq != own.get(i):
+            items[place], found = replace(items[place], key=None), True
+    return found
 
 
 async def _inserted(
