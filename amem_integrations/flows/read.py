@@ -210,10 +210,8 @@ def marked(
         name, speaker = names.get(hit.note.namespace), hit.note.speaker
         if name is None:
             return hit
-        return replace(
-            hit,
-            note=hit.note.revised(speaker=f"from {name}: {speaker}" if speaker else f"from {name}"),
-        )
+        whose = f"from {name}: {speaker}" if speaker else f"from {name}"
+        return replace(hit, note=hit.note.revised(speaker=whose))
 
     return [one(hit) for hit in hits] if names else hits
 
