@@ -28,7 +28,7 @@ from amem_integrations.conversation import Message
 from . import conversation
 from .conversation import SPOKEN, Space, Where, Whose
 from .events import AMemEvolutionEvent, AMemWriteEvent, Failures, dispatcher, log
-from .retriever import to_node
+from .retriever import to_nodes
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -192,7 +192,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     def _postprocessed(self, found: adapting.Recalled, asked: str) -> adapting.Recalled:
         if not self.node_postprocessors:
             return found
-        nodes = [to_node(hit) for hit in found.hits]
+        nodes = to_nodes(found.hits)
         hits = {node.node_id: hit for node, hit in zip(nodes, found.hits, strict=True)}
         for processor in self.node_postprocessors:
             nodes = processor.postprocess_nodes(nodes, query_bundle=QueryBundle(asked))

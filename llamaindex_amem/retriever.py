@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Unpack
@@ -137,7 +137,7 @@ class AMemRetriever(BaseRetriever):
             options = searched(self._namespace, search, self._filters)
             return self._memory.search_turn(query, **options)
 
-        return [to_node(hit) for hit in self._failures.recalled(query, find).hits]
+        return to_nodes(self._failures.recalled(query, find).hits)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.
@@ -151,6 +151,21 @@ class NoteNode(TextNode):
     def hash(self) -> str:
         """Tells the note and its text, whatever query found it and whatever was understood of it since."""
         return sha256(f"{self.id_}\n{self.text}".encode(errors="surrogatepass")).hexdigest()
+
+
+def to_nodes(hits: Iterable[ScoredNote]) -> list[NodeWithScore]:
+    """Return notes as nodes of different ids; see `AMemRetriever`.
+
+    Of documents with one id in several namespaces all but the first have the id of their note: the framework drops nodes
+    whose id it has seen.
+    """
+    nodes: dict[str, NodeWithScore] = {}
+    for hit in hits:
+        found = to_node(hit)
+        if found.node_id in nodes:
+            found.node.id_ = hit.note.id
+        nodes[found.node_id] = found
+    return [*nodes.values()]
 
 
 def to_node(hit: ScoredNote) -> NodeWithScore:

@@ -155,6 +155,14 @@ def test_a_node_comes_back_as_it_was(memory):
     assert AMemIngest(memory, TEAM).remove(["x100"]) == len(nodes)
 
 
+def test_documents_of_one_id_in_two_namespaces_are_both_found(memory):
+    for space in (TEAM, ("me",)):
+        AMemIngest(memory, space)([Document(text=f"Trees of {space[0]}.", doc_id="trees.txt")])
+    found = AMemRetriever(memory, ("me",), also={"team": TEAM}).retrieve("trees")
+    assert {hit.text for hit in found} == {"Trees of me.", "Trees of team."}
+    assert {hit.node.ref_doc_id for hit in found} == {"trees.txt"}
+
+
 def test_a_second_call_deletes_nothing_and_no_character_stops_a_pipeline(memory):
     nodes = SPLITTER.get_nodes_from_documents(
         [Document(text="\n\n".join([*PARAGRAPHS, "A \0 nul."]), doc_id="a")]
