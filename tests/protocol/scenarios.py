@@ -355,6 +355,13 @@ def inferred() -> Process:
     )  # fmt: skip
 
 
+def about_the_next(text: str) -> Process:
+    """Return the answer of a call that was shown `b` as `b` was said again."""
+    revs = {"b": LATER}
+    entry = decide("o7", "d", ("entry", "d", text), shown="bd", revs=revs)
+    return answer("o7", "bd", entry, revs=revs)
+
+
 def fresh() -> Process:
     """Return the work of another worker on `d`, who was not shown the secret."""
     return answer(
@@ -600,9 +607,13 @@ def explore(
     also: Check | None = None,
     **options: Any,
 ) -> Scenario:
-    """Return the scenario of writers who begin with what `start` returns; no view shows the secret after `del`."""
+    """Return the scenario of writers who begin with what `start` returns.
+
+    No view shows the secret once a writer has returned whose name has `del` in it.
+    """
+    deleting = [name for name in processes if "del" in name]
     given = {"resume": resume, "resume_power": resume_after_power_cut, "after": checked(also)}
-    given |= {"always": unseen("del")} if "del" in processes else {}
+    given |= {"always": unseen(*deleting)} if deleting else {}
     return lambda: Exploration(start(), processes, faults=faults, **{**given, **options})
 
 
@@ -729,6 +740,9 @@ async def insert_only(request: Request) -> None:
     await request
 
 
+said_again = then(delete("b"), say("b", "b anew", LATER))
+undo_entry, redo_entry = (switch(construct_slot("c"), 0, state) for state in ("off", "on"))
+
 SCENARIOS: dict[str, Scenario] = {
     **{
         f"late answer and delete, {how}": explore(
@@ -782,18 +796,11 @@ SCENARIOS: dict[str, Scenario] = {
         peaceful, {"W1": work("w1", "one"), "W2": work("w2", "two")}, ONE_KILL, also=decided_once
     ),
     "undo of an entry, then evolve again": explore(
-        peaceful, {"U": then(switch(construct_slot("c"), 0, "off"), again("o6", "c"))}, also=remade
+        peaceful, {"U": then(undo_entry, again("o6", "c"))}, also=remade
     ),
     "undo of an entry, evolve again, redo of the first": explore(
         peaceful,
-        {
-            "U": then(
-                switch(construct_slot("c"), 0, "off"),
-                again("o6", "c"),
-                switch(construct_slot("c"), 0, "on"),
-            ),
-            "W2": sentence(of="d"),
-        },
+        {"U": then(undo_entry, again("o6", "c"), redo_entry), "W2": sentence(of="d")},
         ONE_KILL,
         also=redone,
     ),
@@ -810,13 +817,11 @@ SCENARIOS: dict[str, Scenario] = {
         partial(with_two, "link"),
         {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
         KILL_AND_COPY,
-        after=checked(),
     ),
     "all sentences of a decision are undone at once, kill": explore(
         partial(with_two, "sentence"),
         {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
         KILL_AND_COPY,
-        after=checked(),
     ),
     "one sentence after the other is undone and redone beside a delete, kill": explore(
         partial(with_two, "sentence"),
@@ -844,16 +849,14 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "same key said again, late answer, kill": explore(
         begin,
-        {"late": late(), "del+add": then(delete("b"), say("b", "b anew", LATER))},
+        {"late": late(), "del+add": said_again},
         ONE_KILL,
-        always=unseen("del+add"),
         also=says("b", "b anew", "del+add"),
     ),
     "same key said again, late copy": explore(
         begin,
-        {"late": late(), "del+add": then(delete("b"), say("b", "b anew", LATER))},
+        {"late": late(), "del+add": said_again},
         faults=Faults(copies=1),
-        always=unseen("del+add"),
         also=says("b", "b anew"),
     ),
     "add of an id whose delete is open, resumed by two": explore(
@@ -866,19 +869,11 @@ SCENARIOS: dict[str, Scenario] = {
         half_deleted,
         {
             "add+del": then(
-                say("b", f"b {SECRET} too", 50),
-                answer(
-                    "o7",
-                    "bd",
-                    decide("o7", "d", ("entry", "d", f"{SECRET} too"), shown="bd", revs={"b": 50}),
-                    revs={"b": 50},
-                ),
-                delete("b"),
+                say("b", f"b {SECRET} too", 50), about_the_next(f"{SECRET} too"), delete("b")
             ),
             "R1": resume,
         },
         ONE_KILL,
-        always=unseen("add+del"),
     ),
     "an add, and a delete of what was just added": explore(
         Collections,
@@ -909,7 +904,6 @@ SCENARIOS: dict[str, Scenario] = {
         Collections,
         {"add+del": then(say("b", f"b {SECRET}"), delete("b"))},
         faults=Faults(copies=1),
-        always=unseen("add+del"),
     ),
     "resumed by two, an undo, the slow one killed": explore(
         half_deleted, {"R1": resume, "R2": resume, "U": switch(link_slot("c"), 0, "off")}, ONE_KILL
@@ -944,18 +938,7 @@ SCENARIOS: dict[str, Scenario] = {
     "power cut: commit and delete": explore(begin, {"W": then(late(), delete("b"))}, POWER_CUT),
     "power cut: delete, add again": explore(
         begin,
-        {
-            "W": then(
-                delete("b"),
-                say("b", "b anew", LATER),
-                answer(
-                    "o7",
-                    "bd",
-                    decide("o7", "d", ("entry", "d", "d anew"), shown="bd", revs={"b": 50}),
-                    revs={"b": 50},
-                ),
-            )
-        },
+        {"W": then(delete("b"), say("b", "b anew", LATER), about_the_next("d anew"))},
         POWER_CUT,
     ),
     "late answer and delete, resumed, late copy": explore(
@@ -1030,13 +1013,7 @@ SCENARIOS: dict[str, Scenario] = {
         begin, {"W": then(delete("b"), again("o8", "a"))}, also=slot_is_free
     ),
     "undo against another writer": explore(
-        peaceful,
-        {
-            "U": then(switch(construct_slot("c"), 0, "off"), switch(construct_slot("c"), 0, "on")),
-            "W2": sentence(of="d"),
-        },
-        ONE_KILL,
-        after=checked(),
+        peaceful, {"U": then(undo_entry, redo_entry), "W2": sentence(of="d")}, ONE_KILL
     ),
     "a worker died after its insertion, another does the work, nobody resumes": explore(
         died_committing, {"W2": fresh()}, resume=None, after=not_paid_again
@@ -1159,9 +1136,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 # A read of an older state breaks what is promised: replicas have to answer by majority.
 NEEDS_FRESH_READS: dict[str, Scenario] = {
-    "a stale replica is read": explore(
-        begin, {"late": late(), "del": delete("b")}, Faults(stale=1)
-    ),
+    "a stale replica is read": explore(begin, {"late": late(), "del": delete("b")}, Faults(stale=1))
 }
 
 

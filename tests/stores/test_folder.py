@@ -31,7 +31,6 @@ from support.stored import (
     stored,
     tombstone,
     unit,
-    upto,
 )
 
 from amem_integrations.errors import (
@@ -40,14 +39,11 @@ from amem_integrations.errors import (
     StoreFullError,
     StoreLockedError,
 )
-from amem_integrations.filters import FIELDS, WITHOUT_VECTOR, parse
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
 from amem_integrations.stores import FolderStore, sidecar
-from amem_integrations.stores.conditions import TIMES
 from amem_integrations.stores.folder import point_counts
 from amem_integrations.stores.folder_collection import FolderCollection
-from amem_integrations.stores.store import NOTE_INDEXES, RECORD_INDEXES
 
 ROOT = Path(__file__).parents[2]
 
@@ -456,50 +452,6 @@ def test_a_temporary_memory_leaves_nothing_behind(
 
 
 # disks, damage, settings
-
-
-def test_every_filter_names_an_index(store: FolderStore) -> None:
-    recorded = Recorded(store._dialect)
-    store._dialect = recorded  # type: ignore[assignment]
-    ids = frozenset([note_id("a")])
-    store.find_notes(ANN, NoteQuery(owing=True, expired_at=datetime.now(UTC)))
-    store.remove_tombstones(ANN, datetime.now(UTC))
-    store.remove_decisions(ANN, ids)
-    store.namespaces(recorded=True)
-    for query in (
-        RecordQuery(calls=ids, unsettled=True, since=SEQ),
-        RecordQuery(made_from=upto("a")),
-        RecordQuery(about=ids, newest=3),
-        RecordQuery(shown=upto("a")),
-    ):
-        store.find_records(ANN, query)
-    for field in FIELDS:
-        value = datetime.now(UTC) if field in TIMES else 1
-        store.count(ANN, parse({field: value}))
-        if field not in ("id", "seq"):
-            store.count(ANN, parse({field: None}))
-    store.count(ANN, parse({"metadata.x": "y", "attempts": {"$lt": 2}, "seq": {"$gt": 1}}))
-    store.count(ANN, (WITHOUT_VECTOR,))
-    indexed = {*NOTE_INDEXES, *RECORD_INDEXES}
-    assert recorded.fields <= indexed
-    assert recorded.fields >= {"phase", "terms", "buried", "owing"}
-    for shard in (store._shards.notes, store._shards.journal):
-        assert shard._indexes.keys() <= shard._shard.info().payload_schema.keys()
-
-
-class Recorded:
-    """Filters by a dialect, and the fields that they name."""
-
-    def __init__(self, dialect: Any) -> None:
-        self.dialect, self.fields = dialect, set[str]()
-
-    def __getattr__(self, name: str) -> Any:
-        def make(*args: Any, **options: Any) -> Any:
-            if name in ("any_of", "integer", "between", "during"):
-                self.fields.add(args[0])
-            return getattr(self.dialect, name)(*args, **options)
-
-        return make
 
 
 def test_a_disk_that_is_almost_full_refuses_writes(tmp_path: Path) -> None:
