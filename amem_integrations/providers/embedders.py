@@ -94,10 +94,8 @@ class LimitedEmbedder:
     def _count_truncated(self, count: int) -> None:
         if count and not self.truncated:
             limit = f"the first {self.max_tokens} tokens" if self.max_tokens else "the beginning"
-            text = (
-                "%s reads only %s of a text that is longer; such texts are counted in `truncated`"
-            )
-            log.warning(text, self.name, limit)
+            told = "%s reads only %s of a text that is longer; `truncated` counts such texts"
+            log.warning(told, self.name, limit)
         self.truncated += count
 
     def _estimate_truncated(self, texts: Iterable[str]) -> None:
@@ -204,10 +202,9 @@ class CachedEmbedder(LimitedEmbedder, ABC):
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows."""
-        if not texts:
-            return np.empty((0, self.dimensions), dtype=np.float32)
         vectors = self._vectors(texts, "document")
-        return np.stack([vectors[text] for text in texts])
+        rows = np.array([vectors[text] for text in texts], dtype=np.float32)
+        return rows.reshape(len(texts), self.dimensions)
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from pydantic import BaseModel
 from support import models
-from support.openai_server import OpenAIServer
 
 from amem_integrations import (
     AgenticMemory,
@@ -19,7 +16,6 @@ from amem_integrations import (
 from amem_integrations.evolution.ask import MARGIN
 from amem_integrations.prompts import PARTED, TEMPLATES
 from amem_integrations.prompts.replies import FillReply, LinkReply, ReviseReply
-from amem_integrations.providers.openai import OpenAIChatModel
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from amem_integrations.texts import count_tokens
 
@@ -81,7 +77,7 @@ def test_the_paper_makes_three_kinds_of_call_one_note_at_a_time():
         assert memory.get(first.id, namespace=ANN).contexts[-1].text == said
 
 
-def test_instructions_reach_every_prompt_in_one_marked_place():
+def test_instructions_reach_every_prompt_in_one_marked_place_and_its_beginning_is_the_same():
     memory, model = opened(instructions=OWN)
     add(memory)
     memory.add(TURNS[0], namespace=ANN, thread="another")
@@ -91,7 +87,8 @@ def test_instructions_reach_every_prompt_in_one_marked_place():
             paper.add(content, namespace=ANN)
         paper.fill(Form, namespace=ANN)
         requests = [*model.requests, *paper_model_.requests]
-        assert {request.task for request in requests} == set(TEMPLATES)
+        begun = {(request.task, request.system) for request in requests}
+        assert sorted(task for task, _ in begun) == sorted(TEMPLATES)
         for request in requests:
             assert request.system.endswith(f"<instructions>\n{OWN}\n</instructions>")
             assert OWN not in request.prompt
@@ -131,25 +128,6 @@ def test_a_prompt_can_be_replaced():
         assert OWN in request.system
         assert request.prompt.startswith("Ann said (none) and (")
         assert request.prompt.endswith("I paint ${before} $$ for $5")
-
-
-@pytest.mark.enable_socket
-def test_the_beginning_of_a_prompt_is_the_same_bytes_in_every_call(openai_server: OpenAIServer):
-    def answer(payload):
-        ids = re.findall(r"^\[(n\d+)\]", payload["messages"][-1]["content"], re.MULTILINE)
-        entries = ",".join(f'{{"id":"{one}","c":"About {one}"}}' for one in ids)
-        return f'{{"notes":[{entries}]}}'
-
-    openai_server.answer = answer
-    model = OpenAIChatModel("m", base_url=openai_server.base_url, api_key="k")
-    memory, _ = opened(model, batch_size=2, instructions=OWN)
-    with memory:
-        add(memory)
-        memory.add("Another day", namespace=("bob",), thread="x")
-    bodies = [payload["messages"] for payload in openai_server.requests]
-    assert all([m["role"] for m in messages] == ["system", "user"] for messages in bodies)
-    assert len({messages[0]["content"] for messages in bodies}) == 2  # construct and evolve
-    assert len(bodies) == 9  # Bob's only note has nothing to be linked to
 
 
 def longest(model):

@@ -43,17 +43,6 @@ async def test_of_a_text_that_is_too_long_the_beginning_is_embedded(openai_serve
     assert (model.truncated, model.max_tokens) == (1, 100)
 
 
-async def test_refused_access_is_a_mistake_and_not_an_outage(openai_server):
-    model = embedder(openai_server)
-    for status in (401, 403):
-        openai_server.failures.extend([status] * 2)
-        with pytest.raises(ConfigurationError, match="check the API key"):
-            model.embed_documents(["a"])
-        with pytest.raises(ConfigurationError, match="check the API key"):
-            await model.aembed_query("a")
-    assert len(openai_server.requests) == 4  # refused access is not retried
-
-
 def test_dimensions_are_found_once_or_requested(openai_server):
     probed = embedder(openai_server)
     requested = embedder(openai_server, dimensions=4)

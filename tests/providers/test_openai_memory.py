@@ -105,21 +105,6 @@ def test_the_first_asynchronous_call_of_a_process_does_not_block_the_event_loop(
     assert done.stdout.strip() == "done None", done.stdout + done.stderr[-2000:]
 
 
-def test_an_answer_that_cannot_be_used_is_shown_to_the_model_once(openai_server):
-    for broken in ('{"notes": [{"id": "n1", "co', "I would describe n1."):
-
-        def broken_at_first(payload, broken=broken):
-            again = "could not be used" in payload["messages"][-1]["content"]
-            return answer(payload) if again else broken
-
-        openai_server.answer = broken_at_first
-        with opened(openai_server) as memory:
-            note = memory.add("I joined a choir", namespace=ANN)
-            assert (note.state, note.tags) == ("done", ("chat",))
-            counted = memory.stats()["usage"]["models"]["tiny"]
-        assert (counted["calls"], counted["rejected_replies"]) == (2, 1)
-
-
 # A key that is revoked while the memory works: the caller gets an error, and no content is lost.
 
 
