@@ -62,6 +62,13 @@ def render_notes(
     replaced by look-alikes. With `ids` each line begins with the id of its note. What
     the user is known by, `about` (the text of a `Profile`), stands above the notes, in at most half of the tokens.
     """
+    return fit(notes, max_tokens=max_tokens, ids=ids, about=about)[1]
+
+
+def fit(
+    notes: Sequence[Note | ScoredNote], *, max_tokens: int, ids: bool = False, about: str = ""
+) -> tuple[list[Note], str]:
+    """Return the notes of which all is shown, best first, and the text of `render_notes`."""
     hits = [item if isinstance(item, ScoredNote) else _unscored(item) for item in notes]
     left = max_tokens - texts.count_tokens(f"{OPENING}\n{CLOSING}")
     page = _Page(hits, left, ids=ids)
@@ -69,7 +76,8 @@ def render_notes(
     for hit, passage in _parts(hits):
         page.take(hit, passage, for_a_part=FOR_A_PART * max_tokens)
     page.add_later()
-    return page.text()
+    shown = [hit.note for hit in hits if hit.note.id in page.lines.keys() - page.cut]
+    return shown, page.text()
 
 
 class _Page:
