@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.processes import run_alone
+from support.processes import run_alone, run_without
 
 import langchain_amem
 
@@ -19,15 +19,6 @@ EXTRAS = {
     "open_memory(':memory:', model='openai:gpt-5-mini')": "langchain",
     "open_memory(':memory:', embedder='openai:text-embedding-3-small')": "langchain",
 }
-WITHOUT = """
-import sys
-blocked = sys.argv[1].split()
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in blocked:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Missing())
-"""
 CORE_ALONE = """
 import langchain_amem as a
 from langchain_amem import AMemRetriever, LangChainChatModel, LangChainEmbedder
@@ -49,18 +40,18 @@ OTHERS = "langchain langgraph langchain_classic"
 
 
 def test_the_package_needs_langchain_core_alone() -> None:
-    done = run_alone(WITHOUT + CORE_ALONE, OTHERS)
+    done = run_without(OTHERS, CORE_ALONE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("I moved to Oslo.\n['search_memory'")
 
 
 def test_what_needs_more_names_the_extra() -> None:
-    done = run_alone(WITHOUT + TRYING, OTHERS, *EXTRAS)
+    done = run_without(OTHERS, TRYING, *EXTRAS)
     assert done.returncode == 0, done.stderr
     for line, extra in zip(done.stdout.splitlines(), EXTRAS.values(), strict=True):
         assert line.startswith("MissingExtraError")
         assert f"'.[{extra}]'" in line
-    done = run_alone(WITHOUT + "import langchain_amem", "langchain_core")
+    done = run_without("langchain_core", "import langchain_amem")
     assert "'.[langchain]'" in done.stderr.strip().splitlines()[-1]
 
 

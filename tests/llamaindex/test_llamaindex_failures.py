@@ -105,7 +105,9 @@ async def test_the_call_of_a_tool_is_an_event_and_a_span(memory, watched):
     assert spans() == ["AMemToolSpec.remember", "AMemToolSpec.recall", "AMemToolSpec.forget"]
 
 
-async def test_what_fails_is_an_event_and_a_span(memory, watched):
+async def test_what_fails_is_an_event_and_a_span_and_raises_where_that_was_asked_for(
+    memory, watched
+):
     events, spans = watched
     memory.down = True
     chat_memory = ann(memory)
@@ -113,11 +115,16 @@ async def test_what_fails_is_an_event_and_a_span(memory, watched):
     await chat_memory.aget()
     AMemRetriever(memory, ANN).retrieve("dog")
     AMemToolSpec(memory, ANN).remember("My dog is called Rex.")
-    with pytest.raises(StoreUnavailableError):
-        await AMemRetriever(memory, ANN, on_error="raise").aretrieve("dog")
+    strict = block_of(memory, on_error="raise")
+    retrieve = AMemRetriever(memory, ANN, on_error="raise").aretrieve
+    for ask, asked in ((strict.aput, list(ASKED)), (strict.aget, ASKED), (retrieve, "dog")):
+        with pytest.raises(StoreUnavailableError):
+            await ask(asked)
 
+    assert strict.failures == {"write": 1, "recall": 1}
     failures = events.of(AMemFailureEvent)
-    assert [event.doing for event in failures] == ["write", *["recall"] * 2, "remember", "recall"]
+    counted = ["write", "recall", "recall", "remember", "write", "recall", "recall"]
+    assert [event.doing for event in failures] == counted
     assert {event.error for event in failures} == {DOWN}
     assert "AMemMemoryBlock._recall" in spans()
 
@@ -162,15 +169,6 @@ async def test_what_the_framework_has_archived_is_not_lost_with_the_store_down(m
     await block.aflush_from(stock)
 
     assert sorted(contents(memory)) == sorted(texts)
-
-
-async def test_it_raises_where_that_was_asked_for(memory):
-    memory.down = True
-    for operation in ("recall", "write"):
-        block = block_of(memory, on_error="raise")
-        with pytest.raises(StoreUnavailableError):
-            await (block.aget(ASKED) if operation == "recall" else block.aput(list(ASKED)))
-        assert block.failures == {operation: 1}
 
 
 async def test_a_closed_memory_raises_at_every_door(memory):

@@ -112,18 +112,6 @@ async def test_what_overflows_into_a_block_is_known_to_add_messages(memory, role
     assert len(roles) == 1 or contents(memory) == SPOKEN
 
 
-@pytest.mark.parametrize("restart", [False, True])
-async def test_batches_follow_what_is_stored_of_the_session(memory, restart):
-    block = block_of(memory, evolve=False)
-    for batch in (TALK[:2], TALK[2:6], TALK[6:]):
-        if restart:
-            block = block_of(memory, evolve=False)
-        await block.aput([m.model_copy(deep=True) for m in batch], session_id="s")
-    add_messages(memory)
-
-    assert contents(memory) == SPOKEN
-
-
 # --- when it was said
 
 

@@ -33,6 +33,22 @@ def run_alone(code: str, *arguments: object) -> subprocess.CompletedProcess[str]
     )
 
 
+WITHOUT = """
+import sys
+blocked = sys.argv[1].split()
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == one or name.startswith(one + ".") for one in blocked):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def run_without(packages: str, code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Return how a new interpreter ended in which some packages are missing; the code finds its arguments from the second."""
+    return run_alone(WITHOUT + code, packages, *arguments)
+
+
 @cache
 def _server() -> subprocess.Popen[bytes]:
     """Start the process that forks the others; it ends with this one."""
