@@ -7,7 +7,6 @@ same message comes through, it is the same note.
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +16,7 @@ from typing import Any
 
 from .errors import InvalidInputError
 from .notes import NoteInput, Source, storable
-
-log = logging.getLogger("amem_integrations")
+from .runtime import log
 
 # The names that frameworks have for the same two or three parties of a conversation.
 ROLES = {

@@ -8,7 +8,6 @@ answers. The texts are in English.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,10 +19,8 @@ from .config import MEASURED, Cosines
 from .embedding import embed_by, embed_query
 from .errors import ModelUnavailableError, StoreError
 from .ports import MaybeAwaitable
-from .runtime import Runtime, resolve
+from .runtime import Runtime, log, resolve
 from .stored_note import Vector
-
-log = logging.getLogger("amem_integrations")
 
 DEFAULT_GATE = 0.5  # while an embedder that nobody measured does not answer
 SAME = 0.999  # cosine of one text as a document and as a query

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -30,13 +29,11 @@ from ..plans import EvolutionReport, ModelCall
 from ..ports import Completion, ModelRequest
 from ..prompts import PARTED, TEMPLATES
 from ..prompts.parse import parse
-from ..runtime import RULES, Runtime, resolve
+from ..runtime import RULES, Runtime, log, resolve
 from .sources import SourceFinder
 
 M = TypeVar("M", bound=BaseModel)
 P = TypeVar("P", bound="Part")
-
-log = logging.getLogger("amem_integrations")
 
 OWN = """
 

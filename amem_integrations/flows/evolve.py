@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,12 +23,10 @@ from ..journal.writer import Writer, as_it_is
 from ..notes import Attempts, Namespace, Note, check_namespace
 from ..plans import EvolutionReport, Plan, PlannedNote
 from ..ports import RecordQuery
-from ..runtime import RULES, Meter, Progress, Runtime, resolve
+from ..runtime import RULES, Meter, Progress, Runtime, log, resolve
 from .forms import write_profile
 from .overview import read_budget
 from .writing import embed_missing, writing
-
-log = logging.getLogger("amem_integrations")
 
 UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)

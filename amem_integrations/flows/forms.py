@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,10 +25,8 @@ from ..ids import now
 from ..notes import Namespace, Note, check_namespace
 from ..ports import RecordQuery
 from ..prompts.replies import FillReply
-from ..runtime import RULES, Runtime, resolve
+from ..runtime import RULES, Runtime, log, resolve
 from .writing import writing
-
-log = logging.getLogger("amem_integrations")
 
 M = TypeVar("M", bound=BaseModel)
 Said = list[str]

@@ -15,7 +15,6 @@ process.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,15 +33,13 @@ from ..plans import EvolutionReport
 from ..retrieval.context import render_notes
 from ..retrieval.relevance import WINDOW
 from ..retrieval.search import search
-from ..runtime import Runtime, resolve
+from ..runtime import Runtime, log, resolve
 from ..stored_note import StoredNote
 from .edit import add, new_note, store, supersede
 from .evolve import evolve
 from .forms import profile
 from .read import get_all, marked, recall
 from .writing import PAGE, writing
-
-log = logging.getLogger("amem_integrations")
 
 ANSWERS = "answers"  # metadata of a message and its note: the id of the message that it answers
 HASH = "message_hash"  # metadata of a note: tells a message that was edited from a note that was corrected

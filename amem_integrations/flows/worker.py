@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import logging
 import random
 import threading
 import time
@@ -38,11 +37,9 @@ from ..ids import new_operation, new_token, now
 from ..journal.erasure import resume
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
-from ..runtime import RULES, Awaiting, Runtime, resolve, to_the_end
+from ..runtime import RULES, Awaiting, Runtime, log, resolve, to_the_end
 from .evolve import PAGE, UNFINISHED, evolve_notes
 from .writing import writing
-
-log = logging.getLogger("amem_integrations")
 
 SPACES = 64  # namespaces looked through at a time
 EXCLUDED = 64  # threads that one query leaves out
