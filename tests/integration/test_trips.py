@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 from support import models
 from support.qdrant_server import FakeQdrant, serving
@@ -17,13 +14,13 @@ pytestmark = pytest.mark.enable_socket
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeQdrant]:
+def fake():
     with serving(FakeQdrant()) as fake:
         yield fake
 
 
 @pytest.fixture
-def memory(fake: FakeQdrant) -> Iterator[AgenticMemory]:
+def memory(fake):
     """Return a memory by rules in which Ann has said a few things that belong together."""
     with AgenticMemory.open(fake.url, embedder=HashEmbedder()) as memory:
         for part in ("is old", "was repaired", "stands in the barn"):
@@ -33,7 +30,7 @@ def memory(fake: FakeQdrant) -> Iterator[AgenticMemory]:
 
 PARTS = [f"Thing {n} is here" for n in range(256)]
 # What is done with a memory and a note that nothing was made of, and the most requests that it makes.
-OPERATIONS: dict[str, tuple[int, Callable[[AgenticMemory, str], Any]]] = {
+OPERATIONS = {
     "raw add": (2, lambda m, _: m.add("I like jazz", namespace=ANN, evolve=False)),
     "with a key": (3, lambda m, _: m.add("I like it", namespace=ANN, key="k", evolve=False)),
     "add by rules": (12, lambda m, _: m.add("The pottery kiln broke", namespace=ANN, thread="t")),
@@ -44,7 +41,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[AgenticMemory, str], Any]]] = {
 }
 
 
-def test_a_write_makes_few_requests(fake: FakeQdrant, memory: AgenticMemory) -> None:
+def test_a_write_makes_few_requests(fake, memory):
     for name, (most, operate) in OPERATIONS.items():
         raw = memory.add(f"I like jazz and {name}", namespace=ANN, evolve=False).id
         with fake.counting() as counted:
@@ -55,9 +52,7 @@ def test_a_write_makes_few_requests(fake: FakeQdrant, memory: AgenticMemory) -> 
     assert made.links
 
 
-def test_a_search_is_one_request_and_links_that_lead_further_cost_at_most_two_more(
-    fake: FakeQdrant, memory: AgenticMemory
-) -> None:
+def test_a_search_is_one_request_and_links_that_lead_further_cost_at_most_two_more(fake, memory):
     before = fake.connections
     for _ in range(3):
         with fake.counting() as counted:
@@ -76,9 +71,7 @@ def test_a_search_is_one_request_and_links_that_lead_further_cost_at_most_two_mo
     assert counted.total() <= 3
 
 
-def test_all_namespaces_of_a_search_are_one_request(
-    fake: FakeQdrant, memory: AgenticMemory
-) -> None:
+def test_all_namespaces_of_a_search_are_one_request(fake, memory):
     others = {"team": ("team",), "house": ("house",)}
     for name, space in others.items():
         memory.add(f"The pottery kiln of the {name}", namespace=space, evolve=False)
@@ -93,9 +86,7 @@ def test_all_namespaces_of_a_search_are_one_request(
     assert counted["POST points/query/batch"] == 1
 
 
-def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty_thirteen(
-    fake: FakeQdrant,
-) -> None:
+def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty_thirteen(fake):
     model = models.model(models.update_first("It is in May."))
     with models.opened(fake.url, model) as memory:
         said = [NoteInput(content=f"The barn {n} has a door", thread="t") for n in range(12)]
@@ -112,8 +103,8 @@ def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty
 
 
 def test_a_delete_of_what_others_were_made_of_is_twelve_requests_and_a_correction_fourteen(
-    fake: FakeQdrant, memory: AgenticMemory
-) -> None:
+    fake, memory
+):
     for most in (14, 12):
         note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
         later = memory.add("It was repaired", namespace=ANN, thread="t", speaker="Ann")

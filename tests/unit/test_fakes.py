@@ -1,18 +1,15 @@
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import BaseModel
 
 from amem_integrations.errors import ConfigurationError, ModelUnavailableError
-from amem_integrations.ports import ChatModel, Completion, ModelRequest
+from amem_integrations.ports import Completion, ModelRequest
 from amem_integrations.prompts.replies import ConstructReply, EvolveReply, LinkReply, ReviseReply
 from amem_integrations.testing import HashEmbedder, RecordedModel, ScriptedModel, ScriptError
 
-BARE: dict[str, Any] = {"links": [], "updates": []}
-RECORDS: list[dict[str, Any]] = [
+BARE = {"links": [], "updates": []}
+RECORDS = [
     {"id": "D1:1", "keywords": ["greeting"], "context": "Caroline greets Melanie.", "tags": ["small talk"], **BARE},
     {"id": "D1:2", "keywords": ["work"], "context": "Melanie is busy.", "tags": ["daily life"],
      **BARE, "links": [{"to": "D1:1", "why": "answers how she is"}]},
@@ -22,33 +19,33 @@ RECORDS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-REPLIES: dict[str, type[BaseModel]] = {
+REPLIES = {
     "construct": ConstructReply, "evolve": EvolveReply, "link": LinkReply, "revise": ReviseReply,
     "merge": LinkReply,
 }  # fmt: skip
 
 
-def request(task: str, **inputs: Any) -> ModelRequest:
+def request(task, **inputs):
     return ModelRequest(
         task=task, system="s" * 8, prompt="p" * 12, reply=REPLIES[task], inputs=inputs
     )
 
 
-def note(alias: str, key: str | None, *candidates: str) -> dict[str, Any]:
+def note(alias, key, *candidates):
     return {"alias": alias, "key": key, "candidates": [{"alias": name} for name in candidates]}
 
 
-def shown(**keys: str) -> list[dict[str, Any]]:
+def shown(**keys):
     return [{"alias": alias, "key": key} for alias, key in keys.items()]
 
 
-def reply(model: ChatModel, asked: ModelRequest) -> Any:
+def reply(model, asked):
     completion = model.generate(asked)
     assert isinstance(completion, Completion)
     return asked.reply.model_validate_json(completion.text)
 
 
-def test_hashed_vectors_are_unit_length_and_do_not_depend_on_case_or_order() -> None:
+def test_hashed_vectors_are_unit_length_and_do_not_depend_on_case_or_order():
     embedder = HashEmbedder(dimensions=100)
 
     vectors = embedder.embed_documents(["Pottery class", "class, pottery!", ""])
@@ -61,7 +58,7 @@ def test_hashed_vectors_are_unit_length_and_do_not_depend_on_case_or_order() -> 
     assert embedder.encoded == 4
 
 
-def test_texts_that_share_words_are_more_similar_than_texts_that_share_none() -> None:
+def test_texts_that_share_words_are_more_similar_than_texts_that_share_none():
     embedder = HashEmbedder()
     query, near, far = embedder.embed_documents(
         ["melanie loves pottery", "melanie makes pottery", "the train was late"]
@@ -71,7 +68,7 @@ def test_texts_that_share_words_are_more_similar_than_texts_that_share_none() ->
     assert abs(query @ far) < 0.35
 
 
-def test_a_script_repeats_one_answer_uses_up_a_list_and_says_what_is_missing() -> None:
+def test_a_script_repeats_one_answer_uses_up_a_list_and_says_what_is_missing():
     model = ScriptedModel({"construct": {"notes": []}, "evolve": ["first", "second"]})
     tasks = ["construct", "evolve", "construct", "evolve"]
     answers = [model.generate(request(task)).text for task in tasks]
@@ -84,7 +81,7 @@ def test_a_script_repeats_one_answer_uses_up_a_list_and_says_what_is_missing() -
         model.generate(request("link"))
 
 
-def test_a_script_raises_exceptions_and_calls_functions() -> None:
+def test_a_script_raises_exceptions_and_calls_functions():
     model = ScriptedModel({"construct": [ModelUnavailableError("no answer"), lambda r: r.task]})
     with pytest.raises(ModelUnavailableError, match="no answer"):
         model.generate(request("construct"))
@@ -92,7 +89,7 @@ def test_a_script_raises_exceptions_and_calls_functions() -> None:
     assert len(model.requests) == 2
 
 
-def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out(tmp_path: Path) -> None:
+def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out(tmp_path):
     path = tmp_path / "annotations.jsonl"
     path.write_text("\n".join(map(json.dumps, RECORDS)) + "\n", encoding="utf-8")
     for model in (RecordedModel(RECORDS), RecordedModel(path)):
@@ -105,12 +102,12 @@ def test_recorded_attributes_are_found_by_key_and_unknown_keys_are_left_out(tmp_
         assert model.unknown == {None}
 
 
-def pairs(model: RecordedModel) -> dict[str, tuple[int, int]]:
+def pairs(model):
     """How many pairs the annotations hold, and how many were offered, by kind."""
     return {kind: (len(some), len(model.offered[kind])) for kind, some in model.annotated.items()}
 
 
-def test_recorded_links_and_updates_are_proposed_only_to_candidates_of_that_note() -> None:
+def test_recorded_links_and_updates_are_proposed_only_to_candidates_of_that_note():
     model = RecordedModel(RECORDS)
     asked = request(
         "evolve",
@@ -128,7 +125,7 @@ def test_recorded_links_and_updates_are_proposed_only_to_candidates_of_that_note
     assert pairs(model) == {"links": (3, 2), "updates": (1, 0)}
 
 
-def test_the_two_calls_of_the_paper_are_answered_as_well() -> None:
+def test_the_two_calls_of_the_paper_are_answered_as_well():
     model = RecordedModel(RECORDS)
     candidates = shown(c1="D1:1", c2="D1:2")
 
@@ -147,6 +144,6 @@ def test_the_two_calls_of_the_paper_are_answered_as_well() -> None:
     assert pairs(model) == {"links": (2, 2), "updates": (1, 1)}
 
 
-def test_a_task_that_was_not_annotated_is_refused() -> None:
+def test_a_task_that_was_not_annotated_is_refused():
     with pytest.raises(ConfigurationError, match="cannot answer 'merge'"):
         RecordedModel(RECORDS).generate(request("merge"))
