@@ -207,11 +207,6 @@ def test_other_metadata_is_taken_without_asking_a_model(told):
     assert (note.metadata, note.state, note.contexts) == ({"city": "Oslo"}, "done", before.contexts)
     assert cost() == spent
     assert memory.get_all(namespace=ANN, where={"metadata.city": "Oslo"}) == [note]
-    made = memory.history(note.id, namespace=ANN)[-1]
-    assert made.kind == "update"
-    assert (made.before["metadata"], made.after["metadata"]) == (before.metadata, note.metadata)
-    memory.undo(made.id, namespace=ANN)
-    assert memory.get(note.id, namespace=ANN).metadata == before.metadata
 
 
 @pytest.mark.parametrize(("field", "value"), [("at", JUNE), ("speaker", "Bo")])
