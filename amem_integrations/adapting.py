@@ -192,6 +192,17 @@ def check_counts(*, least: int = 1, **values: object) -> None:
         check_count(name, value, least, ConfigurationError)
 
 
+def check_memory(memory: object) -> None:
+    """Check that an adapter is given a memory.
+
+    Raises:
+        ConfigurationError: It is something else, such as the path of a memory.
+    """
+    if not isinstance(memory, AgenticMemory):
+        kind = type(memory).__name__
+        raise ConfigurationError(f"memory is a {kind} and must be an AgenticMemory: open_memory(…)")
+
+
 def check_flags(**values: object) -> None:
     """Check that each value is True or False.
 

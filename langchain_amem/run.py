@@ -199,7 +199,7 @@ class Door:
     """The options that middleware, nodes and tools share, checked: whose memory, what is read of it, and on failure what.
 
     Raises:
-        ConfigurationError: An option has a value it cannot have.
+        ConfigurationError: There is no memory, or an option has a value it cannot have.
         NamespaceError: A namespace is malformed.
     """
 
@@ -213,6 +213,7 @@ class Door:
 
     def __post_init__(self) -> None:
         """Check the options."""
+        adapting.check_memory(self.memory)
         adapting.check_flags(evolve=self.evolve)
         self.failures = Failures(self.on_error)
         self.namespace, self.also = checked_source(self.namespace), checked_also(self.also)

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 from pydantic import TypeAdapter
 
-from amem_integrations import AgenticMemory, ConfigurationError, adapting
+from amem_integrations import ConfigurationError, adapting
 from amem_integrations.conversation import Message
 
 P = ParamSpec("P")
@@ -150,8 +150,7 @@ def checked(
         NamespaceError: A namespace that is given by no function is not a non-empty tuple of strings.
         TypeError: An option is unknown.
     """
-    if not isinstance(memory, AgenticMemory):
-        raise ConfigurationError(f"memory={memory!r} must be an AgenticMemory: open_memory(…)")
+    adapting.check_memory(memory)
     recall = dict(options)
     also = recall.pop("also", None) or {}
     if not isinstance(also, Mapping):

@@ -35,7 +35,7 @@ from amem_integrations import (
     StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import described_call, memory_tools
+from langchain_amem import AMemMiddleware, described_call, memory_tools, recall_node
 
 TEAM = ("acme", "team")
 
@@ -210,6 +210,14 @@ def test_only_the_kinds_asked_for_are_made(memory: AgenticMemory) -> None:
     assert list(tools(memory, kinds=["search"])) == ["search_memory"]
     with pytest.raises(ConfigurationError, match="erase"):
         tools(memory, kinds=["erase"])
+
+
+def test_what_is_no_memory_is_refused_when_a_door_is_made() -> None:
+    for door in (memory_tools, AMemMiddleware, recall_node):
+        with pytest.raises(
+            ConfigurationError, match="memory is a str and must be an AgenticMemory"
+        ):
+            door(memory="./memory", namespace=("ann",))
 
 
 # Whose memory it is
