@@ -296,3 +296,19 @@ def test_vectors_that_are_not_of_unit_length_are_normalised(open_memory):
     memory.add("news from Lisbon", namespace=ANN, evolve=False)
     (hit,) = memory.search("news from Lisbon", namespace=ANN)
     assert hit.similarity == pytest.approx(1, abs=1e-5)
+
+
+def test_the_vector_of_a_note_is_of_its_words_and_of_what_was_understood(open_memory):
+    memory = open_memory(models.model())  # the tag of every note is "topic"
+
+    def similarity():
+        (hit,) = memory.search("topic", namespace=ANN)
+        return hit.similarity
+
+    note = memory.add("news from Lisbon", namespace=ANN, evolve=False)
+    bare = similarity()
+    memory.evolve()
+    assert similarity() > bare + 0.1
+    entry = next(c for c in memory.history(note.id, namespace=ANN) if c.kind == "construct")
+    memory.undo(entry.id, namespace=ANN)
+    assert similarity() == pytest.approx(bare)

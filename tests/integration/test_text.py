@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support import models
 
 from amem_integrations import NoteInput
 from amem_integrations.splitting import split
@@ -77,16 +78,24 @@ def test_an_update_of_a_long_text_gives_the_note_other_passages(memory):
     assert (again.content, again.passages) == (STORY, note.passages)
 
 
-def test_the_length_of_passages_follows_the_embedder(open_memory):
-    longest = []
+def test_the_length_of_passages_follows_the_embedder(open_memory, tmp_path):
+    def longest_of(note):
+        return max(count_tokens(STORY[start:end]) for start, end in note.passages)
+
+    longest, small = [], HashEmbedder(name="small")
+    small.max_tokens = 100
     for most in (256, 512, 100):
         embedder = HashEmbedder()
         embedder.max_tokens = most
         note = open_memory(embedder=embedder).add(STORY, namespace=ANN, evolve=False)
-        longest.append(max(count_tokens(STORY[start:end]) for start, end in note.passages))
+        longest.append(longest_of(note))
     plain, wide, narrow = longest
     assert 60 < plain == wide <= 150
     assert narrow <= 60
+    with models.opened(tmp_path) as memory:
+        note = memory.add(STORY, namespace=ANN, evolve=False)
+        memory.reindex(small)
+        assert longest_of(memory.get(note.id, namespace=ANN)) == narrow < longest_of(note)
 
 
 # Chinese and Japanese
