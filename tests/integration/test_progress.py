@@ -52,6 +52,15 @@ def test_evolve_tells_how_far_it_is_over_all_namespaces(waiting):
     assert len(told) == 3
 
 
+def test_evolve_works_on_the_notes_or_the_thread_that_it_is_told(waiting):
+    _, two, *_ = waiting.get_all(namespace=ANN)
+    assert waiting.evolve(namespace=ANN, ids=[two.id]).done == (two.id,)
+    told = waiting.add("told", namespace=ANN, thread="t", evolve=False)
+    assert waiting.namespaces(where={"thread": "t"}) == [ANN]
+    assert waiting.evolve(namespace=ANN, thread="t").done == (told.id,)
+    assert waiting.stats()["states"] == {"done": 2, "pending": 6}
+
+
 def test_adding_tells_of_the_notes_that_are_new(waiting, caplog):
     told = Told()
     waiting.add_many([f"note {n}" for n in range(7)], namespace=ANN, progress=told)

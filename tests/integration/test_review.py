@@ -188,7 +188,7 @@ def test_what_was_taken_back_since_does_not_come_back_by_committing_again(memory
     one, _, plan = planned(memory)
     busy(one.id)
     report = memory.commit(plan, namespace=ANN)
-    assert (report.links, report.evolved) == (1, (one.id,))
+    assert (report.links, report.evolved, report.superseded) == (1, (one.id,), (one.id,))
     for kind in ("evolve", "link"):
         (made,) = [c for c in memory.history(one.id, namespace=ANN) if c.kind == kind]
         memory.undo(made.id, namespace=ANN)

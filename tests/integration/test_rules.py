@@ -224,6 +224,7 @@ def test_another_time_or_speaker_makes_the_note_anew(told, field, value):
     memory.undo(made.id, namespace=ANN)  # a correction back: the note is made anew once more
     again = memory.get(note.id, namespace=ANN)
     assert (again.at, again.speaker, again.contexts) == (MAY, "Ann", ())
+    assert getattr(memory.update(note.id, namespace=ANN, **{field: None}), field) is None
 
 
 def test_the_same_key_with_other_content_is_the_users_update_and_takes_back_what_the_old_one_brought(
