@@ -32,4 +32,5 @@ def imported_twice(source: Any, *arguments: Any, **options: Any) -> tuple[Import
             note for space in report.found for note in memory.get_all(namespace=space, limit=9999)
         ]
     assert len(notes) == sum(report.added.values())
+    assert {note.state for note in notes} <= {"pending"}
     return report, notes

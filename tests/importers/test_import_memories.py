@@ -75,6 +75,7 @@ def test_the_items_of_langmem_keep_namespace_key_and_all_of_their_value(tmp_path
         assert report.found == {("memories", "ann"): 3}
         assert "4 lacks a namespace, a key or a value" in report.first_skipped["cannot be read"]
         assert report.skipped == {"cannot be read": 2}
+        assert {note.at for note in notes} == {datetime(2025, 2, 25, 23, 57, 0, 108347, tzinfo=UTC)}
         whole = json.dumps(profile, sort_keys=True, ensure_ascii=False)
         assert [(note.key, note.content, note.metadata) for note in notes] == [
             ("k1", "Likes quinces", {"value": managed}),

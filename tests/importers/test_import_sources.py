@@ -6,6 +6,7 @@ import json
 import re
 import tracemalloc
 from codecs import BOM_UTF8
+from datetime import UTC, datetime
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
@@ -105,6 +106,19 @@ def test_lines_are_known_by_the_name_of_the_file_or_by_its_first_two(tmp_path):
         _, notes = imported_twice(write(tmp_path, name, text), namespace=ANN, thread="t")
         assert [note.content for note in notes] == taken, text
         assert {note.thread for note in notes} == ({None} if "memory" in text else {"t"}), text
+
+
+def test_a_line_is_a_message_or_has_the_fields_of_a_note(tmp_path):
+    lines = [
+        {"role": "user", "content": "Hello.", "at": "2026-05-08T10:00:00Z", "mood": "glad"},
+        {"text": "Prune.", "key": "k", "session": "s", "speaker": "Ann", "metadata": {"year": 26}},
+    ]
+    path = write(tmp_path, "x.jsonl", "\n".join(map(json.dumps, lines)))
+    _, (pruned, hello) = imported_twice(path, namespace=ANN, thread="t")
+    assert (hello.thread, hello.speaker, hello.metadata) == ("t", "user", {"mood": "glad"})
+    assert hello.at == datetime(2026, 5, 8, 10, tzinfo=UTC)
+    told = (pruned.thread, pruned.speaker, pruned.key, pruned.metadata)
+    assert told == ("s", "Ann", "k", {"year": 26})
 
 
 def test_files_that_are_something_else_are_named(tmp_path):

@@ -230,12 +230,16 @@ async def test_only_what_was_said_becomes_a_note(memory):
 
 
 async def test_roles_and_a_hook_decide_what_is_worth_remembering(memory):
-    block = block_of(memory, should_store=lambda m: "?" not in m.content, roles=("user", "tool"))
+    hooks = {"should_store": lambda m: "?" not in m.content, "metadata": lambda: {"city": "Oslo"}}
+    block = block_of(memory, roles=("user", "tool"), **hooks)
     tool = ChatMessage(role="tool", content="It is 7.")
 
-    await block.aput([user("Is it late?"), user("I am tired."), tool, assistant("Sleep.")])
+    tired = ChatMessage(role="user", content="I am tired.", additional_kwargs={"name": "Ann"})
+    await block.aput([user("Is it late?"), tired, tool, assistant("Sleep.")])
 
-    assert contents(memory) == ["I am tired.", "It is 7."]
+    told = [(note.speaker, note.content) for note in memory.get_all(namespace=ANN)]
+    assert told == [("Ann", "I am tired."), ("tool", "It is 7.")]
+    assert len(memory.get_all(namespace=ANN, where={"metadata.city": "Oslo"})) == 2
 
 
 # --- options

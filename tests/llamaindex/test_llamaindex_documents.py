@@ -136,6 +136,7 @@ def test_a_node_comes_back_as_it_was(memory):
         metadata=given,
         excluded_llm_metadata_keys=["secret"],
         excluded_embed_metadata_keys=["file"],
+        text_template="{content} ({metadata_str})",
     )
     nodes = {node.node_id: node for node in pipeline(memory).run(documents=[document])}
     stored = notes(memory)

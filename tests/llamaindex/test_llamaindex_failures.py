@@ -94,15 +94,17 @@ async def test_the_call_of_a_tool_is_an_event_and_a_span(memory, watched):
     spec = AMemToolSpec(memory, ANN)
     spec.remember("My dog is called Rex.")
     await spec.arecall("dog")
+    (note,) = memory.get_all(namespace=ANN)
+    spec.correct(note.id, "My dog is called Max.")
     spec.forget("nothing")
 
-    (note,) = memory.get_all(namespace=ANN)
-    remember, recall, forget = events.of(AMemToolEvent)
-    assert [one.tool for one in (remember, recall, forget)] == ["remember", "recall", "forget"]
-    assert (remember.note_ids, recall.note_ids, forget.note_ids) == ([note.id], [note.id], [])
+    remember, *_, forget = found = events.of(AMemToolEvent)
+    names = ["remember", "recall", "correct", "forget"]
+    assert [one.tool for one in found] == names
+    assert [one.note_ids for one in found] == [[note.id], [note.id], [note.id], []]
     assert remember.answer == f"Remembered as note {note.id}."
     assert forget.answer.startswith("Error: there is no note")
-    assert spans() == ["AMemToolSpec.remember", "AMemToolSpec.recall", "AMemToolSpec.forget"]
+    assert spans() == [f"AMemToolSpec.{name}" for name in names]
 
 
 async def test_what_fails_is_an_event_and_a_span_and_raises_where_that_was_asked_for(
@@ -245,5 +247,7 @@ async def test_an_error_of_a_callback_costs_no_answer(memory):
         await block.aput([user("My dog is called Rex."), assistant("Good.")])
         await block.aget(ASKED)
         assert block.failures
+        assert bool(contents(memory)) == (hook == "where")
+        memory.clear(namespace=ANN)
         with pytest.raises(AttributeError, match=hook):
             await (strict.aget(ASKED) if hook == "where" else strict.aput(list(ASKED)))

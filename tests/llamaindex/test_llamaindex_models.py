@@ -320,16 +320,17 @@ class Recording(MockEmbedding):
 
 def test_an_embedding_model_embeds_for_the_memory(caplog):
     Settings.embed_model = model = Recording(32, model_name="mock-32")
-    embedder = LlamaIndexEmbedder(query_prefix="query: ", dimensions=32, max_tokens=10)
+    prefixes = {"query_prefix": "query: ", "document_prefix": "text: "}
+    embedder = LlamaIndexEmbedder(dimensions=32, max_tokens=10, **prefixes)
     Settings.embed_model = MockEmbedding(16)  # the one before is kept
     rows = [*embedder.embed_documents(["one", "a" * 100]), embedder.embed_query("one")]
-    assert model.given == ["one", "a" * 100, "? query: one"]
+    assert model.given == ["text: one", "text: " + "a" * 100, "? query: one"]
     for row in rows:
         assert (row.shape, row.dtype) == ((32,), np.float32)
         assert np.linalg.norm(row) == pytest.approx(1)
     assert embedder.embed_documents([]).shape == (0, 32)
     assert embedder.truncated == caplog.text.count("reads only the first 10 tokens") == 1
-    assert embedder.name.endswith(":mock-32 (query: | )")
+    assert embedder.name.endswith(":mock-32 (query: | text:)")
     embedder = LlamaIndexEmbedder(MockEmbedding(8, model_name="mock-8"))
     assert (embedder.name, embedder.dimensions) == ("MockEmbedding:mock-8", 8)
     assert LlamaIndexEmbedder(model, name="mine").name == "mine"

@@ -24,7 +24,7 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
-from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, open_memory
+from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, block_of, open_memory, user
 from support.models import model, to_the_insurance
 
 from amem_integrations import AgenticMemory, ConfigurationError
@@ -76,6 +76,9 @@ async def test_linked_notes_carry_the_path_that_led_to_them():
     assert {step["relation"] for step in path} == {"paid for"}
     assert json.loads(json.dumps(linked.metadata)) == linked.metadata
     assert set(linked.metadata["links"].split(", ")) == {dog.id for dog in dogs}
+    for links in (True, False):
+        recalled = await block_of(memory, k=4, links=links).aget([user("my dog is called")])
+        assert ("insurance" in recalled) == links
     unlinked = AMemRetriever(memory, ANN, k=4, links=False).retrieve("my dog is called")
     assert {node.metadata["via"] for node in unlinked} == {"match"}
 
