@@ -12,6 +12,7 @@ from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import (
     AgenticMemory,
+    ConfigurationError,
     InvalidInputError,
     NamespaceError,
     NoteNotFoundError,
@@ -326,7 +327,10 @@ def test_a_worker_takes_up_what_an_earlier_process_left(tmp_path):
 
     def waiting(request):
         assert gate.wait(10)
-        return models.construct(request)
+        is_refused = request.inputs["notes"][0]["content"] == "I left."
+        return (
+            ConfigurationError("the key was revoked") if is_refused else models.construct(request)
+        )
 
     with models.opened(tmp_path) as memory:
         note = memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
@@ -335,3 +339,8 @@ def test_a_worker_takes_up_what_an_earlier_process_left(tmp_path):
         gate.set()
         assert memory.flush(timeout=10)
         assert memory.get(note.id, namespace=ANN).state == "done"
+        memory.add("I left.", namespace=ANN, evolve=False)
+        memory.evolve_later(ANN)
+        with pytest.raises(ConfigurationError, match="revoked"):
+            memory.flush(timeout=10)
+        assert memory.flush(timeout=10)  # it is told once
