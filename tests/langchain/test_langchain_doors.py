@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 from blockbuster import BlockingError, blockbuster_ctx
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
@@ -29,7 +27,6 @@ from langchain_kit import (
     agent_of,
     asay,
     called,
-    kept,
     scripted,
     sequence,
     system_text,
@@ -356,31 +353,6 @@ def test_the_same_messages_by_two_doors_are_the_same_notes(with_ids: bool) -> No
             assert [note.content for note in notes] == [text for _, text in TURNS]
             other(memory, with_ids)
             assert [note.id for note in memory.get_all(namespace=ANN)] == [n.id for n in notes]
-
-
-def test_two_threads_of_one_user_may_use_the_same_message_ids(memory: AgenticMemory) -> None:
-    node = remember_node(memory, namespace=ANN)
-    for thread, text in (("monday", "I moved to Oslo."), ("tuesday", "I like jazz.")):
-        said = [HumanMessage(text, id="1"), AIMessage("ok", id="1")]
-        node.invoke({"messages": said}, within(thread))
-    assert kept(memory) == ["I moved to Oslo.", "ok", "I like jazz.", "ok"]
-
-
-TEXTS = st.lists(st.sampled_from(["ok", "yes", "I moved to Oslo."]), min_size=1, max_size=5)
-
-
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
-@given(threads=st.lists(TEXTS, min_size=1, max_size=3))
-def test_each_turn_that_a_chain_saves_is_one_more_of_its_thread(threads: list[list[str]]) -> None:
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-        named = list(zip([None, "a", "b"], threads, strict=False))
-        for thread, texts in named:
-            for text in texts:
-                mine = AMemMemory(memory=memory, namespace=ANN, thread=thread, evolve=False)
-                mine.save_context({"input": text}, {"output": text})
-        for thread, texts in named:
-            stored = memory.get_all(namespace=ANN, where={"thread": thread})
-            assert [note.content for note in stored] == [t for text in texts for t in (text, text)]
 
 
 TIME = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)

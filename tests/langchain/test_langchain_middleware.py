@@ -294,16 +294,6 @@ def test_what_is_redacted_is_stored_redacted_in_any_order(memory: AgenticMemory)
 # Whose memory it is
 
 
-def test_two_users_of_one_agent_and_one_thread_never_share_notes(memory: AgenticMemory) -> None:
-    model = Talker()
-    agent = agent_of(memory, model)
-    say(agent, "I moved to Oslo.")
-    say(agent, "Where did Ann move to?", "bob")
-    assert "<memories>" not in system_text(model.seen[-1])
-    assert kept(memory, BOB) == ["Where did Ann move to?", "I do not know."]
-    assert kept(memory) == ["I moved to Oslo.", "I do not know."]
-
-
 async def test_a_missing_user_is_an_error_before_the_model_is_called(memory: AgenticMemory) -> None:
     model = Talker()
     agent = agent_of(memory, model)
@@ -480,26 +470,6 @@ def test_in_the_background_raw_notes_are_there_before_any_model_is_called() -> N
         gate.set()
         assert memory.flush(timeout=10)
         assert memory.stats(namespace=ANN)["states"] == {"done": 2}
-
-
-def test_after_an_outage_the_next_turn_finishes_what_was_left() -> None:
-    good, down = scripted(), True
-
-    def model(request: Any) -> Any:
-        if down:
-            raise ModelUnavailableError("down")
-        return good.generate(request)
-
-    thinking = ScriptedModel(model)
-    with AgenticMemory.open(":memory:", model=thinking, embedder=HashEmbedder()) as memory:
-        agent = agent_of(memory)
-        say(agent, "I moved to Oslo.")
-        say(agent, "It is cold.")
-        memory.flush(timeout=10)
-        down = False
-        say(agent, "I like it.")
-        assert memory.flush(timeout=10)
-        assert memory.stats(namespace=ANN)["states"] == {"done": 6}
 
 
 async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_later(

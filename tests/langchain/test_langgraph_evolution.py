@@ -266,15 +266,6 @@ def test_approved_entries_are_written_and_no_model_is_asked_again(
     assert len(report["done"]) == len(report["constructed"]) == 1
 
 
-def test_rejected_entries_are_not_written_but_kept_in_the_history(said: AgenticMemory) -> None:
-    graph, entries = reviewing(said)
-    report = graph.invoke(NO, CONFIG)["evolution"]
-    assert added(said) == {}
-    rejected = [one for one in said.history(None, namespace=ANN) if one.state == "rejected"]
-    assert {one.id for one in rejected} == {entry["id"] for entry in entries}
-    assert (said.proposals(namespace=ANN), report["links"]) == ([], 3)
-
-
 async def test_each_entry_can_be_approved_edited_or_rejected(said: AgenticMemory) -> None:
     graph, (one, two, three) = reviewing(said)
     edit = {"context": "A person wrote this.", "tags": []}
@@ -337,24 +328,6 @@ def test_a_review_that_could_never_be_answered_is_refused(said: AgenticMemory) -
     for config in (None, CONFIG):
         with pytest.raises(ConfigurationError, match="checkpointer"):
             build_evolution_graph(said, review=True).invoke(ALL, config)
-
-
-@pytest.mark.parametrize("gone", ["corrected", "deleted"])
-def test_what_may_quote_a_note_that_changed_while_a_review_waited_is_not_written(
-    said: AgenticMemory, gone: str
-) -> None:
-    graph, entries = reviewing(said)
-    cause = entries[-1]["because_of"]["id"]
-    lost = said.get(cause, namespace=ANN).content
-    if gone == "corrected":
-        said.update(cause, namespace=ANN, content="Something else.")
-    else:
-        said.delete(cause, namespace=ANN)
-    graph.invoke(Command(resume={entry["id"]: True for entry in entries}), CONFIG)
-    notes = said.get_all(namespace=ANN)
-    assert all(entry.cause != cause for note in notes for entry in note.contexts[1:])
-    assert not [text for text in added(said).values() if lost in text]
-    assert {note.state for note in notes if note.id != cause} == {"done"}
 
 
 STRICT = """

@@ -7,7 +7,7 @@ from itertools import pairwise, product
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_kit import (
     ANN,
     BOB,
@@ -15,7 +15,6 @@ from langchain_kit import (
     User,
     asay,
     ask,
-    called,
     kept,
     last,
     say,
@@ -93,19 +92,6 @@ def test_a_note_carries_the_key_thread_and_speaker_of_its_message(memory: Agenti
     assert note.key == message_key("t", "user", "message-1")
     assert (note.thread, note.speaker, note.source) == ("t", "Ann", "user")
     assert (reply.speaker, reply.source) == ("assistant", "assistant")
-
-
-def test_tool_calls_results_and_summaries_are_not_remembered(memory: AgenticMemory) -> None:
-    messages = [
-        HumanMessage("Look it up."),
-        called("f", "One moment."),
-        ToolMessage("42", tool_call_id="f"),
-        HumanMessage("A summary.", additional_kwargs={"lc_source": "summarization"}),
-        HumanMessage([{"type": "image", "url": "http://x/y.png"}]),
-        AIMessage("It is 42."),
-    ]
-    remember_node(memory, namespace=ANN).invoke({"messages": messages})
-    assert kept(memory) == ["Look it up.", "One moment.", "It is 42."]
 
 
 def test_state_keys_are_the_users_choice(memory: AgenticMemory) -> None:
