@@ -83,14 +83,6 @@ async def test_a_retrieval_chain_takes_the_notes_as_messages(memory: AgenticMemo
     assert kept(memory) == ["I moved to Oslo.", *["Where did I move to?", "In Oslo."] * 2]
 
 
-def test_what_was_recalled_is_never_stored_again(memory: AgenticMemory) -> None:
-    chain = conversation(AMemMemory(memory=memory, namespace=ANN))
-    for _ in range(4):
-        chain.invoke({"input": "Where is Oslo?"})
-    assert "<memories>" not in str(kept(memory))
-    assert len(kept(memory)) == 8
-
-
 def test_what_is_said_twice_is_two_notes_and_a_correction_stays(memory: AgenticMemory) -> None:
     for _ in range(2):
         mine = AMemMemory(memory=memory, namespace=ANN, thread="t")

@@ -175,13 +175,6 @@ def test_a_middleware_brings_its_tools_with_its_options(memory: Silent) -> None:
 # What is stored
 
 
-def test_each_turn_is_stored_once(memory: AgenticMemory) -> None:
-    agent = agent_of(memory, Talker(answer=lambda messages: f"re: {messages[-1].text}"))
-    for text in ("I moved to Oslo.", "Yes.", "Yes."):
-        say(agent, text)
-    assert kept(memory) == ["I moved to Oslo.", "re: I moved to Oslo.", *["Yes.", "re: Yes."] * 2]
-
-
 def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(
     memory: AgenticMemory,
 ) -> None:

@@ -337,24 +337,6 @@ def test_an_answer_that_was_given_again_is_stored_once(memory: AgenticMemory) ->
         assert kept(memory) == ["I moved to Oslo.", "Nice.", "Where do I live?", text]
 
 
-def test_what_was_deleted_does_not_come_back_with_its_conversation(memory: AgenticMemory) -> None:
-    node, said = remember_node(memory, namespace=ANN), ask("I moved to Oslo.")
-    for known in (None, "1"):
-        said["messages"][0].id = known
-        node.invoke(said, within())
-        memory.delete(memory.get_all(namespace=ANN)[0].id, namespace=ANN)
-        node.invoke(said, within())
-        assert kept(memory) == []
-
-
-def test_several_answers_to_one_question_are_all_kept(memory: AgenticMemory) -> None:
-    node = remember_node(memory, namespace=ANN)
-    said: list[Any] = [HumanMessage("Where do I live?", id="q"), AIMessage("Let me see.", id="1")]
-    node.invoke({"messages": said}, within())
-    node.invoke({"messages": [*said, AIMessage("In Oslo.", id="2")]}, within())
-    assert kept(memory) == ["Where do I live?", "Let me see.", "In Oslo."]
-
-
 # When the model does not answer
 
 

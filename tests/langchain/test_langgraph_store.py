@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -653,21 +652,3 @@ def test_sweeping_spares_what_is_put_again_meanwhile(
             put.result()
             assert value_of(store) == {"v": number}
             store.delete(NS, "k")
-
-
-def test_tasks_of_several_loops_see_what_they_have_put(store: AMemStore) -> None:
-    async def one(key: str) -> None:
-        for number in range(4):
-            await store.aput(NS, key, {"v": number})
-            item = await store.aget(NS, key)
-            assert item is not None
-            assert item.value == {"v": number}
-        await store.adelete(NS, key)
-        assert await store.aget(NS, key) is None
-
-    async def loop(name: str) -> None:
-        await asyncio.gather(*(one(f"{name}{number}") for number in range(5)))
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda name: asyncio.run(loop(name)), "abcd"))
-    assert store.search(NS) == []
