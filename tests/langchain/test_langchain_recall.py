@@ -26,9 +26,16 @@ from langchain_kit import (
 )
 from support import chatter
 from support.models import open_repeating, say_thrice, to_the_insurance
-from support.ports import WatchedEmbedder
+from support.ports import Silent, WatchedEmbedder
 
-from amem_integrations import AgenticMemory, MemoryConfig, NamespaceError
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    MemoryConfig,
+    ModelUnavailableError,
+    NamespaceError,
+    StoreUnavailableError,
+)
 from amem_integrations.providers.minilm import MiniLmEmbedder
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import (
@@ -38,6 +45,7 @@ from langchain_amem import (
     AMemVectorStore,
     build_evolution_graph,
     evolve_node,
+    failures,
     memory_tools,
     recall_node,
     remember_node,
@@ -210,6 +218,32 @@ def test_without_an_embedder_the_first_of_each_namespace_stand_first() -> None:
         retriever = AMemRetriever(memory=memory, namespace=ANN, also={"team": TEAM}, k=2)
         found = [document.metadata["namespace"] for document in retriever.invoke("moved")]
         assert found == [[*ANN], [*TEAM]]
+
+
+# Outages
+
+
+def test_what_fails_is_counted_or_raised_where_that_is_wanted_and_words_count_without_the_embedder() -> (
+    None
+):
+    embedder = WatchedEmbedder()
+    with Silent.open(":memory:", embedder=embedder) as memory:
+        memory.info()  # finds the thresholds of the embedder, once
+        memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+        for door in DOORS:
+            for error in (ModelUnavailableError("away"), ConfigurationError("refused"), None):
+                embedder.error, memory.down = error, error is None
+                # A question that was asked before is not encoded again.
+                asked, before = f"Is it Oslo, {door.__name__}?", sum(failures().values())
+                found = door(memory, asked)
+                by_words = isinstance(error, ModelUnavailableError)
+                assert ("I moved to Oslo." in found) is by_words
+                assert sum(failures().values()) == before + 1
+                assert by_words or door is not by_tool or "does not answer" in found
+                with pytest.raises(type(error) if error else StoreUnavailableError):
+                    door(memory, asked, on_error="raise")
+        memory.down, embedder.error = False, ModelUnavailableError("away")
+        assert "could look for words only" in by_tool(memory, "Where is the cat?")
 
 
 # Mistakes

@@ -14,15 +14,12 @@ from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import ToolException
 from langchain_kit import ANN, BOB, Talker, ask, called, calling
 from langchain_tests.integration_tests import RetrieversIntegrationTests
-from support.ports import Silent, WatchedEmbedder
+from support.ports import Silent
 
 from amem_integrations import (
     AgenticMemory,
-    ConfigurationError,
     InvalidInputError,
-    ModelUnavailableError,
     NamespaceError,
-    StoreUnavailableError,
 )
 from langchain_amem import (
     AMemMiddleware,
@@ -129,33 +126,6 @@ def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) ->
     assert "memory" not in retriever.model_dump()
     assert "AgenticMemory" not in repr(retriever)
     assert "AgenticMemory" not in json.dumps(dumpd(retriever)["id"])
-
-
-async def test_when_the_store_is_down_nothing_is_found_and_that_is_counted(memory: Silent) -> None:
-    memory.add("I moved to Oslo.", namespace=ANN)
-    memory.down = True
-    retriever = AMemRetriever(memory=memory, namespace=ANN)
-    assert retriever.invoke("Oslo") == await retriever.ainvoke("Oslo") == []
-    assert retriever.failures == {"recall": 2}
-    strict = AMemRetriever(memory=memory, namespace=ANN, on_error="raise")
-    with pytest.raises(StoreUnavailableError):
-        strict.invoke("Oslo")
-
-
-def test_when_the_embedder_is_down_notes_are_found_by_their_words() -> None:
-    for error in (ModelUnavailableError("down"), ConfigurationError("refused")):
-        embedder = WatchedEmbedder()
-        with AgenticMemory.open(":memory:", embedder=embedder) as memory:
-            memory.info()  # finds the thresholds of the embedder, once
-            memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
-            embedder.error = error
-            retriever = AMemRetriever(memory=memory, namespace=ANN)
-            known = ["I moved to Oslo."] if isinstance(error, ModelUnavailableError) else []
-            assert texts(retriever.invoke("Oslo")) == known
-            assert retriever.failures == {"recall": 1}
-            strict = AMemRetriever(memory=memory, namespace=ANN, on_error="raise")
-            with pytest.raises(type(error)):
-                strict.invoke("Oslo")
 
 
 # Tracing

@@ -24,15 +24,13 @@ from langchain_kit import (
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 from pydantic import BaseModel
-from support.ports import Silent, WatchedEmbedder
+from support.ports import Silent
 from typing_extensions import TypedDict
 
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
-    ModelUnavailableError,
     NamespaceError,
-    StoreUnavailableError,
 )
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemMiddleware, described_call, memory_tools, recall_node
@@ -186,24 +184,6 @@ def test_what_is_wrong_is_told_to_the_model(seeded: AgenticMemory) -> None:
     assert call(kit["search_memory"], query=" ").status == "error"
     assert call(kit["remember"], content=" ").status == "error"
     assert anns.content in kept(seeded)
-
-
-def test_when_the_memory_does_not_answer_the_model_is_told(memory: Silent) -> None:
-    memory.down = True
-    message = call(one(memory, "search"), query="Oslo")
-    assert (message.status, "does not answer" in message.text) == ("error", True)
-    with pytest.raises(StoreUnavailableError):
-        call(one(memory, "search", on_error="raise"), query="Oslo")
-
-
-def test_without_the_embedder_the_model_is_told_that_only_words_counted() -> None:
-    embedder = WatchedEmbedder()
-    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
-        embedder.error = ModelUnavailableError("down")
-        told = call(one(memory, "search"), query="Oslo").text
-        assert told == "Nothing is known about that. The memory could look for words only."
-        with pytest.raises(ModelUnavailableError):
-            call(one(memory, "search", on_error="raise"), query="Oslo")
 
 
 def test_only_the_kinds_asked_for_are_made(memory: AgenticMemory) -> None:
