@@ -101,7 +101,8 @@ def recall_node(
         found = await turns.find(call, history, run, space)
         report("recall", notes=[hit.note.id for hit in found.hits])
         entries = _value(state, turn_key, {})
-        entry = history.began(entries.values(), space)
+        own = entries.get(json.dumps(space), {})
+        entry = history.began([own, *_apart(entries, own)], space)
         begun = {
             **entry,
             **_noted(entries, entry["seen"], run.caller),
@@ -165,7 +166,8 @@ def remember_node(  # noqa: PLR0913 - options are keywords
         # The notes that a node has just remembered of this turn stand there already.
         seen = {one["seen"] for one in entries.values() if "start" not in one}
         ids = list(_value(state, output_key, ())) if over[space]["seen"] in seen else []
-        parts = turns.parts(history, entry, entries.values(), run)
+        known = [entries.get(json.dumps(space), {}), *_apart(entries, run_of)]
+        parts = turns.parts(history, entry, known, run)
         for each, places in parts.items():
             ids += [n.id for n in await turns.store(call, history, run, each, places)]
             turns.evolve_later(each)
@@ -235,6 +237,13 @@ def _noted(entries: Mapping[str, Entry], seen: str | None, caller: str) -> Entry
     return {"by": caller, "run": max(same, default=last + 1)}
 
 
+def _apart(entries: Mapping[str, Entry], run_of: Entry) -> list[Entry]:
+    """Return the entries of other runs; what was said in the same run is to be remembered for each of its memories."""
+    return [
+        one for one in entries.values() if "run" not in run_of or one.get("run") != run_of["run"]
+    ]
+
+
 def _begun(
     entries: Mapping[str, Entry], space: Namespace, caller: str, *, is_fixed: bool
 ) -> tuple[Entry, Entry]:
@@ -256,7 +265,7 @@ def _begun(
         raise NamespaceError(
             "this run was begun by somebody else, and for whom is not known; resume it with the context of who began it"
         )
-    return others[0], run_of
+    return others[0], {}  # what is added now is said in no run of its own
 
 
 def _history(state: State, key: str) -> History:

@@ -306,12 +306,26 @@ def test_nothing_is_written_to_a_memory_that_nodes_only_read_nor_for_who_resumes
 # Runs that fail, and answers that were given twice
 
 
-def test_nodes_leave_out_what_a_failed_run_said() -> None:
-    def failing(state: Any) -> Any:
-        if last(state) == "Secret.":
-            raise ConnectionError("no answer")
-        return {"messages": [AIMessage("I see.")]}
+def failing(state: Any) -> Any:
+    if last(state) == "Secret.":
+        raise ConnectionError("no answer")
+    return {"messages": [AIMessage("I see.")]}
 
+
+def test_what_a_failed_run_said_is_stored_for_each_memory_of_the_next_run(
+    memory: AgenticMemory,
+) -> None:
+    spaces = {"mine": user, "team": ("team",)}
+    recalls = {f"recall {n}": recall_node(memory, namespace=s) for n, s in spaces.items()}
+    remembers = {f"remember {n}": remember_node(memory, namespace=s) for n, s in spaces.items()}
+    graph = sequence(State, **recalls, answer=failing, **remembers)
+    with pytest.raises(ConnectionError):
+        say(graph, "Secret.")
+    say(graph, "I moved to Oslo.")
+    assert kept(memory) == kept(memory, ("team",)) == ["Secret.", "I moved to Oslo.", "I see."]
+
+
+def test_nodes_leave_out_what_a_failed_run_said() -> None:
     for recalls in (True, False):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
             steps = {"recall": recall_node(memory, namespace=user)} if recalls else {}
