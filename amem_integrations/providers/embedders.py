@@ -235,11 +235,9 @@ class CachedEmbedder(LimitedEmbedder, ABC):
 
     def _renew(self) -> None:
         """Start without vectors, and with locks that nobody holds."""
-        query, document = threading.Lock(), threading.Lock()
-        self._turns = {
-            "query": document if self._roles_take_turns else query,
-            "document": document,
-        }
+        document = threading.Lock()
+        query = document if self._roles_take_turns else threading.Lock()
+        self._turns = {"query": query, "document": document}
         self._latest = {role: VectorCache(self._cache_size) for role in self._turns}
 
 

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from protocol.kills import CopyingModel
 from support import models
 from support.ports import WatchedEmbedder
 from support.qdrant_server import FakeQdrant, serving
@@ -151,35 +152,13 @@ def vector(memory, note_id):
     return memory._runtime.store.notes(ANN, [note_id], vectors=True)[note_id].vectors
 
 
-def quoting(request):
-    """Says of each note what all notes before it say."""
-    shown = [*request.inputs["before"], *request.inputs["notes"]]
-    said = [one["content"] for one in shown]
-    start = len(request.inputs["before"])
-    return {
-        "notes": [
-            {"id": one["alias"], "context": " ".join(said[:place])}
-            for place, one in enumerate(shown[start:], start)
-        ]
-    }
-
-
-def telling(request):
-    """The note that tells the PIN adds an entry to the one before it; nothing else is proposed."""
-    for note in request.inputs["notes"]:
-        if "sesame" in note["content"]:
-            update = {"to": note["candidates"][0]["alias"], "context": "Its PIN is sesame."}
-            return {"notes": [{"id": note["alias"], "updates": [update]}]}
-    return {"notes": []}
-
-
 @pytest.fixture
 def told(open_memory):
     """A secret in the second note, by which the first one evolved, and which the third one quotes."""
     embedder = WatchedEmbedder()
-    memory = open_memory(models.model(telling, quoting), embedder)
-    turns = ["My bank account", "The PIN is sesame", "I see"]
-    notes = memory.add_many([NoteInput(content=turn, thread="t") for turn in turns], namespace=ANN)
+    memory = open_memory(CopyingModel(), embedder)
+    turns = ("My bank account", "The PIN is sesame", "I see")
+    notes = [memory.add(turn, namespace=ANN, thread="t") for turn in turns]
     assert len(found_by_words(memory, "sesame")) == 3
     memory._runtime.vectors.clear()  # as after a restart
     return memory, embedder, [note.id for note in notes]

@@ -292,27 +292,17 @@ def test_the_graph_and_hits_have_the_strength_of_a_link(opened):
 # Filler is stored and found, and costs no attributes, no candidates and no call for links
 
 
-def exclaiming(request):
-    """Call every note filler that ends with an exclamation mark, and one a question that ends with "what?"."""
-    notes = request.inputs["notes"]
-    return {
-        "notes": [models.attributes(n) for n in notes if not n["content"].endswith("!")],
-        "filler": [n["alias"] for n in notes if n["content"].endswith("!")],
-        "questions": [n["alias"] for n in notes if n["content"].endswith("what?")],
-    }
-
-
 def test_filler_is_done_without_attributes_or_links_and_found_by_its_words(opened):
-    memory = opened(models.link_to_first, exclaiming)
+    memory = opened(models.link_to_first, models.exclaiming)
     first, filler, third = say(memory, "I paint boats", "Splendid indeed!", "Boats of wood")
     assert (filler.kind, filler.state, dict(filler.links)) == ("filler", "done", {})
     assert (filler.keywords, filler.tags, filler.contexts[0].text) == ((), (), "")
     assert set(third.links) == {first.id}  # the turn after filler goes on with the one before it
     found = memory.search("splendid", namespace=ANN, k=3)
     assert filler.id in [hit.note.id for hit in found]
-    reply = exclaiming(memory.model.asked("construct")[0])  # it costs its id
+    reply = models.exclaiming(memory.model.asked("construct")[0])  # it costs its id
     assert ([entry["id"] for entry in reply["notes"]], reply["filler"]) == (["n1", "n3"], ["n2"])
-    memory = opened(models.link_to_first, exclaiming)
+    memory = opened(models.link_to_first, models.exclaiming)
     say(memory, "Splendid boats!", "Marvellous!")
     assert memory.evolve(namespace=ANN).done == ()
     assert [request.task for request in memory.model.requests] == ["construct"]
@@ -322,7 +312,7 @@ def test_filler_is_done_without_attributes_or_links_and_found_by_its_words(opene
 
 
 def test_a_question_is_a_candidate_of_the_turns_after_it_only(opened):
-    memory = opened(construct=exclaiming)
+    memory = opened(construct=models.exclaiming)
     say(memory, "You paint boats of what?", "I paint boats of wood")
     memory.add("My sister paints boats of wood", namespace=ANN, thread="other")
     asked = [r.inputs for r in memory.model.asked("evolve")]
@@ -331,7 +321,7 @@ def test_a_question_is_a_candidate_of_the_turns_after_it_only(opened):
 
 
 def test_a_long_note_is_no_filler_whatever_the_model_says(opened):
-    memory = opened(models.link_to_first, exclaiming)
+    memory = opened(models.link_to_first, models.exclaiming)
     content = f"{'I painted the boat of my sister, ' * 8}really!"
     first, long, thanks = say(memory, "I paint boats", content, "Thanks, bye")
     assert (long.kind, long.state, long.keywords) == ("statement", "done", ())
@@ -343,7 +333,7 @@ def test_a_long_note_is_no_filler_whatever_the_model_says(opened):
 
 
 def test_where_finds_notes_by_kind(opened, tmp_path):
-    asked, told = say(opened(construct=exclaiming), "You did what?", "I painted it")
+    asked, told = say(opened(construct=models.exclaiming), "You did what?", "I painted it")
     assert (asked.kind, told.kind) == ("question", "statement")
     said = {"I moved to Oslo.": "statement", "Where do I live?": "question", "Bye!": "filler"}
     with models.opened(tmp_path) as memory:
@@ -361,7 +351,7 @@ def test_where_finds_notes_by_kind(opened, tmp_path):
 
 def test_the_id_of_filler_is_read_however_it_is_written(opened):
     for names in (["[n2]"], "n2", [" n2 "]):
-        memory = opened(construct=lambda r, names=names: {**exclaiming(r), "filler": names})
+        memory = opened(construct=lambda r, names=names: {**models.exclaiming(r), "filler": names})
         assert [n.kind for n in say(memory, "I paint", "Splendid!")] == ["statement", "filler"]
 
 

@@ -7,7 +7,6 @@ from pydantic import BaseModel
 from support import models
 
 from amem_integrations import (
-    AgenticMemory,
     ConfigurationError,
     MemoryConfig,
     ModelReplyError,
@@ -16,7 +15,7 @@ from amem_integrations import (
 from amem_integrations.evolution.ask import MARGIN
 from amem_integrations.prompts import PARTED, TEMPLATES
 from amem_integrations.prompts.replies import FillReply, LinkReply, ReviseReply
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import ScriptedModel
 from amem_integrations.texts import count_tokens
 
 ANN = ("ann",)
@@ -25,11 +24,8 @@ TURNS = [f"kayak trip number {n} went to Norway" for n in range(8)]
 
 
 def opened(model=None, **settings):
-    config = MemoryConfig(**{"min_gate_similarity": -1.0, **settings})
     model = model or models.model(models.link_to_first)
-    return AgenticMemory.open(
-        ":memory:", model=model, embedder=HashEmbedder(), config=config
-    ), model
+    return models.opened(model=model, **settings), model
 
 
 def add(memory, contents=TURNS):

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from support import models
 
-from amem_integrations import AgenticMemory, MemoryConfig
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import ScriptedModel
 
 ANN = ("ann",)
 DATA = Path(__file__).parents[1] / "data" / "replies_about_notes.jsonl"
@@ -21,9 +20,7 @@ ROWS = [json.loads(row) for row in DATA.read_text("utf-8").splitlines()]
 
 
 def opened(**answers):
-    config = MemoryConfig(min_gate_similarity=-1.0)
-    model = ScriptedModel(answers)
-    return AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
+    return models.opened(model=ScriptedModel(answers))
 
 
 def counted(memory, task):
@@ -76,7 +73,7 @@ def test_what_is_after_a_cut_in_an_answer_is_asked_about_next():
     rest = reply({"id": "n3", "links": [link("n1", "same boat")]})
     answers = {"construct": [cut, reply(made("n1", "Three."))], "evolve": [linked[:-20], rest]}
     model = ScriptedModel(answers)
-    with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
+    with models.opened(model=model) as memory:
         notes = memory.add_many(["one", "two", "three"], namespace=ANN)
         assert [note.contexts[0].text for note in notes] == ["One.", "Two.", "Three."]
         reasons = {target: made.reason for target, made in notes[2].links.items()}

@@ -64,15 +64,7 @@ def test_the_ids_that_a_note_may_refer_to_stand_under_it_with_a_star_at_what_it_
     assert "[n2] Ann: kayak trip 1\n  ids: n1\n" in prompt
     assert "[n3] Bob: kayak trip 2\n  ids: n2*, n1" in prompt
     # Filler is shown as a turn, but is no candidate, and nobody replies to it.
-
-    def construct(request):
-        notes = request.inputs["notes"]
-        return {
-            "notes": [models.attributes(n) for n in notes if "kayak" in n["content"]],
-            "filler": [n["alias"] for n in notes if "kayak" not in n["content"]],
-        }
-
-    memory = opened(models.model(models.nothing, construct))
+    memory = opened(models.model(construct=models.exclaiming))
     splendid = NoteInput(content="Splendid!", speaker="Bob", thread="t", at=MAY)
     memory.add_many([said("kayak trip"), splendid, said("kayak again")], namespace=ANN)
     assert "Splendid" not in last(memory).prompt

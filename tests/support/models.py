@@ -40,6 +40,16 @@ def item_of(plan: Plan, kind: str) -> str:
     return found
 
 
+def exclaiming(request):
+    """Call every note filler that ends with an exclamation mark, and one a question that ends with "what?"."""
+    notes = request.inputs["notes"]
+    return {
+        "notes": [attributes(n) for n in notes if not n["content"].endswith("!")],
+        "filler": [n["alias"] for n in notes if n["content"].endswith("!")],
+        "questions": [n["alias"] for n in notes if n["content"].endswith("what?")],
+    }
+
+
 def nothing(_request: ModelRequest) -> dict:
     return {"notes": []}
 
