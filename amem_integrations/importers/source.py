@@ -186,7 +186,8 @@ def _zipped(file: IO[bytes], name: str) -> Iterator[Record]:
             for member in members:
                 with archive.open(member) as document:
                     yield from _document(document, f"{name}/{member}")
-    except (BadZipFile, EOFError, RuntimeError, zlib.error) as error:  # or it has a password
+    # A file that has a password is a `RuntimeError`.
+    except (BadZipFile, EOFError, RuntimeError, zlib.error) as error:
         raise InvalidInputError(f"{name} cannot be unpacked: {error}") from error
 
 
