@@ -419,5 +419,6 @@ def _fits(runtime: Runtime, question: Question[M]) -> bool:
     most = runtime.config.context_tokens or getattr(runtime.model, "context_tokens", None)
     if not most:
         return True
-    asked = sum(map(texts.count_tokens, render(runtime.config, question.task, **question.values)))
+    task = question.template or question.task
+    asked = sum(map(texts.count_tokens, render(runtime.config, task, **question.values)))
     return asked * MARGIN + question.room <= most
