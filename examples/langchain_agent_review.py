@@ -1,7 +1,8 @@
 """An agent that streams, waits for a person before it forgets something, and goes on after a restart.
 
-Runs offline: the chat model below follows a script. The checkpoints of LangGraph are in a file (langgraph-checkpoint-sqlite), the
-memory is in a folder, so the second half of the program could be another process.
+Runs offline: the chat model below follows a script. The checkpoints of LangGraph are in a file, for which it needs
+`pip install langgraph-checkpoint-sqlite`; the memory is in a folder, so the second half of the program could be another
+process.
 """
 
 from __future__ import annotations
