@@ -15,7 +15,7 @@ EXTRAS = {
     "recall_node": "langgraph",
     "build_evolution_graph": "langgraph",
     # What only some calls need is asked for by those.
-    "memory_tools(None, namespace=lambda run: ('ann',))": "langgraph",
+    "memory_tools(memory, namespace=lambda run: ('ann',))": "langgraph",
     "open_memory(':memory:', model='openai:gpt-5-mini')": "langchain",
     "open_memory(':memory:', embedder='openai:text-embedding-3-small')": "langchain",
 }
@@ -31,6 +31,9 @@ print([tool.name for tool in a.memory_tools(memory, namespace=('ann',))])
 """
 TRYING = """
 import langchain_amem as a
+from amem_integrations import AgenticMemory
+from amem_integrations.testing import HashEmbedder
+memory = AgenticMemory.open(':memory:', embedder=HashEmbedder())
 for name in sys.argv[2:]:
     try: eval('a.' + name)
     except ImportError as error: print(type(error).__name__, error)
