@@ -41,7 +41,7 @@ from ..runtime import RULES, Awaiting, Runtime, log, resolve, to_the_end
 from .evolve import PAGE, UNFINISHED, evolve_notes
 from .writing import writing
 
-SPACES = 64  # namespaces looked through at a time
+SPACES = 64  # namespaces that are worked on at a time
 EXCLUDED = 64  # threads that one query leaves out
 SLICE = 0.2  # seconds from one look whether to stop to the next
 LONGEST_REST = 300.0  # seconds, of a note that failed
@@ -149,10 +149,14 @@ class _Worker:
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
         where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))
-        spaces = [given] if given else await resolve(self.runtime.store.namespaces(where))
-        if len(spaces) > SPACES:
-            spaces = random.sample(spaces, SPACES)
-        found = [job for space in spaces for job in await self._jobs_of(space, where)]
+        spaces = [given] if given else [*await resolve(self.runtime.store.namespaces(where))]
+        random.shuffle(spaces)  # of very many, others come first the next time
+        found, waiting = list[Job](), 0
+        for space in spaces:
+            jobs = await self._jobs_of(space, where)
+            found, waiting = found + jobs, waiting + bool(jobs)
+            if waiting == SPACES:
+                break
         return sorted(found, key=lambda job: job[0].seq)
 
     async def _jobs_of(self, space: Namespace, where: Conditions) -> list[Job]:

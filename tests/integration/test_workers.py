@@ -468,6 +468,19 @@ def test_after_an_error_that_waiting_does_not_mend_no_other_call_is_begun():
     assert len(model.requests) < 10
 
 
+def test_many_namespaces_that_fail_keep_no_worker_from_one_that_does_not():
+    def construct(request):
+        is_good = request.inputs["notes"][0]["content"] == "good"
+        return models.construct(request) if is_good else "I would rather not."
+
+    with models.opened(model=models.model(construct=construct), link=False) as memory:
+        for n in range(70):
+            memory.add("poison", namespace=(f"user {n}",), evolve=False)
+        note = memory.add("good", namespace=("zoe",), evolve=False)
+        assert work(memory).failed == 70
+        assert memory.get(note.id, namespace=("zoe",)).state == "done"
+
+
 SILENT = """
 import threading
 from support import models
