@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -167,8 +168,7 @@ def _tokenizer(folder: Path) -> Tokenizer:
 
 
 # BLAS has one number of threads for the whole process, so one thread of the process is in `limited` at a time. Whoever
-# waits for that holds the second lock: a thread that encodes batch after batch stands behind a query that waits. Who
-# forks holds the locks of all embedders (see `CachedEmbedder`), so no child begins with one of these locked.
+# waits for that holds the second lock: a thread that encodes batch after batch stands behind a query that waits.
 _turn, _next = Lock(), Lock()
 
 
@@ -198,6 +198,19 @@ def libraries() -> Any:  # noqa: ANN401 - a ThreadpoolController
         MissingExtraError: threadpoolctl is not installed.
     """
     return needed("threadpoolctl", EXTRA).ThreadpoolController()
+
+
+def _after_fork() -> None:
+    """Let a forked child begin without the threads of its parent that wait or multiply.
+
+    Whoever forks waits for these threads, but not for ever (see `FORK_PATIENCE`).
+    """
+    global _turn, _next
+    _turn, _next = Lock(), Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 # A weight and a bias: of a linear layer [in, out] and [out], of a normalisation [out] and [out].
