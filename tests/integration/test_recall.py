@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from support import models
 from support.ports import WatchedEmbedder
 
 from amem_integrations import AgenticMemory, Embedder, InvalidInputError, MemoryConfig, NoteInput
@@ -121,8 +122,15 @@ def test_a_short_reply_brings_the_question_it_answers(memory):
     asked, *_ = memory.add_many(talk(*texts), namespace=ANN)
     shown = memory.context("half past nine", namespace=ANN)
     assert shown.index("ferry to Gotland") < shown.index("Half past nine")
+    later = {"seq": {"$gt": asked.seq}}
+    assert "ferry" not in memory.context("half past nine", namespace=ANN, where=later)
     memory.update(asked.id, namespace=ANN, expires_at=asked.recorded_at)
     assert "ferry" not in memory.context("half past nine", namespace=ANN)
+    with models.opened(model=models.model(models.link_to_first)) as linked:
+        for thread, count in (("a", 2), ("b", 1)):  # a question of another thread is none of its
+            linked.add("When does the ferry leave?", namespace=(thread,), thread="a")
+            linked.add("Half past nine.", namespace=(thread,), thread=thread)
+            assert len(linked.recall("Half past nine", namespace=(thread,), k=1)) == count
 
 
 def test_the_budget_holds_and_is_filled(memory):

@@ -75,6 +75,7 @@ def test_a_search_returns_all_of_them_unless_it_is_told_otherwise(memory):
     assert [hit.note.content for hit in once] == [LONG, OTHER]
     assert [hit.times_said for hit in once] == [3, 1]
     assert once[0].score == hits[0].score
+    assert memory.search_turn(ASKED, namespace=ANN, k=2).hits == once
 
 
 def test_of_what_the_hits_do_not_have_the_count_and_the_last_day_are_known(memory):

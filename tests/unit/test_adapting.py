@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from support.notes import make_note
+from support.notes import make_entry, make_link, make_note
 from support.processes import run_python
 
 from amem_integrations import (
@@ -30,6 +30,7 @@ from amem_integrations import (
 )
 from amem_integrations.adapting import Failures, check_namespace
 from amem_integrations.flows.worker import Background
+from amem_integrations.notes import Passage
 
 LOG = logging.getLogger("adapting-test")
 OUTAGES = [
@@ -244,10 +245,17 @@ def test_what_is_nobodys_is_refused():
 def test_a_hit_is_json_with_all_but_its_content():
     day = datetime(2023, 5, 8, tzinfo=UTC)
     told = {"speaker": "Ann", "thread": "t", "metadata": {"x": 1}}
-    note = make_note("I moved to Oslo.", namespace=("ann", "work"), recorded_at=day, **told)
+    made = (
+        make_entry("She moved.", "n0", keywords=("Oslo",), tags=("home",)),
+        make_entry("To Bo.", "n1"),
+    )
+    seen = {"contexts": made, "links": {"n0": make_link()}, "at": day, "recorded_at": day}
+    note = make_note("I moved to Oslo.", namespace=("ann", "work"), **seen, **told)
     step = Via(note_id="n0", relation="same", reason="both are about Oslo", strength=0.5)
-    number = np.float32(0.5)
-    hit = ScoredNote(note=note, score=number, similarity=number, via=(step,))
+    passages = (Passage(text="to Oslo", start=8, end=15), Passage(text="I", start=0, end=1))
+    numbers = {"score": np.float32(0.5), "similarity": np.float32(0)}
+    against = {"contradicted_by": ("n7",), "superseded_by": "n8", "passages": passages}
+    hit = ScoredNote(note=note, via=(step,), **numbers, **against)
     way = {"note_id": "n0", "relation": "same", "reason": "both are about Oslo", "strength": 0.5}
     when = "2023-05-08T00:00:00+00:00"
     assert json.loads(json.dumps(hit.to_dict())) == {
@@ -256,10 +264,17 @@ def test_a_hit_is_json_with_all_but_its_content():
         "namespace": ["ann", "work"],
         "via": [way],
         "score": 0.5,
-        "similarity": 0.5,
+        "similarity": 0.0,
+        "at": when,
         "recorded_at": when,
-        **{name: [] for name in ("contexts", "keywords", "tags", "links", "contradicted_by")},
-        **dict.fromkeys(("at", "passage", "superseded_by", "last_said"), None),
+        "contexts": ["She moved.", "To Bo."],
+        "keywords": ["Oslo"],
+        "tags": ["home"],
+        "links": ["n0"],
+        "contradicted_by": ["n7"],
+        "superseded_by": "n8",
+        "passage": [8, 15],
+        "last_said": None,
         "kind": "statement",
         "origin": "conversation",
         "source": "user",

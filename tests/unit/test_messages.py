@@ -13,7 +13,10 @@ CHAT = [
     {"role": "assistant", "content": ""},
     {"role": "assistant", "content": None, "tool_calls": [{}]},
     {"role": "tool", "content": "42"},
-    {"role": "assistant", "content": [{"type": "text", "text": "Hi!"}, {"type": "image_url"}]},
+    {
+        "role": "assistant",
+        "content": ["Hi", {"type": "text", "text": "there!"}, {"type": "image_url"}],
+    },
     {"role": "user", "content": "ok", "name": "Ann"},
     {"role": "user", "content": "ok", "name": "Ann"},
 ]
@@ -23,7 +26,7 @@ def test_each_message_with_text_of_a_wanted_role_becomes_a_note(memory):
     notes = memory.add_messages(CHAT, namespace=ANN, thread="t")
     assert [(n.speaker, n.source, n.content) for n in notes] == [
         ("user", "user", "Hello"),
-        ("assistant", "assistant", "Hi!"),
+        ("assistant", "assistant", "Hi\nthere!"),
         ("Ann", "user", "ok"),
         ("Ann", "user", "ok"),
     ]
@@ -48,7 +51,7 @@ def test_the_caller_says_what_is_stored(memory):
         notes = memory.add_messages(
             CHAT, namespace=ANN, roles=roles, should_store=lambda m: m["content"] != "ok"
         )
-        assert [note.content for note in notes] == ["Hello", "Hi!"][:count]
+        assert [note.content for note in notes] == ["Hello", "Hi\nthere!"][:count]
     talk = [{"role": "user", "content": "Yes", "name": name} for name in ("Bob", "Ann")]
     for who in ("Ann", "Bob"):
         memory.add_messages(talk, namespace=("c",), should_store=lambda m, w=who: m["name"] == w)
@@ -66,10 +69,12 @@ def test_what_is_no_message_is_refused_and_nothing_stored(memory):
     assert memory.stats()["notes"] == 0
 
 
-def test_of_a_message_over_the_limit_the_beginning_is_stored():
+def test_of_a_message_over_the_limit_the_beginning_is_stored_with_a_warning(caplog):
     config = MemoryConfig(max_content_chars=100)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
         chat = [{"role": "user", "content": "Hello"}, {"role": "user", "content": "so " * 100}]
         notes = memory.add_messages(chat, namespace=ANN, thread="t")
         assert [note.content for note in notes] == ["Hello", ("so " * 100)[:100]]
+        (warned,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+        assert "first 100 (MemoryConfig.max_content_chars)" in warned
         assert memory.add_messages(chat, namespace=ANN, thread="t") == notes
