@@ -88,7 +88,7 @@ async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[St
             return await embed(runtime, texts)
         except AmemError as error:
             runtime.degraded(error)
-            log.warning("%d notes have no new vector until the next evolve", len(texts))
+            log.warning("%s; %d notes have no new vector until the next evolve", error, len(texts))
             return [None] * len(texts)
 
     return await vectors_by(runtime.embedder, notes, embedded)
