@@ -31,7 +31,6 @@ FOLLOWS = "follows"  # the relation of a turn to the one before it, where nothin
 ANSWERS = "answers"  # the relation of a reply to the question
 REPEATS = "repeats"  # the relation of a note to an earlier one that says the same: recall shows one of them
 HELD = "it waits for a review"  # why what passed the gate is not written, with `MemoryConfig(review=True)`
-REJECTED = "rejected by a reviewer"
 
 
 def _check_time(text: str) -> str:
@@ -93,10 +92,7 @@ def _as_proposed(item: Item) -> Item:
     most = MAX_CHARS if item.kind == "sentence" else MAX_REASON_CHARS
     if len(item.text) > most:
         raise ValueError(f"the text or reason of a {item.kind} has more than {most} characters")
-    why = data.get("why")
-    return replace(item, data=data, log=()).judged(
-        why, "rejected" if why == REJECTED else "waiting"
-    )
+    return replace(item, data=data, log=()).judged(data.get("why"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from ..embedding import embed
 from ..errors import InvalidInputError
 from ..journal.writer import Writer
 from ..notes import USER, Note
-from ..plans import HELD, MAX_CHARS, REJECTED, PlannedNote
+from ..plans import HELD, MAX_CHARS, PlannedNote
 from ..ports import RecordQuery
 from ..runtime import Runtime
 from ..thresholds import gate
@@ -130,7 +130,7 @@ def _decided(key: str, item: Item, answer: object) -> Item:
     if answer is None:
         return item
     if isinstance(answer, bool):
-        return item.judged(None) if answer else item.judged(REJECTED, "rejected")
+        return item.judged(None) if answer else item.judged("rejected by a reviewer", "rejected")
     if not isinstance(answer, Mapping) or not answer:
         raise InvalidInputError(
             f"the answer {answer!r} about {key!r} must be True, False, or a dict with context, keywords or tags"

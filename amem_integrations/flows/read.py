@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InvalidInputError, NoteNotFoundError
 from ..fetch import NOTES, existing, living, note_pages
-from ..filters import check_count, conditions_of, matches
+from ..filters import Condition, check_count, conditions_of, matches
 from ..ids import now
 from ..kinds import kind_of
 from ..notes import Namespace, Note, ScoredNote, check_namespace
@@ -141,13 +141,14 @@ async def recall(
     )
     if kind_of(query) == "filler":  # nothing is asked
         return []
+    of_kind = any(isinstance(one, Condition) and one.field == "kind" for one in asked.where)
     lists = await hits_by_namespace(runtime, spaces, asked)
     floor = await relevance_floor(runtime) if min_similarity is None else None
     shown = []
     for space, listed in zip(spaces, lists, strict=True):
         found = [hit for hit in listed if hit.note.content not in said][:k]
         hits = relevance.relevant(relevance.together(query, asked.before), found, floor)
-        hits = hits if "kind" in (where or {}) else relevance.telling(query, hits)  # such as filler
+        hits = hits if of_kind else relevance.telling(query, hits)  # such as filler
         hits = await once(runtime, space, hits, asked, counted=found)
         # The notes that a reply is linked to have not been checked against conditions and times.
         hits = hits if asked.where else await _with_questions(runtime, space, hits)

@@ -180,7 +180,7 @@ async def remember_turn(
         namespace: Whose memory.
         thread: The conversation.
         roles: Whose messages are stored, by any name (see `conversation.ROLES`).
-        metadata: Your own, for each note, to filter on.
+        metadata: Your own, for each note, to filter on; where a message has a value of that name, its own counts.
         new: All of the messages have just been said, none is stored: those without an id count on from what is stored of
             thread, role and text. False: they are a conversation from its start, or have ids.
         just_said: The time of those that carry none is now; False: it is not known.

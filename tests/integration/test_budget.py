@@ -194,7 +194,7 @@ def test_what_was_spent_stays_when_notes_go_and_moves_with_the_whole_memory_only
         memory.delete(note.id, namespace=ANN)
         memory.delete(other.id, namespace=ANN)
         memory.clear(namespace=ANN)
-        assert memory.usage(namespace=ANN) == before != []
+        assert memory.usage(namespace=ANN) == memory.usage() == before != []
         kinds = [change.kind for change in memory.history(None, namespace=ANN)]
         assert kinds == ["delete", "delete"]
     assert "model_calls" not in one.read_text()

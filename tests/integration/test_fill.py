@@ -15,6 +15,7 @@ from amem_integrations import (
     NoteInput,
     Profile,
 )
+from amem_integrations.conversation import Message
 from amem_integrations.testing import ScriptedModel
 
 ANN = ("ann",)
@@ -261,11 +262,17 @@ def test_it_stands_above_the_notes_of_a_context(open_memory):
     assert lines[5].count("<") == lines[5].count("{") == 0
     assert lines[-2].endswith("I live in Oslo with Bo")
     assert "Who the user is" in memory.context("Thanks, bye!", namespace=ANN)
+    turn = [Message(role="user", text="Where do I live?")]
+    assert "Who the user is" in memory.recall_turn(turn, namespace=ANN).text
     now = datetime.now(UTC)
     for option in ({"where": {"key": None}}, {"as_of": now}, {"known_at": now}):
         shown = memory.context("Where do I live?", namespace=ANN, **option)
         assert "I live in Oslo" in shown
         assert "Who the user is" not in shown
+        if "known_at" not in option:
+            recalled = memory.recall_turn(turn, namespace=ANN, **option)
+            assert "I live in Oslo" in recalled.text
+            assert "Who the user is" not in recalled.text
     assert all("Who" not in hit.note.content for hit in memory.search("who", namespace=ANN))
 
 

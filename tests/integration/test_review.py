@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -189,6 +190,7 @@ def test_what_was_taken_back_since_does_not_come_back_by_committing_again(memory
     busy(one.id)
     report = memory.commit(plan, namespace=ANN)
     assert (report.links, report.evolved, report.superseded) == (1, (one.id,), (one.id,))
+    assert replace(report + report, links=1) == report  # ids once each
     for kind in ("evolve", "link"):
         (made,) = [c for c in memory.history(one.id, namespace=ANN) if c.kind == kind]
         memory.undo(made.id, namespace=ANN)

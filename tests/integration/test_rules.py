@@ -708,6 +708,9 @@ async def test_what_only_exists_as_a_coroutine_asks_for_the_twin_and_nothing_is_
 
 
 def test_an_object_of_a_framework_is_refused_with_the_class_that_wraps_it():
-    model = FakeListChatModel(responses=["x"])
-    with pytest.raises(ConfigurationError, match=r"langchain_amem\.LangChainChatModel"):
-        AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
+    class Own(FakeListChatModel):
+        """A model of the user's own, made of one of the framework."""
+
+    for kind in (FakeListChatModel, Own):
+        with pytest.raises(ConfigurationError, match=r"langchain_amem\.LangChainChatModel"):
+            AgenticMemory.open(":memory:", model=kind(responses=["x"]), embedder=HashEmbedder())

@@ -263,6 +263,11 @@ def test_context_tells_the_current_fact_and_in_one_clause_what_it_replaced(memor
         said = f"- The wedding is on 21 June ({clause}: The wedding is on 14 June)"
         assert lines == ["4 March 2024:", said]
         memory.undo(made.id, namespace=ANN)
+    memory.supersede(old.id, new.id, namespace=ANN)
+    last = add(memory, "The wedding is on 28 June", 6)
+    memory.supersede(old.id, last.id, namespace=ANN)  # which was replaced before
+    shown = memory.context("wedding", namespace=ANN)
+    assert "28 June (until 4 March 2024: The wedding is on 14 June)" in shown
 
 
 def test_a_models_verdict_is_written_recorded_and_can_be_undone(open_memory):

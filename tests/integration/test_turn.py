@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 from support import models
@@ -62,6 +63,10 @@ def test_what_is_said_is_recalled_and_what_the_prompt_says_is_not(memory):
     again = [user("I moved to Oslo in May."), user("Where is Oslo?")]
     assert memory.recall_turn(again, namespace=ANN).text == ""
     assert memory.recall_turn([bot("Oslo?")], namespace=ANN).hits == []
+    answered = [bot("The canteen is on the roof."), user("Where is the canteen?")]
+    memory.remember_turn(answered[:1], namespace=("eve",))
+    counts = [len(memory.recall_turn(m, namespace=("eve",)).hits) for m in (answered, answered[1:])]
+    assert counts == [0, 1]
     memory.add("The office is in Oslo.", namespace=BOB, evolve=False)
     recalled = memory.recall_turn([user("Where is the office?")], namespace=ANN, also={"team": BOB})
     assert "from team: The office is in Oslo." in recalled.text
@@ -114,10 +119,11 @@ def test_an_edited_message_edits_its_note_and_a_corrected_or_deleted_note_stays(
     memory.remember_turn(said, namespace=ANN)
     assert "I waltz." in contents(memory)
     said = [user("Hi"), Message(role="tool", text="42"), Message(role="system", text="Be kind.")]
+    said[1] = replace(said[1], metadata={"room": "b"})  # its own counts
     options = {"namespace": BOB, "roles": ("tool", "system"), "metadata": {"room": "a"}}
     notes = memory.remember_turn(said, **options).notes
     assert [(note.content, note.metadata["room"]) for note in notes] == [
-        ("42", "a"),
+        ("42", "b"),
         ("Be kind.", "a"),
     ]
     with pytest.raises(InvalidInputError):
@@ -262,8 +268,10 @@ def test_what_an_agent_remembers_takes_the_place_of_a_users_words_only_if_it_may
         assert (memory.get(old.id, namespace=ANN).superseded_by == note.id) is may
     assert len(memory.proposals(namespace=ANN)) == 1
     notes = contents(memory)
-    with pytest.raises(NoteNotFoundError):
-        memory.remember_fact("Ann dances.", namespace=ANN, supersedes=[note.id, "no id"])
+    for may in (False, True):
+        gone = {"supersedes": [note.id, "no id"], "assistant_supersedes": may}
+        with pytest.raises(NoteNotFoundError):
+            memory.remember_fact("Ann dances.", namespace=ANN, **gone)
     assert contents(memory) == notes
 
 
