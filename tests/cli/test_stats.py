@@ -18,11 +18,12 @@ def test_links_a_note_are_told_as_a_distribution():
         empty = {"min": 0, "median": 0, "p90": 0, "max": 0, "histogram": []}
         found = memory.stats(namespace=ANN)
         assert (found["notes"], found["states"], found["degree"]) == (0, {}, empty)
-        for number in range(4):
+        for number in range(3):
             memory.add(f"bead {number}", namespace=ANN, thread="a chain")
         found = memory.stats(namespace=ANN)
-        told = {"min": 1, "median": 1, "p90": 2, "max": 2, "histogram": [0, 2, 2]}
-        assert (found["degree"], found["links"], found["without_links"]) == (told, 3, 0)
+        told = {"min": 1, "median": 1, "p90": 2, "max": 2, "histogram": [0, 2, 1]}
+        assert (found["degree"], found["links"], found["without_links"]) == (told, 2, 0)
+        assert (found["threads"], found["evolved"]) == (1, 0)
 
 
 def test_what_is_superseded_now_is_counted_and_its_share():
@@ -32,6 +33,7 @@ def test_what_is_superseded_now_is_counted_and_its_share():
         memory.supersede(ids[1], ids[2], namespace=ANN)
         found = memory.stats(namespace=ANN)
         assert (found["superseded"], found["superseded_share"]) == (2, 0.5)
+        assert found["threads"] == 0
         # What took the place of the first is itself retracted: the first is current again.
         memory.supersede(ids[1], ids[3], namespace=ANN, relation="retracts")
         assert memory.stats(namespace=ANN)["superseded"] == 1

@@ -205,6 +205,12 @@ def test_a_file_that_is_no_export_is_a_clear_error(tmp_path):
             path.write_text("".join(f"{line}\n" for line in lines), errors="surrogateescape")
             with pytest.raises(InvalidInputError, match=message):
                 memory.import_(path, namespace=ANN)
+        for space in (ANN, BOB):
+            memory.add("I moved to Oslo.", namespace=space)
+        memory.export(path)
+        with pytest.raises(InvalidInputError, match="holds 2 namespaces"):
+            memory.import_(path, namespace=("eve",))
+        assert memory.namespaces() == [ANN, BOB]
         for call in (memory.export, memory.import_):
             for wrong in ("ann", (), ("",)):
                 with pytest.raises(NamespaceError):

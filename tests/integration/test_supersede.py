@@ -316,6 +316,9 @@ def test_a_later_note_is_never_superseded_by_an_earlier_one(open_memory):
     with pytest.raises(InvalidInputError, match="before note"):
         add(memory, "It was at seven", 2, supersedes=[later.id])
     assert len(memory.get_all(namespace=ANN)) == 3
+    memory.supersede(earlier.id, later.id, namespace=ANN)
+    memory.update(later.id, namespace=ANN, at=day(0) - timedelta(days=1))  # it was the earlier one
+    assert memory.get(earlier.id, namespace=ANN).superseded_by is None
 
 
 def test_what_others_said_replaces_a_users_words_only_if_a_person_agrees(open_memory):

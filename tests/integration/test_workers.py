@@ -455,6 +455,24 @@ def test_a_worker_ends_when_its_memory_is_closed():
     assert len(model.requests) <= MemoryConfig().max_concurrency
 
 
+def test_what_waits_longest_comes_first_and_rules_spend_no_budget():
+    asked = []
+
+    def construct(request):
+        asked.append(request.inputs["notes"][0]["content"])
+        return models.construct(request)
+
+    with models.opened(model=models.model(construct=construct)) as memory:
+        for space in (BOB, ANN):
+            talk(memory, notes=2, threads=2, namespace=space)
+            memory.add(f"for {space}", namespace=space, thread="t2", evolve=False)
+        memory.work(once=True, concurrency=1)
+    assert asked == ["part 0", "part 1", f"for {BOB}", "part 0", "part 1", f"for {ANN}"]
+    with models.opened() as memory:
+        talk(memory, notes=2)
+        assert memory.work(once=True, budget=0).done == 2
+
+
 def test_after_an_error_that_waiting_does_not_mend_no_other_call_is_begun():
     def refuse(_request):
         time.sleep(0.02)

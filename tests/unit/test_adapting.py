@@ -177,6 +177,16 @@ def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate, 
     assert background.flush(timeout=10)
 
 
+def test_what_passes_by_itself_is_no_error_of_a_flush():
+    def work(error: BaseException) -> None:
+        raise error
+
+    background = Background(work)
+    for error in OUTAGES[:3]:
+        background.submit(error)
+    assert background.flush(timeout=10)
+
+
 def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
     background = Background(gate)
     background.submit("a")
