@@ -176,7 +176,8 @@ def test_what_has_to_go_goes_while_the_embedder_is_down(told, caplog):
     logged = [
         one for one in caplog.messages if "1 notes have no new vector until the next evolve" in one
     ]
-    assert logged and "no route to the embedder" in logged[0]
+    assert logged
+    assert "no route to the embedder" in logged[0]
     # One note is to be constructed again, and gets its vector then.
     assert [note.state for note in memory.get_all(namespace=ANN)] == ["done", "pending"]
     assert np.allclose(vector(memory, reply), stale)
