@@ -130,8 +130,9 @@ def test_a_short_reply_brings_the_question_it_answers(memory):
     assert "ferry" not in memory.context("half past nine", namespace=ANN)
     with models.opened(model=models.model(models.link_to_first)) as linked:
         for thread, count in (("a", 2), ("b", 1)):  # a question of another thread is none of its
-            linked.add("When does the ferry leave?", namespace=(thread,), thread="a")
-            linked.add("Half past nine.", namespace=(thread,), thread=thread)
+            linked.add("I pack. Do we leave at half past nine?", namespace=(thread,), thread="a")
+            note = linked.add("Half past nine.", namespace=(thread,), thread=thread)
+            assert len(note.links) == 1
             assert len(linked.recall("Half past nine", namespace=(thread,), k=1)) == count
 
 
