@@ -118,7 +118,8 @@ def model_error(
     """
     status = status or status_of(error)
     if status in FORBIDDEN:  # the message of a server may hold parts of the key
-        return ConfigurationError(f"{what} refused access (HTTP {status}); check the API key")
+        told = status_of(error) or status
+        return ConfigurationError(f"{what} refused access (HTTP {told}); check the API key")
     detail = " ".join((detail or repr(error)).split())[:300]
     if status in UNKNOWN:
         return ConfigurationError(f"{what} was not found ({detail}); check its name and address")

@@ -179,7 +179,7 @@ def _not_taken(message: Message, item: Record) -> Iterator[Skipped]:
         yield Skipped(NOT_SAID.get(message.party, f"role {message.party!r}"), item.where)
         return
     for block in _inner(item).objects("content") or _inner(item).objects("blocks"):
-        if not block.get("text") and block.get("type", block.get("block_type")) not in NOT_SAID:
+        if not block.get("text") and block.label("type", "block_type") not in NOT_SAID:
             yield Skipped(FILE, item.where)
 
 
@@ -277,17 +277,16 @@ def _chatgpt_reason(message: Record, kind: str, role: str) -> str | None:
 
 
 def _claude(talk: Record) -> Iterator[Message | Skipped]:
-    messages = talk.objects("chat_messages")
+    messages = shown = talk.objects("chat_messages")
     parents = {one.label("uuid"): one.label("parent_message_uuid") for one in messages}
     known = {name: parent for name, parent in parents.items() if name}
     if any(parent in known for parent in known.values()):
         last = talk.label("current_leaf_message_uuid")
         branch = {None, *_branch(known, last if last in known else [*known][-1])}
-        messages = [one for one in messages if one.label("uuid") in branch]
-    others = len(talk.objects("chat_messages")) - len(messages)
-    yield from [Skipped("message on another branch", talk.where)] * others
+        shown = [one for one in messages if one.label("uuid") in branch]
+    yield from [Skipped("message on another branch", talk.where)] * (len(messages) - len(shown))
     about = {"title": talk["name"]} if talk.text("name") else {}
-    for message in messages:
+    for message in shown:
         yield from _claude_message(message, about)
 
 

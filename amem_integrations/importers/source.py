@@ -167,9 +167,8 @@ def _lines(file: IO[bytes], name: str) -> Iterator[Record]:
     """Yield the value of each line that is not blank; of a line that is not JSON an `InvalidInputError` that says so."""
     for number, line in enumerate(file, start=1):
         if line.strip():
-            value: object
             try:
-                value = parsed(line, f"{name}, line {number}")
+                value: object = parsed(line, f"{name}, line {number}")
             except InvalidInputError as error:
                 value = error
             yield Record(value, name, LINE, number)

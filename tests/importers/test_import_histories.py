@@ -61,6 +61,14 @@ def test_the_summary_of_a_summary_memory_is_told(tmp_path):
     assert report.skipped == {"summary that a memory wrote": 1}
 
 
+def test_a_block_whose_type_is_no_text_is_counted_and_the_words_beside_it_are_taken(tmp_path):
+    blocks = [{"type": ["image"]}, {"type": "text", "text": "See?"}]
+    path = write(tmp_path, "x.json", [{"role": "user", "content": blocks}])
+    report, (note,) = imported_twice(path, namespace=ANN)
+    assert note.content == "See?"
+    assert report.skipped == {"image or other file": 1}
+
+
 def test_what_a_runnable_with_message_history_kept_by_session_is_a_thread_each(tmp_path):
     sessions = {"s-1": MESSAGES[:2], "s-2": MESSAGES[4:]}
     store = {"store": {name: core.messages_to_dict(said) for name, said in sessions.items()}}

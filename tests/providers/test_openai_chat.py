@@ -128,7 +128,8 @@ def test_an_error_that_is_not_about_the_format_has_no_fallback(openai_server):
     for refusal, error in REFUSALS.items():
         openai_server.requests.clear()
         openai_server.refuse = lambda _, refusal=refusal: refusal
-        said = "check the API key" if "key" in refusal.lower() else re.escape(refusal[:30])
+        refused = "refused access (HTTP 400); check the API key"
+        said = re.escape(refused if "key" in refusal.lower() else refusal[:30])
         with pytest.raises(error, match=said) as caught:
             chat(openai_server).generate(REQUEST)
         assert formats(openai_server) == ["json_schema"], refusal
