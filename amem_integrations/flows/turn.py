@@ -209,7 +209,11 @@ async def remember_turn(
             looked_at |= {item.key} if message.stored is None else set()
     for item in said:
         check_note_input(item, most)
-    waiting = runtime.outbox.take(space)
+    known: dict[str | None, NoteInput] = {one.key: one for one in said if one.key is not None}
+    waiting = [  # in the words that they have by now, with the time at which they were said
+        replace(known.get(item.key, item), default_at=item.default_at)
+        for item in runtime.outbox.take(space)
+    ]
     keys = {item.key for item in waiting} - {None}
     only_edited = looked_at - keys
     items = [*waiting, *(item for item in said if item.key not in keys)]

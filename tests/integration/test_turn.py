@@ -313,6 +313,12 @@ def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(
     notes = memory.remember_turn([bot("Good.")], namespace=ANN, thread="a", new=True).notes
     assert [note.content for note in notes] == ["Good."]
     assert contents(memory) == ["yes", "yes", "Good."]
+    with monkeypatch.context() as down:  # what was edited meanwhile is stored in its last words
+        down.setattr(store, "insert_notes", refuse)
+        with pytest.raises(StoreError):
+            memory.remember_turn([user("I live in Rome.", "m1")], namespace=BOB)
+    (note,) = memory.remember_turn([user("I live in Oslo.", "m1")], namespace=BOB).notes
+    assert note.content == contents(memory, BOB)[-1] == "I live in Oslo."
 
 
 async def test_a_cancelled_turn_is_stored_with_the_next_one(memory, monkeypatch):
