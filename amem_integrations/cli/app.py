@@ -393,9 +393,16 @@ def in_commands(message: str, options: Mapping[str, str]) -> str:
     for said, told in _WORDS.items():
         message = message.replace(said, told)
     message = _CALL.sub(lambda one: f"`{' '.join(filter(None, ('amem', *one.groups())))}`", message)
-    message = _NAMESPACE.sub(lambda found: format_namespace(literal_eval(found[0])), message)
+    message = _NAMESPACE.sub(_with_slashes, message)
     message = _OPTION.sub(lambda one: options.get(one[1], one[0]), message)
     return " ".join(clean(message).split())
+
+
+def _with_slashes(found: re.Match[str]) -> str:
+    try:
+        return format_namespace(literal_eval(found[0]))
+    except (SyntaxError, TypeError, ValueError):  # it only looks like a namespace
+        return found[0]
 
 
 class _Told(logging.Handler):

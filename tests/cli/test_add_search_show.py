@@ -157,6 +157,8 @@ ERRORS = [
 def test_an_error_is_one_line_and_a_status(talk):
     for arguments, said in ERRORS:
         assert said in talk.fails(*arguments)
+    for name in ("namespace ('it's') x", "namespace ('a', 3, 'b') x"):  # which only look like one
+        assert f"id or key {name!r}" in talk.fails("show", name)
 
 
 def test_a_wrong_call_is_one_line_and_a_status_too(amem):
