@@ -100,6 +100,11 @@ def test_a_chain_with_several_inputs_needs_input_key(memory: AgenticMemory) -> N
         mine.save_context({"input": "Hi."}, {"answer": "Hello.", "source_documents": []})
     mine.save_context({"input": "Hi.", "history": "…", "stop": ["x"]}, {"output": "Hello."})
     assert kept(memory) == ["Hi.", "Hello."]
+    mine.save_context({"input": "I moved to Oslo."}, {"output": "How nice."})
+    for key, is_shown in ((None, True), ("mood", True), ("input", False)):
+        keyed = AMemMemory(memory=memory, namespace=ANN, input_key=key)
+        shown = keyed.load_memory_variables({"input": "", "mood": "Where did I move to?"})
+        assert ("Oslo" in shown["history"]) is is_shown
 
 
 def test_values_that_are_no_text_are_left_out(memory: AgenticMemory) -> None:

@@ -80,7 +80,9 @@ def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(
     changed = Document("Uno.", id="1", metadata={"source": "a.txt"})
     report = store.add([changed])
     assert (report.ids, report.added, report.changed, report.removed) == (["1"], 0, 1, 0)
-    assert store.add([changed]).changed == 0
+    for ids in (None, [None], ["1"]):
+        report = store.add([changed], ids=ids)
+        assert (report.ids, report.changed) == (["1"], 0)
     assert texts(memory) == ["Two.", "Uno."]
     assert store.get_by_ids(["2", "1", "3"]) == [Document("Two.", id="2"), changed]
     store.add_documents([Document(LONG, id="1")])
@@ -265,6 +267,12 @@ def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(
     assert store.as_retriever(search_kwargs={"k": 1}).invoke("quince") == [one]
     ((_, relevance),) = store.similarity_search_with_relevance_scores("quince blooms")
     assert relevance == pytest.approx(score)
+    store.add_documents(pages(*(f"Text {n}." for n in range(40)), source="b.txt"))
+    asked: dict[str, Any] = {"query": "quince blooms", "k": 50}
+    cosines = [score for _, score in store.similarity_search_with_score(**asked)]
+    scores = [score for _, score in store.similarity_search_with_relevance_scores(**asked)]
+    assert min(cosines) < 0
+    assert scores == pytest.approx([max(0.0, cosine) for cosine in cosines])
 
 
 def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(

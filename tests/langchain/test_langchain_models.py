@@ -103,8 +103,9 @@ def test_after_a_refusal_schemas_are_not_tried_again() -> None:
         add(memory)
         memory.add("I like it.", namespace=ANN)
         assert chat.asked == len(chat.seen) + 1
-    with opened(chat, structured="schema") as memory:
-        assert add(memory).state == "failed"
+    for settled in (chat, chat.with_fallbacks([chat])):
+        with opened(settled, structured="schema") as memory:
+            assert add(memory).state == "failed"
 
 
 def test_a_model_that_is_down_leaves_the_note_pending() -> None:

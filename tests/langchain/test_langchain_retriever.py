@@ -114,6 +114,9 @@ def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) ->
     for namespace in (None, (), ("",)):
         with pytest.raises(NamespaceError):
             AMemRetriever(memory=retriever.memory, namespace=namespace).invoke("moved")
+        if namespace is not None:
+            with pytest.raises(NamespaceError):
+                retriever.invoke("moved", namespace=namespace)
     with pytest.raises(InvalidInputError, match="unknown field"):
         retriever.invoke("cat", where={"colour": "red"})
     with pytest.raises(TypeError):

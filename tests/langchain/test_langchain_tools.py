@@ -112,6 +112,7 @@ def test_a_search_tool_takes_a_limit_and_filters(memory: AgenticMemory) -> None:
     found = search.invoke({"query": "I saw", "trip": "Rome"})
     assert "Rome" in found
     assert "Oslo" not in found
+    assert "Rome" in search.invoke({"query": "I saw Rome", "trip": ""})  # as a model leaves it out
     walled = {"metadata.trip": "Oslo"}
     search = one(memory, "search", filters={"trip": "name of a trip"}, where=walled)
     assert "Rome" not in search.invoke({"query": "I saw", "trip": "Rome"})

@@ -127,6 +127,11 @@ def test_the_state_is_plain_json_without_vectors(said: AgenticMemory) -> None:
 def test_limit_leaves_the_rest_for_the_next_run(said: AgenticMemory) -> None:
     graph = build_evolution_graph(said, limit=2)
     assert [len(graph.invoke(ALL)["evolution"]["done"]) for _ in range(3)] == [2, 1, 0]
+    *older, newest = [said.add(text, namespace=ANN, evolve=False).id for text in SAID[:3]]
+    graph = build_evolution_graph(said, limit=1)
+    for found in ({newest, older[0]}, {older[1]}):  # beyond those of the turn
+        report = graph.invoke({**ALL, "remembered": [newest]})["evolution"]
+        assert set(report["done"]) == found
 
 
 # Whose memory it is
@@ -316,6 +321,16 @@ def test_what_supersedes_what_is_shown_and_written_as_decided() -> None:
             report = graph.invoke(Command(resume=answer), CONFIG)["evolution"]
             assert report["superseded"] == ([first.id] if answer else [])
             assert (memory.get(first.id, namespace=ANN).superseded_by is None) != answer
+
+
+def test_a_yes_leaves_what_the_gate_stopped_and_one_by_one_it_is_written() -> None:
+    for by_id in (False, True):
+        with thinking(scripted().generate, min_gate_similarity=1.0) as memory:
+            graph, (entry,) = reviewing(memory)
+            assert "is under 1.00" in entry["stopped_by_gate"]
+            report = graph.invoke(Command(resume={entry["id"]: True} if by_id else True), CONFIG)
+            assert report["evolution"]["evolved"] == ([entry["note"]["id"]] if by_id else [])
+            assert len(memory.proposals(namespace=ANN)) == (0 if by_id else 1)
 
 
 def test_with_nothing_proposed_nobody_is_asked(memory: AgenticMemory) -> None:

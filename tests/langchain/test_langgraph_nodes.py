@@ -92,6 +92,9 @@ def test_a_note_carries_the_key_thread_and_speaker_of_its_message(memory: Agenti
     assert note.key == message_key("t", "user", "message-1")
     assert (note.thread, note.speaker, note.source) == ("t", "Ann", "user")
     assert (reply.speaker, reply.source) == ("assistant", "assistant")
+    numbered: Any = {"configurable": {"thread_id": 0}}
+    build(memory, namespace=BOB).invoke(ask("I moved to Rome."), numbered)
+    assert {note.thread for note in memory.get_all(namespace=BOB)} == {"0"}
 
 
 def test_state_keys_are_the_users_choice(memory: AgenticMemory) -> None:
@@ -100,8 +103,10 @@ def test_state_keys_are_the_users_choice(memory: AgenticMemory) -> None:
     assert "Oslo" in recall.invoke({"chat": [("user", "Oslo?")]})["notes"]
     remember = remember_node(memory, namespace=ANN, messages_key="chat", output_key="ids")
     assert len(remember.invoke({"chat": [("user", "Hello there.")]})["ids"]) == 1
-    evolve = evolve_node(memory, namespace=ANN, output_key="report")
-    assert len(evolve.invoke({})["report"]["done"]) == 1
+    other = memory.add("Tea.", namespace=ANN, evolve=False)
+    keys: dict[str, str] = {"remembered_key": "ids", "output_key": "report"}
+    evolve = evolve_node(memory, namespace=ANN, limit=0, **keys)
+    assert evolve.invoke({"ids": [other.id]})["report"]["done"] == [other.id]
 
 
 # Whose memory it is

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             for warning in OF_THE_FRAMEWORK:
                 item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture
+def in_tokyo() -> Iterator[None]:
+    """Have the process live in another time zone than UTC."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture

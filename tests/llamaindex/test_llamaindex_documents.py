@@ -157,6 +157,14 @@ def test_a_node_comes_back_as_it_was(memory):
     assert AMemIngest(memory, TEAM).remove(["x100"]) == len(nodes)
 
 
+def test_a_node_with_children_comes_back_with_all_of_them(memory):
+    ids = {"head", "tail"}
+    children = {NodeRelationship.CHILD: [RelatedNodeInfo(node_id=one) for one in sorted(ids)]}
+    AMemIngest(memory, TEAM).add([TextNode(text="All.", id_="all", relationships=children)])
+    (found,) = AMemRetriever(memory, TEAM).retrieve("all")
+    assert {child.node_id for child in found.node.child_nodes} == ids
+
+
 def test_documents_of_one_id_in_two_namespaces_are_both_found(memory):
     for space in (TEAM, ("me",)):
         AMemIngest(memory, space)([Document(text=f"Trees of {space[0]}.", doc_id="trees.txt")])

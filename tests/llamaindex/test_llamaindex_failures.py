@@ -97,11 +97,15 @@ async def test_the_call_of_a_tool_is_an_event_and_a_span(memory, watched):
     (note,) = memory.get_all(namespace=ANN)
     spec.correct(note.id, "My dog is called Max.")
     spec.forget("nothing")
+    older = memory.add("My dog is called Rex.", namespace=ANN, source="assistant")
+    spec.remember("My dog is called Max.", supersedes=[older.id])
+    newer = memory.get_all(namespace=ANN)[-1]
 
-    remember, *_, forget = found = events.of(AMemToolEvent)
-    names = ["remember", "recall", "correct", "forget"]
+    remember, *_, forget, superseding = found = events.of(AMemToolEvent)
+    names = ["remember", "recall", "correct", "forget", "remember"]
     assert [one.tool for one in found] == names
-    assert [one.note_ids for one in found] == [[note.id], [note.id], [note.id], []]
+    assert [one.note_ids for one in found[:-1]] == [[note.id], [note.id], [note.id], []]
+    assert superseding.note_ids == [newer.id, older.id]
     assert remember.answer == f"Remembered as note {note.id}."
     assert forget.answer.startswith("Error: there is no note")
     assert spans() == [f"AMemToolSpec.{name}" for name in names]

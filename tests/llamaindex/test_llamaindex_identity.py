@@ -122,6 +122,7 @@ def times(memory: AgenticMemory) -> list[datetime | None]:
 TEN = datetime(2023, 5, 8, 10, tzinfo=UTC)
 
 
+@pytest.mark.usefixtures("in_tokyo")
 def test_a_message_has_the_time_that_it_carries(memory):
     for extra in [
         {"timestamp": "2023-05-08T10:00:00Z"},

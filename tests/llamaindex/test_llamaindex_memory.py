@@ -277,7 +277,11 @@ async def test_the_history_in_the_process_is_the_one_of_a_sql_store(memory, tmp_
             await made.aput(user("Five words are said here."))
         counted = [await one.count_messages("s", status) for status in (active, archived, None)]
         await made.areset()
-        found.append((taken, rest, counted, sorted(keys), left, await made.aget_all()))
+        ended = await made.aget_all()
+        await one.add_message("s", user("Gone."), archived)
+        await one.set_messages("s", [user("Stays.")])
+        now = await made.aget_all()
+        found.append((taken, rest, counted, sorted(keys), left, ended, now))
 
     assert found[0] == found[1]
     assert found[0][2] == [12, 10, 22]
