@@ -17,8 +17,7 @@ from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import AMemIngest, AMemRetriever
 
 TEAM = ("team",)
-# The metadata of a file hold its path, whose length must not decide where the text is cut.
-SPLITTER = SentenceSplitter(chunk_size=32, chunk_overlap=0, include_metadata=False)
+SPLITTER = SentenceSplitter(chunk_size=32, chunk_overlap=0)
 PARAGRAPHS = [
     f"Row {n}. The quince of row {n} is pruned in March, and watered in May." for n in range(6)
 ]
@@ -47,8 +46,13 @@ def test_reading_a_folder_again_changes_only_what_was_changed(memory, tmp_path):
     (tmp_path / "a.txt").write_text("\n\n".join(PARAGRAPHS))
     (tmp_path / "b.txt").write_text("Something else.")
 
+    def named(path):
+        return {"file_name": path.rpartition("/")[2]}
+
     def read():
-        documents = SimpleDirectoryReader(str(tmp_path), filename_as_id=True).load_data()
+        # The length of the path must not decide where the text is cut.
+        reader = SimpleDirectoryReader(str(tmp_path), filename_as_id=True, file_metadata=named)
+        documents = reader.load_data()
         return pipeline(memory).run(documents=documents)
 
     read()
