@@ -105,6 +105,8 @@ def test_a_chain_with_several_inputs_needs_input_key(memory: AgenticMemory) -> N
         keyed = AMemMemory(memory=memory, namespace=ANN, input_key=key)
         shown = keyed.load_memory_variables({"input": "", "mood": "Where did I move to?"})
         assert ("Oslo" in shown["history"]) is is_shown
+        keyed.max_tokens = 1
+        assert keyed.load_memory_variables({"input": "Oslo?", "mood": "Oslo?"})["history"] == ""
 
 
 def test_values_that_are_no_text_are_left_out(memory: AgenticMemory) -> None:

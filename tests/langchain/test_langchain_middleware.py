@@ -101,6 +101,11 @@ def test_as_a_message_notes_stand_before_the_question(memory: AgenticMemory) -> 
     system, notes, question = (message.text for message in model.seen[0])
     assert (system, question) == ("Be brief.", "Where did I move to?")
     assert notes.startswith("<memories>")
+    earlier = [HumanMessage("Hello."), AIMessage("Hi.")]
+    say(agent_of(memory, model, inject="message"), ask(*earlier, "Where did I move to?"))
+    *before, notes, question = (message.text for message in model.seen[1])
+    assert (before, question) == (["Hello.", "Hi."], "Where did I move to?")
+    assert notes.startswith("<memories>")
 
 
 def test_notes_are_recalled_once_a_run_and_shown_at_each_call(memory: AgenticMemory) -> None:

@@ -66,6 +66,9 @@ def test_a_document_is_a_note_word_for_word(retriever: AMemRetriever) -> None:
     assert 0 < found.metadata["similarity"] <= 1
     assert found.metadata["score"] > 0
     json.dumps(found.metadata)
+    given = {"source": "letter.txt", "tags": "mine", "score": 7, "passage": "first"}
+    retriever.memory.add("I have two dogs.", namespace=ANN, metadata=given)
+    assert given.items() <= retriever.invoke("two dogs")[0].metadata.items()
 
 
 def test_metadata_shows_the_links_that_led_to_a_note(retriever: AMemRetriever) -> None:

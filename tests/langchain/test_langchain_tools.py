@@ -23,7 +23,7 @@ from langchain_kit import (
 )
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from support.ports import Silent
 from typing_extensions import TypedDict
 
@@ -109,6 +109,8 @@ def test_a_search_tool_takes_a_limit_and_filters(memory: AgenticMemory) -> None:
     search = one(memory, "search", filters={"trip": "name of a trip"}, k=2)
     assert {"query", "limit", "trip"} == set(search.args)
     assert [search.invoke({"query": "I saw", "limit": n}).count("I saw") for n in (1, 9)] == [1, 2]
+    with pytest.raises(ValidationError, match="limit"):
+        search.invoke({"query": "I saw", "limit": 0})
     found = search.invoke({"query": "I saw", "trip": "Rome"})
     assert "Rome" in found
     assert "Oslo" not in found

@@ -324,10 +324,13 @@ def test_what_supersedes_what_is_shown_and_written_as_decided() -> None:
 
 
 def test_a_yes_leaves_what_the_gate_stopped_and_one_by_one_it_is_written() -> None:
+    notes = [{"id": name, "context": "", "keywords": ["x"], "tags": []} for name in ("n1", "n2")]
+    model = {"construct": {"notes": notes}, "evolve": scripted().generate}
     for by_id in (False, True):
-        with thinking(scripted().generate, min_gate_similarity=1.0) as memory:
+        with thinking(model, min_gate_similarity=1.0) as memory:
             graph, (entry,) = reviewing(memory)
             assert "is under 1.00" in entry["stopped_by_gate"]
+            assert entry["before"] == entry["note"]["content"]  # which has no context yet
             report = graph.invoke(Command(resume={entry["id"]: True} if by_id else True), CONFIG)
             assert report["evolution"]["evolved"] == ([entry["note"]["id"]] if by_id else [])
             assert len(memory.proposals(namespace=ANN)) == (0 if by_id else 1)

@@ -201,7 +201,10 @@ def waiting(memory: AgenticMemory, adds: bool) -> Any:
         said = interrupt("Is that so?")
         return {"messages": [HumanMessage(said)] if adds else []}
 
-    recall, remember = recall_node(memory, namespace=user), remember_node(memory, namespace=user)
+    recall, remember = (
+        recall_node(memory, namespace=user),
+        remember_node(memory, namespace=user, evolve=True),
+    )
     return sequence(State, recall=recall, wait=wait, answer=answer, remember=remember)
 
 
@@ -216,6 +219,10 @@ async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_ask
             answered = ["I do not know."]
             assert kept(memory) == ["I moved to Oslo.", *([] if adds else answered)]
             assert kept(memory, BOB) == (["I am Bob, and it is so.", *answered] if adds else [])
+            assert memory.flush(timeout=10)
+            assert {n.state for who in (ANN, BOB) for n in memory.get_all(namespace=who)} == {
+                "done"
+            }
 
 
 def test_a_node_of_a_fixed_namespace_tells_nobody_elses_node_whose_words_are_meant(

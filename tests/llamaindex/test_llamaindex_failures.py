@@ -132,6 +132,8 @@ async def test_what_fails_is_an_event_and_a_span_and_raises_where_that_was_asked
     counted = ["write", "recall", "recall", "remember", "write", "recall", "recall"]
     assert [event.doing for event in failures] == counted
     assert {event.error for event in failures} == {DOWN}
+    (told,) = events.of(AMemToolEvent)
+    assert told.answer == "The memory does not answer now. Go on without it."
     assert "AMemMemoryBlock._recall" in spans()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import InsertMethod, Memory, StaticMemoryBlock
 from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE
@@ -76,13 +76,17 @@ def test_templates_and_insert_methods_that_are_given_are_kept(memory):
     made = ann(memory, memory_blocks_template=RichPromptTemplate(template))
     asked = user("What is my dog called?")  # a question may be a message
     assert made.get(input=asked)[0].content == "Known: long_term_memory!"
-    static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
-    ours, theirs = (
-        shown(ann(memory, memory_blocks=[static], **options).get(input="Who is Rex?")).split()
-        for options in ({}, {"memory_blocks_template": DEFAULT_MEMORY_BLOCKS_TEMPLATE})
-    )
-    assert ours == theirs
-    assert ours.count("nurse.") == ours.count("Rex.") == 1
+    picture = ImageBlock(url="http://example.invalid/dog.png")
+    for more in ([], [picture]):
+        blocks = [TextBlock(text="Ann is a nurse."), *more]
+        static = StaticMemoryBlock(name="profile", static_content=blocks)
+        ours, theirs = (
+            ann(memory, memory_blocks=[static], **options).get(input="Who is Rex?")
+            for options in ({}, {"memory_blocks_template": DEFAULT_MEMORY_BLOCKS_TEMPLATE})
+        )
+        assert shown(ours).split() == shown(theirs).split()
+        assert shown(ours).split().count("nurse.") == shown(ours).split().count("Rex.") == 1
+        assert [block for block in ours[0].blocks if not isinstance(block, TextBlock)] == more
     for method in InsertMethod:
         made = ann(memory, insert_method=method, remember=False)
         made.put(asked)
@@ -251,7 +255,7 @@ async def test_a_pickle_is_refused_and_the_memory_stays_whole(memory):
 async def test_the_history_in_the_process_is_the_one_of_a_sql_store(memory, tmp_path):
     active, archived = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
     pages = [(active, None, None), (archived, None, None), (None, 2, 1), (active, 9, 5)]
-    tiny = {"token_limit": 60, "chat_history_token_ratio": 1.0, "token_flush_size": 10}
+    tiny = {"token_limit": 120, "chat_history_token_ratio": 0.5, "token_flush_size": 10}
     options = {"remember": False, "tokenizer_fn": str.split, **tiny}
     found = []
     for where in ({"session_id": "s"}, kept_in(tmp_path)):

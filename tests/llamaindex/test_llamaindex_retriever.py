@@ -140,6 +140,15 @@ def test_metadata_is_flat_and_holds_what_the_user_gave(memory):
     assert found.node.ref_doc_id == "t"
 
 
+def test_a_model_is_shown_no_name_of_a_field_that_is_empty(memory):
+    space = ("acme", "ann")
+    memory.add("My dog is called Rex.", namespace=space, speaker="Ann", evolve=False)
+    (found,) = AMemRetriever(memory, space).retrieve(QUESTION)
+    assert (found.metadata["contexts"], found.metadata["namespace"]) == ("", "acme/ann")
+    shown = found.node.get_content(MetadataMode.LLM)
+    assert [name in shown for name in ("contexts:", "speaker:")] == [False, True]
+
+
 def test_a_long_note_is_one_node_beside_which_the_passage_stands(memory):
     long = " ".join(f"In {year} my dog won a prize in Oslo." for year in range(1900, 2000))
     memory.add(long, namespace=ANN, thread="t")
