@@ -233,10 +233,15 @@ class Session:
     def show(self, values: object, lines: Iterable[Line] | None = None) -> None:
         """Print the result of a command: its values as JSON, if that is asked for, else lines of text.
 
-        Without lines the values are listed by name.
+        Without lines the values are listed by name. In JSON an escape stands for what would control the terminal, and
+        for what the terminal may have no character for.
         """
         if self.as_json:
-            print_json(values)
+            from pydantic_core import to_jsonable_python  # noqa: PLC0415 - takes as long as Typer
+
+            is_ascii = "utf" not in str(sys.stdout.encoding).lower()
+            text = json.dumps(to_jsonable_python(values), indent=2, ensure_ascii=is_ascii)
+            typer.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
             return
         out = Console(highlight=False, markup=False, emoji=False)
         # Without a column, which an environment may claim, nothing would be printed.
@@ -380,7 +385,8 @@ _CALL = re.compile(
     r"\b(approve|delete|evolve|export|import|proposals|reject|undo)_?\((?:'(.*?)')?\)"
 )
 _OPTION = re.compile(r"(?<!\w)'(?:[^'\\]|\\.)*'|\b([a-z_]+)=(?:True)?")
-_NAMESPACE = re.compile(r"""(?<=namespace )\(['"].*?['"],?\)(?![^ ;,.])""")
+_LABEL = r"'[^'\\\x00-\x1f]+'"  # as it is printed if nothing in it has to be escaped
+_NAMESPACE = re.compile(rf"(?<=namespace )\({_LABEL},(?: {_LABEL},?)*\)(?![^ ;,.])")
 
 
 def in_commands(message: str, options: Mapping[str, str]) -> str:
@@ -393,16 +399,9 @@ def in_commands(message: str, options: Mapping[str, str]) -> str:
     for said, told in _WORDS.items():
         message = message.replace(said, told)
     message = _CALL.sub(lambda one: f"`{' '.join(filter(None, ('amem', *one.groups())))}`", message)
-    message = _NAMESPACE.sub(_with_slashes, message)
+    message = _NAMESPACE.sub(lambda one: format_namespace(literal_eval(one[0])), message)
     message = _OPTION.sub(lambda one: options.get(one[1], one[0]), message)
     return " ".join(clean(message).split())
-
-
-def _with_slashes(found: re.Match[str]) -> str:
-    try:
-        return format_namespace(literal_eval(found[0]))
-    except (SyntaxError, TypeError, ValueError):  # it only looks like a namespace
-        return found[0]
 
 
 class _Told(logging.Handler):
@@ -462,15 +461,6 @@ def progress(stage: str) -> Callable[[int, int], None]:
             typer.echo(f"\r{stage} {done}/{total}", err=True, nl=done == total)
 
     return show
-
-
-def print_json(values: object) -> None:
-    """Print values as JSON; what would control the terminal, or it may have no character for, is an escape."""
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - takes as long as Typer
-
-    is_ascii = "utf" not in str(sys.stdout.encoding).lower()
-    text = json.dumps(to_jsonable_python(values), indent=2, ensure_ascii=is_ascii)
-    typer.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def values_of(record: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
