@@ -558,6 +558,12 @@ def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory: AgenticM
     assert store.stop_ttl_sweeper()
     future.result(timeout=1)
     assert memory.namespaces() == []
+    swept.clear()
+    seldom = AMemStore(memory, ttl={"sweep_interval_minutes": 60.0})
+    seldom.put(NS, "k", {"v": 1}, ttl=0.0)
+    seldom.start_ttl_sweeper(0.01 / 60)  # what is given counts before what is configured
+    assert swept.wait(10)
+    assert seldom.stop_ttl_sweeper()
 
 
 def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled() -> None:
