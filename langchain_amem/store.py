@@ -263,11 +263,12 @@ class AMemStore(base.BaseStore):
         indexed = [place for place in places if place[-1] != APART]
         if op.query and op.query.strip() and wanted and indexed:
             found = self._ranked(op.query, op.filter, indexed, wanted)
-        if len(found) < wanted:
+        # At any limit an operator that is unknown is an error, once there is an item to compare.
+        if len(found) < max(wanted, 1):
             seen = {note.id for note, _ in found}
             rest = heapq.merge(*map(self._scan, places), key=operator.attrgetter("seq", "id"))
             others = (note for note in rest if note.id not in seen and _fits(note, op.filter))
-            found += [(note, None) for note in islice(others, wanted - len(found))]
+            found += [(note, None) for note in islice(others, max(wanted, 1) - len(found))]
         return found[op.offset : wanted]
 
     def _ranked(
