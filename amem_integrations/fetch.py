@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from .errors import NoteNotFoundError
 from .filters import Condition, Conditions
 from .ids import now
 from .notes import Namespace, Note
-from .ports import Store
 from .runtime import resolve
+
+if TYPE_CHECKING:
+    from .stores.store import Store
 
 NOTES = 256
 

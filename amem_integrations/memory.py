@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Self, cast
 
 from . import flows, opening, runtime
 from .budget import Budget
@@ -17,21 +16,13 @@ from .config import MemoryConfig
 from .errors import ConfigurationError
 from .notes import Namespace, check_namespace
 from .opening import Location
-from .ports import ChatModel, Embedder, Store
+from .ports import ChatModel, Embedder
 from .reindex import rebuild
 from .retrieval.search import search as retrieve
-from .runtime import Awaiting, Progress, Runtime, both_methods, resolve, run, sync_method
+from .runtime import Awaiting, Progress, Runtime, both_methods, run, sync_method
 
-
-@runtime_checkable
-class Folder(Protocol):
-    """A store that maintains its files itself."""
-
-    def compact(self) -> None:
-        """Write the files anew, without what was deleted."""
-
-    def optimize(self) -> bool:
-        """Build the graph of neighbours; return whether anything was done."""
+if TYPE_CHECKING:
+    from .stores.store import Store
 
 
 class AgenticMemory:
@@ -233,7 +224,7 @@ class AgenticMemory:
             ConfigurationError: The memory is not in a folder: a server maintains its collections by itself.
             StoreFullError: There is no room for a second copy beside the first.
         """
-        self._folder().compact()
+        self._runtime.store.compact()
 
     async def acompact(self) -> None:
         """Do what `compact` does, in a thread."""
@@ -249,7 +240,7 @@ class AgenticMemory:
             ConfigurationError: The memory is not in a folder: a server maintains its collections by itself.
             StoreFullError: There is no room for a second copy beside the first.
         """
-        return self._folder().optimize()
+        return self._runtime.store.optimize()
 
     async def aoptimize(self) -> bool:
         """Do what `optimize` does, in a thread."""
@@ -272,7 +263,7 @@ class AgenticMemory:
             AmemError: The first error of the worker that waiting does not mend, such as a refused key.
         """
         done = self._worker.flush(timeout)
-        run(resolve(self._runtime.store.flush()))
+        self._runtime.store.flush()
         return done
 
     async def aflush(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as `flush` has it
@@ -289,12 +280,8 @@ class AgenticMemory:
         self._close_store()
 
     async def aclose(self) -> None:
-        """Close the memory, and the connections that the running event loop holds to a server."""
-        await asyncio.to_thread(self._stop_work)
-        if inspect.iscoroutinefunction(close := getattr(self._runtime.store, "aclose", None)):
-            await close()
-        else:
-            await asyncio.to_thread(self._close_store)
+        """Do what `close` does, in a thread."""
+        await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Self:
         """Return the memory itself."""
@@ -349,7 +336,7 @@ class AgenticMemory:
             map=runtime.map_in_tasks,
             pause=asyncio.sleep,
         )
-        self._runtime.clock.start_above(run(resolve(store.last_seq())))
+        self._runtime.clock.start_above(store.last_seq())
         self._resumed = run(flows.writing.resume_all(self._runtime))
 
     def _evolve_pending(self, namespace: Namespace | None) -> None:
@@ -361,13 +348,5 @@ class AgenticMemory:
         while self._on_close:
             self._on_close.pop()()
 
-    def _folder(self) -> Folder:
-        store = self._runtime.store
-        if not isinstance(store, Folder):
-            raise ConfigurationError(
-                f"{self._runtime.store.where!r} is no folder; a server maintains its collections by itself"
-            )
-        return store
-
     def _close_store(self) -> None:
-        run(resolve(self._runtime.store.close()))
+        self._runtime.store.close()

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .errors import ConfigurationError, StoreError, StoreUnavailableError
-from .ports import ChatModel, Embedder, Store
-from .runtime import resolve, run
+from .ports import ChatModel, Embedder
 
 if TYPE_CHECKING:
     from .stores.sidecar import Sidecar
+    from .stores.store import Store
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class Location:
             if self.is_folder:
                 return self.description().embedder
             store, name, _ = open_as_made(self)
-            run(resolve(store.close()))
+            store.close()
         except StoreUnavailableError:
             raise
         except StoreError:  # there is none; why one on a server cannot be opened is said later

@@ -1,4 +1,4 @@
-"""The three things the memory needs from outside: a chat model, an embedder, a store.
+"""What the memory needs from outside, a chat model and an embedder, and what it asks its store.
 
 Each method may be a plain function or a coroutine function. For the asynchronous methods of the memory a
 port may offer its own coroutine under the name with an `a` in front (`agenerate`, `aembed_documents`,
@@ -7,7 +7,7 @@ port may offer its own coroutine under the name with an `a` in front (`agenerate
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, Union
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from .decisions import Call, Decision, Lease, Record, Source
 from .filters import Conditions
-from .notes import Namespace, Note
+from .notes import Namespace
 from .stored_note import StoredNote, Vector
 
 T = TypeVar("T")
@@ -213,123 +213,3 @@ class RecordQuery:
 def reaches(sources: Iterable[Source], upto: Mapping[str, int]) -> bool:
     """Return whether some wordings have one of these notes, up to the rev given for the note, among them."""
     return any(source.rev <= upto.get(source.id, -1) for source in sources)
-
-
-class Store(Protocol):
-    """Keeps notes and records (calls, decisions, leases). Calls are about one namespace; none sees another's.
-
-    There are two kinds of write. An *insertion* leaves a point alone that is there already. A *swap* replaces a whole
-    point if its token is still the one given, and does nothing otherwise: whoever wants to know reads back. Each write
-    is atomic for one point at a time; of several points a part may be written where the call raises. All writes are
-    durable against a killed process when they return, and every read sees them. Points are removed by `remove_…` only.
-
-    `StoreError` and its subclasses are the only errors a store raises for reasons of its own. An id that is no UUID,
-    or that belongs to another namespace, is unknown here: reads leave it out, and a write of it is a `StoreError`. A
-    malformed namespace is a `NamespaceError`, a value that cannot be stored an `InvalidInputError`, before anything
-    is written.
-    """
-
-    @property
-    def where(self) -> str:
-        """The folder or the URL."""
-
-    @property
-    def remote(self) -> bool:
-        """Whether a call waits for a network, and other processes may write to the store as well."""
-
-    def notes(
-        self,
-        namespace: Namespace,
-        ids: Collection[str],
-        *,
-        vectors: bool = False,
-        briefly: Collection[str] = (),
-    ) -> MaybeAwaitable[Mapping[str, StoredNote]]:
-        """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for.
-
-        Of those `briefly` there is only what tells whether a wording still stands: token, rev, `thorough`, and whether
-        the note was deleted or when it expires.
-        """
-
-    def find_notes(
-        self, namespace: Namespace, query: NoteQuery
-    ) -> MaybeAwaitable[Mapping[str, StoredNote]]:
-        """Return the stored notes that are wanted, by id."""
-
-    def insert_notes(
-        self, namespace: Namespace, notes: Sequence[StoredNote]
-    ) -> MaybeAwaitable[None]:
-        """Store notes whose ids are not there."""
-
-    def swap_notes(
-        self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]
-    ) -> MaybeAwaitable[None]:
-        """Replace each note whose token is still the one given with the new version.
-
-        Vectors are replaced as well. A store that is not `remote` keeps those of a note that says what its vectors stand
-        for and has none here; another one refuses such a note.
-        """
-
-    def remove_tombstones(self, namespace: Namespace, before: datetime) -> MaybeAwaitable[None]:
-        """Remove the tombstones that owe nothing and whose notes were deleted before a time."""
-
-    def records(
-        self, namespace: Namespace, ids: Collection[str]
-    ) -> MaybeAwaitable[Mapping[str, Record]]:
-        """Return the records with these ids, by id."""
-
-    def find_records(
-        self, namespace: Namespace, query: RecordQuery
-    ) -> MaybeAwaitable[Mapping[str, Record]]:
-        """Return the calls and decisions that are wanted, by id."""
-
-    def insert_records(
-        self, namespace: Namespace, records: Sequence[Record]
-    ) -> MaybeAwaitable[None]:
-        """Store records whose ids are not there."""
-
-    def swap_records(
-        self, namespace: Namespace, swaps: Sequence[tuple[str, Record]]
-    ) -> MaybeAwaitable[None]:
-        """Replace each record whose token is still the one given with the new version."""
-
-    def remove_decisions(self, namespace: Namespace, ids: Collection[str]) -> MaybeAwaitable[None]:
-        """Remove the decisions with these ids."""
-
-    def search(
-        self, namespace: Namespace, queries: Sequence[Query]
-    ) -> MaybeAwaitable[list[Ranked]]:
-        """Return for each query its dense and its BM25 list, of notes that are not deleted; one request for all."""
-
-    def count(self, namespace: Namespace, where: Conditions = ()) -> MaybeAwaitable[int]:
-        """Return how many notes meet the conditions, exactly; tombstones do not count."""
-
-    def scan(
-        self,
-        namespace: Namespace,
-        *,
-        where: Conditions = (),
-        limit: int = 256,
-        newest_first: bool = False,
-    ) -> MaybeAwaitable[list[Note]]:
-        """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
-
-    def namespaces(
-        self, where: Conditions = (), *, recorded: bool = False
-    ) -> MaybeAwaitable[list[Namespace]]:
-        """Return the namespaces that hold notes which meet the conditions, sorted.
-
-        With `recorded` also those of which only records and tombstones are left.
-        """
-
-    def unfinished(self) -> MaybeAwaitable[list[Namespace]]:
-        """Return the namespaces in which a note owes a purge or has no vector, or a decision is not settled, sorted."""
-
-    def last_seq(self) -> MaybeAwaitable[int]:
-        """Return the greatest `seq` of all notes, their wordings and records in all namespaces; 0 if there are none."""
-
-    def flush(self) -> MaybeAwaitable[None]:
-        """Make everything written so far survive a power cut as well."""
-
-    def close(self) -> MaybeAwaitable[None]:
-        """Flush and let go of the store; calling it again does nothing."""

@@ -23,15 +23,18 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .budget import Budget
 from .config import Cosines, MemoryConfig
 from .errors import AmemError, ConfigurationError, InvalidInputError
 from .ids import Clock
 from .notes import Namespace, Note, NoteInput
-from .ports import ChatModel, Embedder, MaybeAwaitable, Store
+from .ports import ChatModel, Embedder, MaybeAwaitable
 from .stored_note import StoredNote, Vector
+
+if TYPE_CHECKING:
+    from .stores.store import Store
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..decisions import VISIBLE, Decision, Item
 from ..ids import first_seq, time_of
@@ -24,9 +24,12 @@ from ..notes import (
     State,
     Supersession,
 )
-from ..ports import RecordQuery, Store
+from ..ports import RecordQuery
 from ..runtime import resolve
 from ..stored_note import StoredNote
+
+if TYPE_CHECKING:
+    from ..stores.store import Store
 
 MOST_LINKS = 32  # the weakest are left out of a view; no switch is written for it
 MOST_SENTENCES = 8  # of other notes; the newest count

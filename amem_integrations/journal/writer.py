@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from ..decisions import VISIBLE, Decision, Record
 from ..notes import Namespace, Note
-from ..ports import NoteQuery, RecordQuery, Store
+from ..ports import NoteQuery, RecordQuery
 from ..runtime import resolve
 from ..stored_note import Earlier, StoredNote
 from .fold import MOST_LINKS, changed_fields
+
+if TYPE_CHECKING:
+    from ..stores.store import Store
 
 # Besides a note's own decisions and all that supersede, so many of the newest decisions about a note are read.
 MOST_OTHERS = 64

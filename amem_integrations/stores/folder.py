@@ -36,7 +36,7 @@ from .bm25 import Bm25
 from .folder_collection import FolderCollection, is_open_already
 from .payloads import Point, decode_note
 from .sidecar import AS_MADE, Sidecar, boot_id
-from .store import NOTE_INDEXES, RECORD_INDEXES, PointStore
+from .store import NOTE_INDEXES, RECORD_INDEXES, Store
 
 Durability = Literal["interval", "always"]
 
@@ -56,7 +56,7 @@ _SHARDS = {"notes": NOTE_INDEXES, "journal": RECORD_INDEXES}
 logger = logging.getLogger(__name__)
 
 
-class FolderStore(PointStore):
+class FolderStore(Store):
     """Notes and records in a folder; no server, no daemon. Safe to use from several threads of one process.
 
     What a call has written survives a killed process. A power cut can take what was written since the

@@ -19,7 +19,7 @@ from .connection import CONNECTIONS, Connection, connect, is_status
 from .payloads import DENSE, LEXICAL, is_metadata_name
 from .server_collection import ServerCollection, client_dialect
 from .sidecar import AS_MADE, Sidecar
-from .store import NOTE_INDEXES, RECORD_INDEXES, PointStore
+from .store import NOTE_INDEXES, RECORD_INDEXES, Store
 
 TOKEN: Mapping[str, IndexKind] = {"token": "keyword"}  # a swap compares the tokens
 OLDEST_SERVER = (1, 19)  # older ones do not weigh words by the notes of one namespace
@@ -32,7 +32,7 @@ _OURS = {
 }  # fmt: skip
 
 
-class ServerStore(PointStore):
+class ServerStore(Store):
     """Notes and records in two collections of a Qdrant server (1.19 or later), shared by any number of processes.
 
     Threads share its connections. Writes return when they are applied; on replicas they wait for the majority, in one
@@ -140,10 +140,6 @@ class ServerStore(PointStore):
         self._made = replace(self._made, cosines=dict(cosines))
         metadata, name = {"amem": asdict(self._made)}, self._name
         self._connection.call(lambda client: client.update_collection(name, metadata=metadata))
-
-    def flush(self) -> None:
-        """Do nothing: the server answers when it has written."""
-        self._check_open()
 
     def close(self) -> None:
         """Close the connections; calling it again does nothing."""

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import NoReturn, Protocol
 
 from ..decisions import VISIBLE, WRITTEN, Record
-from ..errors import StoreError
+from ..errors import ConfigurationError, StoreError
 from ..filters import Conditions
 from ..ids import first_seq
 from ..notes import Namespace, Note
@@ -154,8 +154,21 @@ class Collection(Protocol):
         """Return the values of an indexed keyword field, in all points or in those that match."""
 
 
-class PointStore:
-    """A `Store` over two collections of points.
+class Store:
+    """Keeps notes and records (calls, decisions, leases). Calls are about one namespace; none sees another's.
+
+    There are two kinds of write. An *insertion* leaves a point alone that is there already. A *swap* replaces a whole
+    point if its token is still the one given, and does nothing otherwise: whoever wants to know reads back. Each write
+    is atomic for one point at a time; of several points a part may be written where the call raises. All writes are
+    durable against a killed process when they return, and every read sees them. Points are removed by `remove_…` only.
+
+    `StoreError` and its subclasses are the only errors a store raises for reasons of its own. An id that is no UUID,
+    or that belongs to another namespace, is unknown here: reads leave it out, and a write of it is a `StoreError`. A
+    malformed namespace is a `NamespaceError`, a value that cannot be stored an `InvalidInputError`, before anything
+    is written.
+
+    Attributes:
+        remote: Whether a call waits for a network, and other processes may write to the store as well.
 
     Args:
         notes: The collection of notes.
@@ -184,9 +197,35 @@ class PointStore:
             "connection; pass its location, and open it again in the other process"
         )
 
+    @property
+    def where(self) -> str:
+        """The folder or the URL."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Flush and let go of the store; calling it again does nothing."""
+        raise NotImplementedError
+
     def _check_open(self) -> None:
         """Raise `StoreError` if the store cannot be used (any more)."""
         raise NotImplementedError
+
+    def flush(self) -> None:
+        """Make everything written so far survive a power cut as well: a server has done so when it answers."""
+        self._check_open()
+
+    def compact(self) -> None:
+        """Write the files of a folder anew, without what was deleted; another store raises `ConfigurationError`."""
+        self._refuse_upkeep()
+
+    def optimize(self) -> bool:
+        """Build the graph of neighbours in a folder; return whether anything was done."""
+        self._refuse_upkeep()
+
+    def _refuse_upkeep(self) -> NoReturn:
+        raise ConfigurationError(
+            f"{self.where!r} is no folder; a server maintains its collections by itself"
+        )
 
     def _writing(self, replaced: int = 0) -> AbstractContextManager[None]:  # noqa: ARG002 - for a folder
         """Return the context in which a write happens that replaces so many points."""
@@ -198,7 +237,8 @@ class PointStore:
     ) -> dict[str, StoredNote]:
         """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for.
 
-        Of those `briefly` only what tells whether a wording still stands. It is the same request to a server.
+        Of those `briefly` there is only what tells whether a wording still stands: token, rev, `thorough`, and whether
+        the note was deleted or when it expires. It is the same request to a server.
         """
         brief = set(briefly).difference(ids)
         if not self.remote:
@@ -232,7 +272,11 @@ class PointStore:
         self._insert(self._notes, namespace, [self._point_of(note) for note in notes])
 
     def swap_notes(self, namespace: Namespace, swaps: Sequence[tuple[str, StoredNote]]) -> None:
-        """Replace each note whose token is still the one given with the new version, vectors and all."""
+        """Replace each note whose token is still the one given with the new version.
+
+        Vectors are replaced as well. A store that is not `remote` keeps those of a note that says what its vectors
+        stand for and has none here; another one refuses such a note.
+        """
         self._swap(self._notes, namespace, [(token, self._point_of(note)) for token, note in swaps])
 
     def remove_tombstones(self, namespace: Namespace, before: datetime) -> None:
@@ -282,7 +326,10 @@ class PointStore:
                 self._records.delete(self._dialect.every([ours, decided, some]))
 
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
-        """Return for each query its dense and its BM25 list, each sorted by (-score, id)."""
+        """Return for each query its dense and its BM25 list, each sorted by (-score, id), of notes that are not deleted.
+
+        It is one request for all.
+        """
         self._check_open()
         namespace_key(namespace)  # refuses a malformed one, also where nothing is asked
         plans: list[dict[str, Nearest]] = []

@@ -24,7 +24,7 @@ from amem_integrations.ports import NoteQuery, RecordQuery
 from amem_integrations.runtime import Runtime, sync_method
 from amem_integrations.stores import FolderStore
 from amem_integrations.stores.payloads import encode_note, encode_record
-from amem_integrations.stores.store import PointStore
+from amem_integrations.stores.store import Store
 from amem_integrations.testing import HashEmbedder
 
 ANN, SECRET = ("ann",), "zanzibar4711"
@@ -77,7 +77,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
         return write
 
     for name in WRITES:
-        monkeypatch.setattr(PointStore, name, counted(getattr(PointStore, name)))
+        monkeypatch.setattr(Store, name, counted(getattr(Store, name)))
     return process
 
 

@@ -13,7 +13,7 @@ from support.stored import ANN, NOW, SEQ, entry, note, note_id, stored, superses
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.filters import matches, parse
 from amem_integrations.notes import Note
-from amem_integrations.ports import Store
+from amem_integrations.stores.store import Store
 
 LATER = NOW + timedelta(microseconds=1)
 EARLY = datetime(2023, 5, 7, tzinfo=UTC)

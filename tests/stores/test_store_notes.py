@@ -27,8 +27,9 @@ from support.stored import (
 from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
 from amem_integrations.filters import Condition
 from amem_integrations.ids import time_of
-from amem_integrations.ports import Bring, NoteQuery, Query, RecordQuery, Store
+from amem_integrations.ports import Bring, NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Earlier, Purge, StoredNote
+from amem_integrations.stores.store import Store
 
 
 def same(one: StoredNote, other: StoredNote) -> bool:

@@ -27,8 +27,9 @@ from support.stored import (
 
 from amem_integrations.decisions import SETTLED, VISIBLE, Decision, Lease, Record
 from amem_integrations.errors import InvalidInputError
-from amem_integrations.ports import RecordQuery, Store
+from amem_integrations.ports import RecordQuery
 from amem_integrations.stored_note import Purge
+from amem_integrations.stores.store import Store
 
 
 def by_id(records: Iterable[Record]) -> dict[str, Record]:

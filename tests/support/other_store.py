@@ -20,8 +20,8 @@ from support.stored import METADATA_INDEXES
 
 from amem_integrations import opening
 from amem_integrations.opening import Location
-from amem_integrations.ports import Store
 from amem_integrations.stores import ServerStore
+from amem_integrations.stores.store import Store
 
 CHOSEN = os.environ.get("AMEM_TEST_STORE", "")
 PREFIX = "amem-test-"
