@@ -17,9 +17,10 @@ import time
 import weakref
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import cast
 
 from ..decisions import Lease, lease_id
 from ..errors import (
@@ -31,28 +32,27 @@ from ..errors import (
     StoreUnavailableError,
 )
 from ..evolution.ask import OpenCall, commit, failures
+from ..evolution.construct import in_parts
 from ..fetch import living, note_pages
 from ..filters import Condition, Conditions, check_count
 from ..ids import new_operation, new_token, now
 from ..journal.erasure import resume
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
-from ..runtime import RULES, Awaiting, Runtime, log, resolve, to_the_end
+from ..runtime import RULES, Runtime, log, resolve, to_the_end
 from .evolve import PAGE, UNFINISHED, evolve_notes
 from .writing import writing
 
-SPACES = 64  # namespaces that are worked on at a time
-EXCLUDED = 64  # threads that one query leaves out
+JOBS = 64  # threads that are worked on in a round, about
 SLICE = 0.2  # seconds from one look whether to stop to the next
-LONGEST_REST = 300.0  # seconds, of a note that failed
+REST = 60.0  # seconds, of a note that failed and of a namespace that has reached a limit of the day
 LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
-IN_A_ROW = 3  # calls without an answer after which the model is taken to be down
+IN_A_ROW = 3  # batches without an answer after which the model is taken to be down
 NEVER = float("inf")
 RENEWALS = 3  # in the time that a lease lasts
 PATIENCE = 1.0  # seconds that `close` and the end of the interpreter wait for the step under way
 PASSING = (ModelUnavailableError, StoreUnavailableError, TimeoutError)
 
-Thread = tuple[Namespace, str | None]
 Job = Sequence[Note]  # notes of one thread that wait, oldest first
 
 
@@ -98,284 +98,254 @@ async def work(
     worker = _Worker(
         runtime=replace(runtime, config=config), once=once, poll=poll, stop=stop, left=left
     )
+    worker.runtime = replace(worker.runtime, calling=worker.calling)
     given = None if namespace is None else check_namespace(namespace)
     while not worker.stopped():
         try:
             jobs = await worker.jobs(given)
-            if once and not jobs and not worker.waits:
+            # What is held by others for now is looked at again; the rest was tried in this run.
+            if once and not jobs and all(until == NEVER for until in worker.resting.values()):
                 break
             moved = await worker.round(jobs, concurrency)
-        except Exception as error:  # noqa: BLE001 - raised again, but for two
-            moved = worker.troubled(error)
+        except Exception as error:
+            if runtime.closing.is_set():  # what was under way is found by the next worker
+                break
+            if once or not isinstance(error, StoreUnavailableError):
+                raise
+            log.warning("%s; the worker waits for it", error)
+            moved, worker.trouble = False, worker.trouble + 1
         if once and worker.trouble:
             break
         if not moved:
-            await worker.rest()
+            await worker.wait()
     return worker.report
 
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
-    """The state of one worker: the work it has done, and the threads and notes that it leaves alone for a while.
+    """The state of one worker.
 
-    Threads and notes, by their ids, rest until a time of the monotonic clock. Of a thread about which the model was silent
-    the number of answers is known that the model had given by then.
+    Attributes:
+        left: How many calls of the model this run may still make.
+        trouble: Rounds in a row in which model or store did not answer.
+        resting: Until when, by the monotonic clock, a note (by its id) or a namespace is left alone.
+        silences: The notes about which the model was silent in this round, also when it was asked about them alone, and why.
+        answers_before: By note id, how many answers the model had given when it was first silent about a note.
+        in_a_row: Batches in a row about which the model was silent.
     """
 
     runtime: Runtime
     once: bool
     poll: float
     stop: Callable[[], bool] | None
-    left: float  # calls of the model that this run may still make
+    left: float
     name: str = field(default_factory=new_operation)
     report: WorkReport = field(default_factory=WorkReport)
-    trouble: int = 0  # rounds in a row in which model or store did not answer
-    resting: dict[Thread | str, float] = field(default_factory=dict)
-    silences: dict[Thread, int] = field(default_factory=dict)
-    _in_a_row: int = 0
+    trouble: int = 0
+    resting: dict[str | Namespace, float] = field(default_factory=dict)
+    silences: list[tuple[Note, str]] = field(default_factory=list)
+    answers_before: dict[str, int] = field(default_factory=dict)
+    in_a_row: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stopped(self) -> bool:
         """Return whether the worker is to return: it was told so, the memory is closed, or its calls are spent."""
         return self.runtime.closing.is_set() or bool(self.stop and self.stop()) or self.left < 1
 
-    @property
-    def waits(self) -> bool:
-        """Whether something was put off that is to be tried again in this run."""
-        return any(until < NEVER for until in self.resting.values())
-
     async def jobs(self, given: Namespace | None) -> list[Job]:
-        """Return the notes that wait, by thread, the oldest first; threads that rest are left out."""
+        """Return the notes that wait, by thread, the oldest first; what rests is left out."""
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
         where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))
         spaces = [given] if given else [*await resolve(self.runtime.store.namespaces(where))]
         random.shuffle(spaces)  # of very many, others come first the next time
-        found, waiting = list[Job](), 0
+        found = list[Job]()
         for space in spaces:
-            jobs = await self._jobs_of(space, where)
-            found, waiting = found + jobs, waiting + bool(jobs)
-            if waiting == SPACES:
+            found += await self._jobs_of(space, where)
+            if len(found) >= JOBS:
                 break
-        return sorted(found, key=lambda job: job[0].seq)
+        # Where the model was silent, it is asked again once it has been asked about the others.
+        return sorted(found, key=lambda job: (job[0].id in self.answers_before, job[0].seq))
 
     async def _jobs_of(self, space: Namespace, where: Conditions) -> list[Job]:
-        threads = [key[1] for key in self.resting if not isinstance(key, str) and key[0] == space]
-        others = [Condition("thread", "$ne", thread) for thread in threads[:EXCLUDED]]
-        pages = note_pages(self.runtime.store, space, (*where, *others), size=PAGE, expired=False)
+        """Return the jobs of the first notes of a namespace that do not rest."""
+        pages = note_pages(self.runtime.store, space, where, size=PAGE, expired=False)
         by_thread: defaultdict[str | None, list[Note]] = defaultdict(list)
-        for note in await anext(pages, []):
-            if note.id not in self.resting and note.thread not in threads:
-                by_thread[note.thread].append(note)
+        while space not in self.resting and not by_thread and (page := await anext(pages, None)):
+            for note in page:
+                if note.id not in self.resting:
+                    by_thread[note.thread].append(note)
         return [*by_thread.values()]
 
     async def round(self, jobs: Sequence[Job], concurrency: int) -> bool:
-        """Do the jobs, and return whether anything came of it."""
-        before, self._in_a_row = self.report, 0
+        """Do the jobs, and return whether anything came of it.
+
+        A note about which the model was silent has failed, as if its answer were unusable, if the model has answered
+        about others since, or if the note had failed before. Otherwise the model is down, and no note is to blame.
+        """
+        before, self.silences, self.in_a_row = self.report, [], 0
         await self.runtime.map(self._do, jobs, concurrency)
+        for note, why in self.silences:
+            if note.attempts or self._answers() > self.answers_before[note.id]:
+                call = OpenCall(self.runtime, note.namespace, failed={note.id: why})
+                async with writing(self.runtime, note.namespace) as writer:
+                    await commit(call, writer, failures(call, [note]))
+                self._count(note.namespace, EvolutionReport(failed=call.failed))
         moved = (self.report.done, self.report.failed) != (before.done, before.failed)
-        self.trouble = self.trouble + 1 if self._in_a_row and not moved else 0
+        self.trouble = self.trouble + 1 if self.silences and not moved else 0
         return moved
 
-    def troubled(self, error: Exception) -> bool:
-        """Count a round in which the store did not answer; nothing came of it.
-
-        Raises:
-            Exception: The error, if it is another one; but not once the memory is closed.
-        """
-        if self.runtime.closing.is_set():  # what was under way is found by the next worker
-            log.debug("the memory was closed: %r", error)
-            return False
-        if self.once or not isinstance(error, StoreUnavailableError):
-            raise error
-        log.warning("%s; the worker waits for it", error)
-        self.trouble += 1
-        return False
-
-    async def rest(self) -> None:
+    async def wait(self) -> None:
         """Wait until it is time to look again, longer each time while something does not answer."""
-        end = time.monotonic() + self._pause(self.trouble, LONGEST_WAIT)
+        longer = min(self.poll * 2.0 ** min(self.trouble, 9), LONGEST_WAIT)
+        end = time.monotonic() + max(self.poll, longer)
         while not self.stopped() and (left := end - time.monotonic()) > 0:
             await resolve(self.runtime.pause(min(left, SLICE)))
 
     async def _do(self, job: Job) -> None:
-        """Work on a thread, alone: others leave it alone until the lease is given back."""
-        if self.stopped() or self._in_a_row >= IN_A_ROW:
+        """Work on a thread, on a server alone: others leave it alone until the lease is given back."""
+        space, store = job[0].namespace, self.runtime.store
+        if self._is_to_leave():
             return
-        runtime, lease, thread = self.runtime, None, (job[0].namespace, job[0].thread)
-        if runtime.store.remote:
-            lease = await take_lease(runtime, *thread, self.name)
-            if lease is None:
-                self._let_rest(thread, self.poll)
+        if not store.remote:
+            await self._evolve(job)
+            return
+        lease = ThreadLease(self.runtime, space, job[0].thread, self.name)
+        before = await lease.take()
+        if before is None:
+            self.resting |= dict.fromkeys((n.id for n in job), time.monotonic() + self.poll)
+            return
+        async with lease.kept():
+            if before.holder:  # a dead worker may have begun something
+                async with writing(self.runtime, space) as writer:
+                    await resume(writer)
+            attempts = {note.id: note.attempts for note in job}
+            stand = (await living(store, space, attempts)).values()
+            # What another worker has finished or tried meanwhile is left out.
+            waits = [n for n in stand if n.state != "done" and n.attempts == attempts[n.id]]
+            await self._evolve(waits)
+
+    async def _evolve(self, notes: Job) -> None:
+        """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others."""
+        parts = in_parts(notes, self.runtime.config.batch_size)
+        for part in sorted(parts, key=lambda part: part[0].attempts > 0):
+            if self._is_to_leave():
                 return
-        try:
-            notes = job if lease is None else await self._left(job, lease)
-            runtime = replace(runtime, calling=lambda: self._calling(lease))
-            await self._evolve_thread(runtime, thread, notes)
-        finally:
-            if lease is not None:
-                await lease.give_back()
+            why, answers = await self._ask(part), self._answers()
+            is_silent = bool(why)
+            for note in part if is_silent else ():
+                if self.stopped():
+                    return
+                if len(part) > 1:
+                    why = await self._ask([note])
+                if why:
+                    self.answers_before.setdefault(note.id, answers)
+                    self.silences.append((note, why))
+            is_down = is_silent and self._answers() == answers
+            self.in_a_row = self.in_a_row + 1 if is_down else 0
 
-    async def _left(self, job: Job, lease: HeldLease) -> list[Note]:
-        """Return the notes that still wait, now that nobody else works on them; finish what a dead worker has begun."""
-        if lease.was_left:
-            async with writing(self.runtime, job[0].namespace) as writer:
-                await resume(writer)
-        attempts = {note.id: note.attempts for note in job}
-        stand = await living(self.runtime.store, job[0].namespace, attempts)
-        return [n for n in stand.values() if n.state != "done" and n.attempts == attempts[n.id]]
+    async def _ask(self, notes: Job) -> str | None:
+        """Evolve notes; return why the model was silent about them, if it was."""
+        space = notes[0].namespace
+        _, done = await evolve_notes(self.runtime, space, notes)
+        self._count(space, done)
+        return None if done.limited else done.interrupted
 
-    async def _evolve_thread(self, runtime: Runtime, thread: Thread, notes: Job) -> None:
-        known = self.silences.pop(thread, None)
-        done = await self._evolve(runtime, thread, notes)
-        if done.limited:
-            self._let_rest(thread, NEVER if self.once else LONGEST_REST)
-        elif done.interrupted:
-            left = [n for n in notes if n.id not in {*done.done, *done.failed}]
-            # Answers about notes of this thread say nothing of why the model is silent now.
-            answers = self._answers() if known is None or done.done else known
-            await self._look_closer(runtime, thread, left[: runtime.config.batch_size], answers)
+    def _is_to_leave(self) -> bool:
+        return self.in_a_row >= IN_A_ROW or self.stopped()
 
-    @asynccontextmanager
-    async def _calling(self, lease: HeldLease | None) -> AsyncIterator[None]:
-        """Go round a call of the model: count it, and keep the lease alive meanwhile."""
-        with self._lock:
-            if self.left < 1:
-                raise BudgetExceededError("the calls of this run are spent")
-            self.left -= 1
-        async with nullcontext() if lease is None else lease.kept_alive():
-            yield
-
-    async def _look_closer(
-        self, runtime: Runtime, thread: Thread, notes: Job, answers: int
-    ) -> None:
-        """Take notes alone about which the model did not answer together.
-
-        One about which it is silent while it has answered about others has failed, as if its answer were unusable; so
-        has one that is silent again by itself after it had failed.
-        """
-        silent = {note.id: self.report.interrupted or "" for note in notes if len(notes) == 1}
-        for note in notes if len(notes) > 1 else ():
-            if self.stopped():
-                return
-            done = await self._evolve(runtime, thread, [note])
-            if done.interrupted and not done.limited:
-                silent[note.id] = done.interrupted
-        if self._answers() > answers or (len(notes) == 1 and notes[0].attempts):
-            call = OpenCall(self.runtime, thread[0], failed=silent)
-            async with writing(self.runtime, thread[0]) as writer:
-                await commit(call, writer, failures(call, notes))
-            self._count(EvolutionReport(failed=silent), notes)
-        else:
-            self.silences[thread] = answers
-            self._let_rest(thread, self._pause(self.trouble, LONGEST_WAIT))
-
-    async def _evolve(self, runtime: Runtime, thread: Thread, notes: Job) -> EvolutionReport:
-        before = self._answers()
-        _, done = await evolve_notes(runtime, thread[0], notes, stopped=self.stopped)
-        with self._lock:
-            if self._answers() > before:
-                self._in_a_row = 0
-            if done.interrupted and not done.limited:
-                self._in_a_row += 1
-        self._count(done, notes)
-        return done
-
-    def _count(self, done: EvolutionReport, notes: Job) -> None:
+    def _count(self, space: Namespace, done: EvolutionReport) -> None:
+        """Count what was done in a namespace, and let rest what failed there, or the namespace if a limit is reached."""
+        rest = [*done.failed, *([space] if done.limited else ())]
+        until = NEVER if self.once else time.monotonic() + REST
         with self._lock:
             self.report += done
-            for note in notes:
-                if note.id in done.failed:
-                    seconds = NEVER if self.once else self._pause(note.attempts + 3, LONGEST_REST)
-                    self._let_rest(note.id, seconds)
+            self.resting |= dict.fromkeys(rest, until)
+            for note_id in (*done.done, *done.failed):
+                self.answers_before.pop(note_id, None)
 
     def _answers(self) -> int:
         """Return how many calls the model has answered so far."""
         return int(self.runtime.usage.snapshot()["total"].get("calls", 0))
 
-    def _pause(self, times: int, longest: float) -> float:
-        """Return how long to wait after so many tries in vain, in seconds."""
-        return min(longest, self.poll * 2.0**times) if times else self.poll
+    @asynccontextmanager
+    async def calling(self) -> AsyncIterator[None]:
+        """Go round a call of the model, and count the call.
 
-    def _let_rest(self, key: Thread | str, seconds: float) -> None:
-        self.resting[key] = time.monotonic() + seconds
+        Raises:
+            BudgetExceededError: The calls of this run are spent.
+        """
+        with self._lock:
+            if self.left < 1:
+                raise BudgetExceededError("the calls of this run are spent")
+            self.left -= 1
+        yield
 
 
-@dataclass(slots=True)
-class HeldLease:
-    """A lease that a worker holds; `was_left` says that its last holder did not give it back."""
+@dataclass(frozen=True, slots=True)
+class ThreadLease:
+    """The lease of a thread, as one worker sees it."""
 
     runtime: Runtime
-    stands: Lease
-    was_left: bool
+    namespace: Namespace
+    thread: str | None
+    holder: str
 
-    async def renew(self, holder: str | None = None) -> None:
-        """Make the lease last for its time from now on, for its holder or for another one; an empty one ends it."""
-        read, holder = self.stands, self.stands.holder if holder is None else holder
-        seconds, store = self.runtime.config.lease_seconds if holder else 0, self.runtime.store
-        until = now() + timedelta(seconds=seconds)
-        self.stands = new = replace(read, token=new_token(), holder=holder, until=until)
-        try:
-            if read.token:
-                await to_the_end(store.swap_records(read.namespace, [(read.token, new)]))
-            else:
-                await to_the_end(store.insert_records(read.namespace, [new]))
-        except StoreError:
-            self.stands = read
-            raise
+    async def take(self) -> Lease | None:
+        """Take the lease, if nobody else holds one that has not ended; return the lease as it stood before.
 
-    async def give_back(self) -> None:
-        """Let others have the thread; where the store does not answer, the lease runs out."""
-        with suppress(StoreError):
-            await self.renew("")
+        The lease names its last holder if that one did not give it back.
+        """
+        before = await self._read()
+        if before is None:
+            before = Lease(
+                id=lease_id(self.namespace, self.thread), token=new_token(), namespace=self.namespace,
+                thread=self.thread, holder="", until=now(),
+            )  # fmt: skip
+            await resolve(self.runtime.store.insert_records(self.namespace, [before]))
+        if before.holder and before.until > now():
+            return None
+        await self._swap(before, self.holder)
+        stands = await self._read()
+        return before if stands is not None and stands.holder == self.holder else None
+
+    async def hand_over(self, holder: str) -> None:
+        """Let a holder have the thread from now on: this worker again, or nobody. What another worker holds stays."""
+        stands = await self._read()
+        if stands is not None and stands.holder == self.holder:
+            await self._swap(stands, holder)
 
     @asynccontextmanager
-    async def kept_alive(self) -> AsyncIterator[None]:
-        """Renew the lease again and again meanwhile, in a thread; what fails is tried again."""
+    async def kept(self) -> AsyncIterator[None]:
+        """Prolong the lease again and again meanwhile, in a thread; then give it back.
+
+        Where the store does not answer, that is tried again, and in the end the lease runs out.
+        """
         done, pause = threading.Event(), self.runtime.config.lease_seconds / RENEWALS
 
-        def renew_until_done() -> None:
+        def prolong() -> None:
             while not done.wait(pause):
-                with suppress(StoreError):
-                    asyncio.run(self.renew())
+                with suppress(AmemError):
+                    asyncio.run(self.hand_over(self.holder))
 
-        thread = threading.Thread(target=renew_until_done, name="amem-lease", daemon=True)
-        thread.start()
+        threading.Thread(target=prolong, name="amem-lease", daemon=True).start()
         try:
             yield
         finally:
             done.set()
-            if isinstance(self.runtime.store, Awaiting):
-                await asyncio.to_thread(thread.join)
-            else:
-                thread.join()
+            with suppress(StoreError):
+                await self.hand_over("")
 
+    async def _read(self) -> Lease | None:
+        identity = lease_id(self.namespace, self.thread)
+        found = await resolve(self.runtime.store.records(self.namespace, [identity]))
+        return cast("Lease | None", found.get(identity))
 
-async def take_lease(
-    runtime: Runtime, namespace: Namespace, thread: str | None, holder: str
-) -> HeldLease | None:
-    """Return the lease of a thread, if nobody else holds one that has not ended.
-
-    Raises:
-        StoreError: The store does not answer.
-    """
-    identity, store = lease_id(namespace, thread), runtime.store
-    nobody = Lease(
-        id=identity, token="", namespace=namespace, thread=thread, holder="", until=now()
-    )
-    before = (await resolve(store.records(namespace, [identity]))).get(identity, nobody)
-    if not isinstance(before, Lease):
-        return None
-    if before.holder not in ("", holder) and before.until > now():
-        return None
-    held = HeldLease(runtime, before, was_left=bool(before.holder))
-    try:
-        await held.renew(holder)
-        stands = (await resolve(store.records(namespace, [identity]))).get(identity)
-    except asyncio.CancelledError:
-        await held.give_back()
-        raise
-    return held if stands is not None and stands.token == held.stands.token else None
+    async def _swap(self, stands: Lease, holder: str) -> None:
+        """Write who holds the lease from now on, unless somebody has written since."""
+        until = now() + timedelta(seconds=self.runtime.config.lease_seconds)
+        new = replace(stands, token=new_token(), holder=holder, until=until)
+        await to_the_end(self.runtime.store.swap_records(self.namespace, [(stands.token, new)]))
 
 
 class Background:
@@ -429,18 +399,13 @@ class Background:
 
         Return whether the step has ended within `timeout` seconds. What is left is found in the store at the next start.
         """
-        self.stop()
-        if threading.current_thread() is self._thread:
-            return False  # a step that closes its memory cannot wait for itself
-        with self._changed:
-            return self._changed.wait_for(self._is_idle, timeout)
-
-    def stop(self) -> None:
-        """Take nothing more, and leave what waits."""
         with self._changed:
             self._is_closed = True
             self._waiting.clear()
             self._changed.notify_all()
+            # A step that closes its memory cannot wait for itself.
+            is_own = threading.current_thread() is self._thread
+            return not is_own and self._changed.wait_for(self._is_idle, timeout)
 
     def _is_idle(self) -> bool:
         return not self._waiting and not self._is_busy
@@ -466,10 +431,8 @@ class Background:
         elif isinstance(error, PASSING):
             log.warning("%s; what is pending evolves later", error)
         else:
-            if isinstance(error, AmemError):
-                log.error("the background worker failed: %s", error)
-            else:
-                log.error("the background worker failed", exc_info=error)
+            trace = None if isinstance(error, AmemError) else error
+            log.error("the background worker failed: %s", error, exc_info=trace)
             self._error = self._error or error
 
 
@@ -481,7 +444,7 @@ def _close_all() -> None:
     """Let no thread work on while the interpreter is taken apart."""
     workers = list(_backgrounds)
     for worker in workers:
-        worker.stop()  # all of them before the first is waited for
+        worker.close(0)  # all of them before the first is waited for
     end = time.monotonic() + PATIENCE
     for worker in workers:
         worker.close(max(0.0, end - time.monotonic()))

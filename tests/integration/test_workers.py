@@ -32,7 +32,7 @@ from amem_integrations import (
     WorkReport,
 )
 from amem_integrations.decisions import Lease
-from amem_integrations.flows.worker import take_lease
+from amem_integrations.flows.worker import ThreadLease
 from amem_integrations.runtime import Runtime, run
 from amem_integrations.stores.payloads import decode_record
 
@@ -198,7 +198,7 @@ def test_a_worker_killed_after_it_wrote_its_decisions_costs_nothing_twice(
 
     # What is inserted stands; nobody shows it, gives the lease back, or opens the memory again.
     with monkeypatch.context() as patch:
-        patch.setattr("amem_integrations.flows.worker.HeldLease.give_back", nothing)
+        patch.setattr("amem_integrations.flows.worker.ThreadLease.hand_over", nothing)
         patch.setattr(f"amem_integrations.journal.commit.{step}", dies)
         with pytest.raises(StoreError):
             work(dying)
@@ -258,6 +258,46 @@ def test_a_model_that_is_down_is_waited_for_and_leases_are_given_back(opened: Op
         down.clear()
         wait_for(lambda: {n.state for n in memory.get_all(namespace=ANN)} == {"done"})
     assert (report[0].done, report[0].interrupted) == (6, None)
+
+
+def test_notes_about_which_the_model_is_silent_are_told_from_an_outage(opened: Open) -> None:
+    """Poison in threads of its own: before the model has answered about others it is down, and then the notes are to blame."""
+
+    def construct(request: Any) -> Any:
+        said = {note["content"] for note in request.inputs["notes"]}
+        return ValueError("too hot") if "poison" in said else models.construct(request)
+
+    memory = opened(models.model(construct=construct), max_attempts=2)
+    poison = [NoteInput(content="poison", thread=f"p{n}") for n in range(4)]
+    ids = {note.id for note in memory.add_many(poison, namespace=ANN, evolve=False)}
+    assert work(memory).interrupted
+    assert {n.attempts for n in memory.get_all(namespace=ANN)} == {0}
+    with working(memory, poll=0.05) as report:
+        time.sleep(0.3)
+        good = memory.add("good", namespace=ANN, thread="p3", evolve=False)
+        wait_for(lambda: memory.get(good.id, namespace=ANN).state == "done")
+        wait_for(lambda: {n.attempts for n in memory.get_all(namespace=ANN) if n.id in ids} == {1})
+    assert report[0].failed == 4
+    assert (
+        work(memory).failed == 4
+    )  # what failed before is to blame, also if nothing else is asked about
+    assert work(memory) == WorkReport()
+    assert {memory.get(one, namespace=ANN).state for one in ids} == {"failed"}
+
+
+def test_a_note_that_failed_holds_up_no_other_of_its_thread(opened: Open) -> None:
+    def construct(request: Any) -> Any:
+        asked.append([note["content"] for note in request.inputs["notes"]])
+        return ValueError("too hot") if "poison" in asked[-1] else models.construct(request)
+
+    asked: list[list[str]] = []
+    memory = opened(models.model(construct=construct), link=False)
+    for told in ("poison", "good"):
+        memory.add(told, namespace=ANN, thread="t", evolve=False)
+    assert work(memory).failed == 1
+    memory.add("more", namespace=ANN, thread="t", evolve=False)
+    work(memory)
+    assert asked == [["poison", "good"], ["poison"], ["good"], ["more"], ["poison"]]
 
 
 def test_an_outage_after_some_answers_counts_as_no_attempt(tmp_path: Path) -> None:
@@ -390,21 +430,21 @@ def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
 def test_a_lease_is_taken_over_after_its_end_and_no_earlier(opened: Open) -> None:
     one, other = (opened(lease_seconds=0.4)._runtime for _ in "ab")
 
-    def take(runtime: Runtime, space: Any, thread: str | None) -> Any:
-        return run(take_lease(runtime, space, thread, "one" if runtime is one else "other"))
+    def lease(runtime: Runtime, space: Any = ANN, thread: str | None = "t") -> ThreadLease:
+        return ThreadLease(runtime, space, thread, "one" if runtime is one else "other")
 
-    held = take(one, ANN, "t")
-    assert not held.was_left
-    assert take(other, ANN, "t") is None
-    assert take(other, ANN, None) is not None
-    assert take(other, BOB, "t") is not None
+    held, taken = lease(one), lease(other)
+    assert run(held.take()).holder == ""
+    assert run(taken.take()) is None
+    assert run(lease(other, thread=None).take()) is not None
+    assert run(lease(other, BOB).take()) is not None
     time.sleep(0.5)
-    taken = take(other, ANN, "t")
-    assert taken.was_left
-    run(held.give_back())  # too late: it changes nothing
-    assert take(one, ANN, "t") is None
-    run(taken.give_back())
-    assert not take(one, ANN, "t").was_left
+    assert run(taken.take()).holder == "one"
+    run(held.hand_over("one"))  # too late: it changes nothing, neither to prolong nor to end it
+    run(held.hand_over(""))
+    assert run(held.take()) is None
+    run(taken.hand_over(""))
+    assert run(held.take()).holder == ""
 
 
 def test_a_lease_is_kept_alive_while_the_model_is_asked(opened: Open) -> None:
@@ -412,7 +452,7 @@ def test_a_lease_is_kept_alive_while_the_model_is_asked(opened: Open) -> None:
 
     def slow(request: Any) -> Any:
         time.sleep(1.2)
-        asked.append(run(take_lease(other, ANN, "t0", "other")))
+        asked.append(run(ThreadLease(other, ANN, "t0", "other").take()))
         return models.construct(request)
 
     memory = opened(models.model(construct=slow), lease_seconds=0.5)
