@@ -89,6 +89,10 @@ class Item:
             return replace(self, data={**data, "why": why}, switch=switch)
         return replace(self, data=data, switch="on")
 
+    def as_logged(self, log: tuple[Flip, ...]) -> Item:
+        """Return the item with another log, and its switch as the log says."""
+        return replace(self, switch=log[-1].switch if log else self.first_switch, log=log)
+
     def flipped(self, flip: Flip, **edits: Any) -> Item:  # noqa: ANN401 - any field
         """Return the item with its switch set anew, and with what a reviewer has edited."""
         return replace(self, switch=flip.switch, log=(*self.log, flip), **edits)

@@ -15,7 +15,6 @@ from .notes import Namespace, NoteInput
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
 _as_json = json.JSONEncoder(separators=(",", ":")).encode
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TOKEN_BYTES = 8
 
 
 def derive(*parts: object) -> str:
@@ -31,14 +30,9 @@ def note_id(namespace: Namespace, item: NoteInput) -> str:
     return derive("text", namespace, item.thread, item.speaker, item.content, at)
 
 
-def is_token(text: str) -> bool:
-    """Return whether a text is as long as a token, which may be of digits alone."""
-    return len(text) == 2 * TOKEN_BYTES
-
-
 def new_token() -> str:
     """Return a token that tells one write of a point from all others."""
-    return os.urandom(TOKEN_BYTES).hex()
+    return os.urandom(8).hex()
 
 
 def new_operation() -> str:

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum
 from inspect import iscoroutinefunction
+from types import EllipsisType
 from typing import Any
 
 from ..conversation import SPEAKING, from_dict, note_inputs
@@ -25,9 +25,9 @@ from ..journal import erasure
 from ..journal.commit import ENDS, commit
 from ..journal.erasure import Redacted, forget
 from ..journal.fold import first_state
-from ..journal.history import change_of_item
+from ..journal.history import changes_of_item
 from ..journal.projection import project
-from ..journal.writer import Writer, edit, insert
+from ..journal.writer import Writer, insert
 from ..kinds import kind_of
 from ..notes import (
     RELATIONS,
@@ -48,27 +48,10 @@ from ..retrieval.current_facts import is_later
 from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
 from .evolve import evolve_notes
-from .writing import writing
+from .writing import WORDING, change_note, living_note, writing
 
 TOMBSTONES_STAY = timedelta(days=1)
-# Speaker and time belong to the wording: all that was made of the text names them, and goes when one of them changes.
-WORDING = ("content", "at", "speaker")
-
-
 TAKEN = ("content", "speaker", "source", "origin", "thread", "key", "until")  # as they are given
-
-
-class Unchanged(Enum):
-    """Stands for an argument that was not given, where None means something."""
-
-    UNCHANGED = "unchanged"
-
-    def __repr__(self) -> str:
-        """Return how it reads in a signature."""
-        return self.name
-
-
-UNCHANGED = Unchanged.UNCHANGED
 
 
 async def add(
@@ -202,10 +185,10 @@ async def update(
     namespace: Sequence[str],
     content: str | None = None,
     metadata: Mapping[str, Any] | None = None,
-    at: datetime | Unchanged | None = UNCHANGED,
-    speaker: str | Unchanged | None = UNCHANGED,
-    until: datetime | Unchanged | None = UNCHANGED,
-    expires_at: datetime | Unchanged | None = UNCHANGED,
+    at: datetime | EllipsisType | None = ...,
+    speaker: str | EllipsisType | None = ...,
+    until: datetime | EllipsisType | None = ...,
+    expires_at: datetime | EllipsisType | None = ...,
     thorough: bool = False,
 ) -> Note:
     """Return the note with other content, another time or speaker, other metadata, or several of these.
@@ -213,7 +196,7 @@ async def update(
     The old values stay in the note's history, and nowhere else. With other content, time or speaker the note is pending
     again, and found by the new content at once; its links and what was made of the old wording go, in this note and in
     others, and the next `evolve` makes attributes for it. What the user decided, such as a supersession, stays in force.
-    While the embedder is down the note is found by its new words.
+    While the embedder is down the note is found by its new words. What is not given (`...`) stays.
 
     Args:
         note_id: Which note.
@@ -234,7 +217,7 @@ async def update(
     """
     space = check_namespace(namespace)
     given = {"at": at, "speaker": speaker, "until": until, "expires_at": expires_at}
-    values: dict[str, Any] = {name: one for name, one in given.items() if one is not UNCHANGED}
+    values: dict[str, Any] = {name: one for name, one in given.items() if one is not ...}
     values |= {} if content is None else {"content": content}
     values |= {} if metadata is None else {"metadata": metadata}
     if not values:
@@ -244,8 +227,13 @@ async def update(
     item = NoteInput(**{"content": "any", **values})
     check_note_input(item, runtime.config.max_content_chars)
     values = {name: getattr(item, name) for name in values}
+
+    def check(note: Note) -> None:
+        if note.is_expired(now()):
+            raise not_found(space, note_id)
+
     async with writing(runtime, space) as writer:
-        return await change_note(writer, note_id, values, thorough=thorough)
+        return await change_note(writer, note_id, values, thorough=thorough, check=check)
 
 
 async def supersede(
@@ -285,14 +273,13 @@ async def supersede(
     check_time("since", since)
     async with writing(runtime, space) as writer:
         first, later = await existing(runtime.store, space, [older, newer])
-        _check_later(first, later)
         text = " ".join(storable(reason).split())
         known = first.supersessions.get(newer)
         if known is not None and (known.relation, known.reason) == (relation, text):
             raise InvalidInputError(f"note {newer!r} {relation} note {older!r} already")
         said = _verdict(first, later, relation=relation, reason=text)
         (decision,) = await _decide(writer, [(later, since or later.when, said)])
-    return change_of_item(decision, decision.items[0])
+    return next(changes_of_item(decision, decision.items[0])).change
 
 
 async def delete(
@@ -370,7 +357,8 @@ async def store(
     """
     for item in items:
         check_note_input(item, runtime.config.max_content_chars)
-    older = await check_superseded(runtime, namespace, items)
+    named = sorted({note_id for item in items for note_id in item.supersedes})
+    older = {note.id: note for note in await existing(runtime.store, namespace, named)}
     errors: list[AmemError] = []
 
     def degraded(error: AmemError) -> None:
@@ -379,25 +367,28 @@ async def store(
 
     async with writing(replace(runtime, degraded=degraded), namespace) as writer:
         ids, known = await _identified(writer, items)
-        # Of two items with one id the first is new, and the last one counts.
-        first = dict(reversed(list(zip(ids, items, strict=True))))
-        last = dict(zip(ids, items, strict=True))
-        new = [
-            new_note(runtime, namespace, i, first[i])
-            for i in last
-            if i not in known or known[i].is_deleted
-        ]
-        stands = {**known, **await _insert(runtime, writer, new, known)}
-        notes = {i: _living(writer, i, stands.get(i)) for i in last}
-        for i, item in last.items():
+        before = {i: stored.note for i, stored in known.items() if stored.note is not None}
+        notes = dict(before)
+        for i, item in zip(ids, items, strict=True):
+            if i not in notes:
+                notes[i] = new_note(runtime, namespace, i, item)
+        said = list(zip(items, ids, strict=True))
+        planned = [replace(notes[i], at=item.at or notes[i].at) for item, i in said]
+        _verdicts(
+            runtime, items, planned, older
+        )  # what is not later is refused before anything is stored
+        new = [note for i, note in notes.items() if i not in before]
+        notes |= await _insert(runtime, writer, new, known) if new else {}
+        for item, i in said:
             if item.key is not None:
                 notes[i] = await _take_over(runtime, writer, item, notes[i])
         found = [notes[i] for i in ids]
-        await supersede_with(runtime, writer, zip(items, found, strict=True), older)
+        if verdicts := _verdicts(runtime, items, found, older):
+            await _decide(writer, verdicts)
     if mistakes := [one for one in errors if not isinstance(one, ModelUnavailableError)]:
         raise mistakes[0]  # such as a revoked key: the caller is told, and the words are kept
-    before = {i: one.rev for i, one in known.items() if one.note and one.note.state == "pending"}
-    waiting = [n for i, n in notes.items() if n.state == "pending" and before.get(i) != n.rev]
+    waited = {i: note.rev for i, note in before.items() if note.state == "pending"}
+    waiting = [n for i, n in notes.items() if n.state == "pending" and waited.get(i) != n.rev]
     return found, waiting
 
 
@@ -432,22 +423,17 @@ def _is_past(stored: StoredNote | None, item: NoteInput, time: datetime) -> bool
 
 
 async def _insert(
-    runtime: Runtime,
-    writer: Writer,
-    notes: Sequence[Note],
-    known: Mapping[str, StoredNote],
-) -> Mapping[str, StoredNote]:
-    """Store new notes, and return what stands under their ids.
+    runtime: Runtime, writer: Writer, notes: Sequence[Note], known: Mapping[str, StoredNote]
+) -> dict[str, Note]:
+    """Store new notes, and return what stands under their ids, by id.
 
     With a key somebody else may have said something else under the same id, so that has to be read.
     """
-    if not notes:
-        return {}
     look = any(note.key is not None for note in notes)
     stands = await insert(writer, notes, known, look=look)
     if not all(stands[note.id].has_vectors for note in notes):
         runtime.fresh.pop(writer.namespace, None)  # the next turn looks for these notes
-    return stands
+    return {note.id: living_note(writer, note.id, stands.get(note.id)) for note in notes}
 
 
 async def _take_over(runtime: Runtime, writer: Writer, item: NoteInput, note: Note) -> Note:
@@ -465,17 +451,10 @@ async def _take_over(runtime: Runtime, writer: Writer, item: NoteInput, note: No
         # The content is said again, so the note holds again.
         values["expires_at"] = item.expires_at or _expiry(runtime, writer.namespace, now())
     if values:
-        note = await change_note(writer, note.id, values, expired=True)
+        note = await change_note(writer, note.id, values)
     if "origin" in values:  # whether it waits for a model follows from that
-        note = _living(writer, note.id, (await project(writer, [note.id])).get(note.id))
+        note = living_note(writer, note.id, (await project(writer, [note.id])).get(note.id))
     return note
-
-
-def _living(writer: Writer, note_id: str, stored: StoredNote | None) -> Note:
-    """Return a note that was read; raise `NoteNotFoundError` if it was deleted."""
-    if stored is None or stored.note is None:
-        raise not_found(writer.namespace, note_id)
-    return stored.note
 
 
 def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> datetime | None:
@@ -515,86 +494,38 @@ def _inputs(items: Iterable[str | NoteInput]) -> list[NoteInput]:
     return [item if isinstance(item, NoteInput) else NoteInput(content=item) for item in given]
 
 
-async def change_note(
-    writer: Writer,
-    note_id: str,
-    values: Mapping[str, Any],
-    *,
-    thorough: bool = False,
-    expired: bool = False,
-) -> Note:
-    """Give fields of a note other values; return the note as it stands.
-
-    Raises:
-        NoteNotFoundError: The note is not there, or (without `expired`) has expired.
-    """
-    wording = values.keys() & WORDING
-
-    def changed(note: Note) -> Note:
-        if note.is_expired(now()) and not expired:
-            raise not_found(writer.namespace, note_id)
-        return replace(note, **values)
-
-    def is_other(stored: StoredNote) -> bool:
-        differs = (getattr(stored.note, name, values[name]) != values[name] for name in wording)
-        return thorough or any(differs)
-
-    gone = None
-    if wording:
-        gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_other)
-    if gone is None:
-        return _living(writer, note_id, await edit(writer, note_id, changed))
-    return _living(writer, note_id, (await writer.notes([note_id])).get(note_id))
-
-
-async def check_superseded(
-    runtime: Runtime, namespace: Namespace, items: Iterable[NoteInput]
-) -> dict[str, Note]:
-    """Return by id the notes that items supersede.
-
-    Raises:
-        NoteNotFoundError: One is not there.
-        InvalidInputError: An item is not later than what it supersedes.
-    """
-    wanted = {note_id: item for item in items for note_id in item.supersedes}
-    older = {note.id: note for note in await existing(runtime.store, namespace, sorted(wanted))}
-    for note_id, item in wanted.items():
-        when = item.at or item.default_at or runtime.clock.now()
-        if when < older[note_id].when:
-            raise InvalidInputError(
-                f"at={when!r} is before note {note_id!r}, so it cannot supersede that note"
-            )
-    return older
-
-
-async def supersede_with(
-    runtime: Runtime,
-    writer: Writer,
-    stored: Iterable[tuple[NoteInput, Note]],
-    older: Mapping[str, Note],
-) -> None:
-    """Write what items supersede, once they are stored.
-
-    What an assistant or a tool wants to replace of a user's words is proposed (see `MemoryConfig.assistant_supersedes`).
-    """
-    verdicts = []
-    for item, newer in stored:
-        for outdated in (older[note_id] for note_id in dict.fromkeys(item.supersedes)):
-            _check_later(outdated, newer)
-            if newer.id not in outdated.supersessions:
-                said = _verdict(outdated, newer).judged(
-                    objection_to(newer, outdated, runtime.config)
-                )
-                verdicts.append((newer, newer.when, said))
-    if verdicts:
-        await _decide(writer, verdicts)
-
-
 def _verdict(older: Note, newer: Note, *, relation: Relation = "updates", reason: str = "") -> Item:
-    """Return the user's verdict that a note takes the place of another."""
+    """Return the user's verdict that a note takes the place of another.
+
+    Raises:
+        InvalidInputError: The note is not later than the other.
+    """
+    if not is_later(newer, older):
+        raise InvalidInputError(
+            f"note {newer.id!r} of {newer.when} is not later than note {older.id!r} of {older.when}, so it cannot "
+            "supersede it; if the earlier one was right after all, let a note retract the later one"
+        )
     sources = (Wording(newer.id, newer.rev), Wording(older.id, older.rev))
     data = {"relation": relation}
     return Item(kind="supersession", to=older.id, by=USER, text=reason, sources=sources, data=data)
+
+
+def _verdicts(
+    runtime: Runtime, items: Iterable[NoteInput], notes: Iterable[Note], older: Mapping[str, Note]
+) -> list[tuple[Note, datetime, Item]]:
+    """Return what items with their notes supersede, for `_decide`.
+
+    What an assistant or a tool wants to replace of a user's words is proposed (see `MemoryConfig.assistant_supersedes`).
+
+    Raises:
+        InvalidInputError: An item is not later than what it supersedes.
+    """
+    return [
+        (newer, newer.when, _verdict(one, newer).judged(objection_to(newer, one, runtime.config)))
+        for item, newer in zip(items, notes, strict=True)
+        for one in (older[note_id] for note_id in dict.fromkeys(item.supersedes))
+        if newer.id not in one.supersessions
+    ]
 
 
 async def _decide(
@@ -632,21 +563,12 @@ async def _decide(
     return decisions
 
 
-def _check_later(older: Note, newer: Note) -> None:
-    if not is_later(newer, older):
-        raise InvalidInputError(
-            f"note {newer.id!r} of {newer.when} is not later than note {older.id!r} of {older.when}, so it cannot "
-            "supersede it; if the earlier one was right after all, let a note retract the later one"
-        )
-
-
 def _forgotten(note_id: str, redacted: Redacted) -> Forgotten:
     """Return the items that went, by comparing decisions as they were with decisions as they are left."""
     gone: defaultdict[str, set[str]] = defaultdict(set)
     for before, after in redacted.values():
-        left = {item.number: item for item in after.items}
         for item in before.items:
-            if item == left.get(item.number):
+            if item in after.items:
                 continue
             if item.kind in ENDS:
                 gone["reasons"] |= {before.note, item.to, item.other} - {""}

@@ -6,23 +6,27 @@ stored while the embedder was down get their vectors.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ..embedding import with_vectors, with_vectors_anew
-from ..fetch import note_pages
+from ..fetch import not_found, note_pages
 from ..filters import WITHOUT_VECTOR
 from ..ids import new_token, now
-from ..journal.erasure import resume, resume_after_power_cut
+from ..journal.erasure import forget, resume, resume_after_power_cut
 from ..journal.projection import project
-from ..journal.writer import Writer
-from ..notes import USER, Namespace
+from ..journal.writer import Writer, edit
+from ..notes import USER, Namespace, Note
 from ..runtime import Meter, Progress, Runtime, resolve
+from ..stored_note import StoredNote
 
 PAGE = 64  # notes embedded at once
+
+# Speaker and time belong to the wording: all that was made of the text names them, and goes when one of them changes.
+WORDING = ("content", "at", "speaker")
 
 
 def writer_of(runtime: Runtime, namespace: Namespace, by: str = USER) -> Writer:
@@ -56,6 +60,50 @@ async def writing(runtime: Runtime, namespace: Namespace, by: str = USER) -> Asy
     except BaseException:
         runtime.unfinished.add(namespace)
         raise
+
+
+async def change_note(
+    writer: Writer,
+    note_id: str,
+    values: Mapping[str, Any],
+    *,
+    thorough: bool = False,
+    check: Callable[[Note], None] = lambda _: None,
+) -> Note:
+    """Give fields of a note other values; return the note as it stands.
+
+    Args:
+        writer: Who writes.
+        note_id: Which note.
+        values: The values of the fields by name.
+        thorough: Whether what was made of the earlier wordings goes whole.
+        check: Raises an error where the note, as it stands, must not be changed so.
+
+    Raises:
+        NoteNotFoundError: The note is not there.
+    """
+
+    def changed(note: Note) -> Note:
+        check(note)
+        return note.revised(**values)
+
+    def is_other(stored: StoredNote) -> bool:
+        wording = [name for name in WORDING if name in values]
+        return thorough or any(getattr(stored.note, name) != values[name] for name in wording)
+
+    gone = None
+    if not values.keys().isdisjoint(WORDING):
+        gone = await forget(writer, note_id, changed, thorough=thorough, only_if=is_other)
+    if gone is None:
+        return living_note(writer, note_id, await edit(writer, note_id, changed))
+    return living_note(writer, note_id, (await writer.notes([note_id])).get(note_id))
+
+
+def living_note(writer: Writer, note_id: str, stored: StoredNote | None) -> Note:
+    """Return a note that was read; raise `NoteNotFoundError` if it was deleted."""
+    if stored is None or stored.note is None:
+        raise not_found(writer.namespace, note_id)
+    return stored.note
 
 
 @runtime_checkable

@@ -320,5 +320,4 @@ def _worded_as_of(stored: StoredNote, last: int) -> StoredNote:
 
 def _switched_as_of(item: Item, last: int) -> Item:
     """Return an item with its switch as the switch was set at an instant."""
-    log = tuple(flip for flip in item.log if flip.seq <= last)
-    return replace(item, switch=log[-1].switch if log else item.first_switch, log=log)
+    return item.as_logged(tuple(flip for flip in item.log if flip.seq <= last))

@@ -1,4 +1,4 @@
-"""History: undo, redo, approval and rejection by the switches of what was decided, and the changes that notes and decisions tell.
+"""History: the changes that notes and decisions tell of, and the switches by which what was decided is taken back.
 
 The id of a change says where it comes from: `note:add`, `note:delete`, `note:token` (the write of an edit), `decision:number`
 (an item) or `decision:number:token` (one setting of the switch of an item).
@@ -7,13 +7,13 @@ The id of a change says where it comes from: `note:add`, `note:delete`, `note:to
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..decisions import SETTLED, Decision, Flip, Item, Switch
-from ..ids import is_token, time_of
+from ..ids import time_of
 from ..notes import USER, Change, ChangeKind
 from ..stored_note import StoredNote
 from .commit import settle
@@ -21,10 +21,10 @@ from .projection import project
 from .writer import Writer, reopened
 
 Place = tuple[str, int]  # a decision, and the number of one of its items
-Placed = tuple[tuple[int, int], Change]
 
-ADD, DELETE = "add", "delete"
-KINDS: Mapping[str, ChangeKind] = {
+KINDS: Mapping[
+    str, ChangeKind
+] = {  # by the kind of an item, and by the stage of a decision that is void
     "entry": "construct",
     "sentence": "evolve",
     "link": "link",
@@ -32,10 +32,41 @@ KINDS: Mapping[str, ChangeKind] = {
     "supersession": "supersede",
     "form": "fill",
     "failure": "construct",
-    # A decision that is void has no items any more; the kind of its change follows from its stage.
     "construct": "construct",
     "user": "supersede",
 }
+
+
+class Edit(NamedTuple):
+    """A change that no switch takes back: a write of the user's to a note, with the values of the changed fields.
+
+    There are no values where the note was added or deleted, or where they are gone.
+    """
+
+    seq: int
+    change: Change
+    before: Mapping[str, Any] = {}
+    after: Mapping[str, Any] = {}
+
+
+class Decided(NamedTuple):
+    """A change by an item of a decision, or (with a flip) by one setting of the item's switch."""
+
+    seq: int
+    change: Change
+    decision: Decision
+    item: Item
+    flip: Flip | None = None
+
+    @property
+    def place(self) -> Place:
+        """The place of the item."""
+        return self.decision.id, self.item.number
+
+    @property
+    def ends(self) -> set[str]:
+        """The ids of the notes that the item is about."""
+        return {self.decision.note, self.item.to, self.item.other} - {""}
 
 
 async def toggle(
@@ -122,199 +153,101 @@ async def stored_decisions(writer: Writer, ids: Iterable[str]) -> dict[str, Deci
     return {key: one for key, one in found.items() if isinstance(one, Decision)}
 
 
-class ChangeId(NamedTuple):
-    """The parts of the id of a change.
-
-    Attributes:
-        of: The id of a note or of a decision.
-        number: The number of an item of the decision; None: the change is about a note.
-        write: `add`, `delete` or the token of an edit; of an item the token of a flip, or empty.
-    """
-
-    of: str
-    number: int | None
-    write: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> ChangeId | None:
-        """Return the parts of an id; None: the text is no id of a change."""
-        of, *parts = text.split(":") if isinstance(text, str) else ("",)
-        if not parts or len(parts) > 2 or not all((of, *parts)):  # noqa: PLR2004
-            return None
-        if parts[0].isdecimal() and not is_token(parts[0]):
-            return cls(of, int(parts[0]), *parts[1:])
-        return cls(of, None, parts[0]) if len(parts) == 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One edit of a note by the user: the values of the changed fields before and after.
-
-    `corrects`: the note has another wording since, of which everything has to be made anew. Without values: a thorough
-    correction has taken them.
-    """
-
-    token: str
-    seq: int
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
-    corrects: bool
-
-
-def edits_of(stored: StoredNote) -> list[Edit]:
-    """Return the edits of a note that are kept, oldest first."""
-    edits, later, rev = list[Edit](), dict[str, Any](), stored.rev
-    for token, seq, rev_before, before in reversed(stored.earlier):
-        after = {name: later.get(name, getattr(stored.note, name)) for name in before}
-        edits.append(Edit(token, seq, before, after, rev_before != rev))
-        later, rev = {**later, **before}, rev_before
-    return edits[::-1]
-
-
 def changes_of(
-    notes: Iterable[StoredNote], decisions: Iterable[Decision], by: Mapping[str, str] | None = None
-) -> list[Change]:
-    """Return the history of notes and of what was decided, oldest first; nothing that is void has a text.
+    notes: Mapping[str, StoredNote],
+    decisions: Iterable[Decision],
+    makers: Mapping[str, str] | None = None,
+) -> list[Edit | Decided]:
+    """Return what notes and decisions tell, oldest first; nothing that is void has a text.
 
     Args:
-        notes: The stored notes; a tombstone tells that its note was deleted.
-        decisions: The decisions about them.
-        by: Who made a call, by the id of the call, for decisions that are void.
+        notes: The stored notes by id; a tombstone tells that its note was deleted.
+        decisions: The decisions about them. One that is void tells of the present life of its note, or of a form.
+        makers: Who made a call, by the id of the call, for decisions that are void.
     """
-    known = {stored.id: stored for stored in notes}
-    placed = [one for stored in known.values() for one in _of_note(stored)]
-    for decision in decisions:
+    found: list[Edit | Decided] = [one for stored in notes.values() for one in _of_note(stored)]
+    lives = {stored.id: stored.note.seq for stored in notes.values() if stored.note}
+    for decision in sorted(decisions, key=lambda one: one.id):
+        is_of_this_life = lives.get(decision.note, decision.seq + 1) <= decision.seq
         if decision.shows:
-            placed += _of_decision(decision)
-        elif decision.void and _is_of_this_life(decision, known):
+            found += [one for item in decision.items for one in changes_of_item(decision, item)]
+        elif decision.void and (is_of_this_life or decision.stage == "form"):
             made = Change(
                 id=f"{decision.id}:0",
                 note_id=decision.note,
                 at=time_of(decision.seq),
-                by=(by or {}).get(decision.call, ""),
-                kind=KINDS.get(decision.stage, "construct"),
+                by=(makers or {}).get(decision.call, ""),
+                kind=KINDS[decision.stage],
                 state="void",
             )
-            placed.append(((decision.seq, 0), made))
-    return [made for _, made in sorted(placed, key=lambda one: (one[0], one[1].id))]
+            found.append(Edit(decision.seq, made))
+    return sorted(found, key=lambda one: one.seq)
 
 
-def changes_of_note(
-    stored: StoredNote, decisions: Iterable[Decision], by: Mapping[str, str] | None = None
-) -> list[Change]:
-    """Return the history of one note, oldest first: what changed the note, and the links at both ends."""
-    changes = changes_of([stored], decisions, by)
-    mine = {made.id for made in changes if stored.id in (made.note_id, made.after.get("to"))}
-    return [made for made in changes if not mine.isdisjoint((made.id, made.after.get("change")))]
+def _of_note(stored: StoredNote) -> Iterator[Edit]:
+    """Yield what the user did to a note, the last edit first."""
+    note, later = stored.note, dict[str, Any]()
 
+    def change(write: str, kind: ChangeKind, at: datetime) -> Change:
+        return Change(id=f"{stored.id}:{write}", note_id=stored.id, at=at, by=USER, kind=kind)
 
-def _is_of_this_life(decision: Decision, known: Mapping[str, StoredNote]) -> bool:
-    """Return whether a decision was made since its note was added; a form has no note."""
-    stored = known.get(decision.note)
-    if stored is None:
-        return decision.stage == "form"
-    return stored.note is not None and stored.note.seq <= decision.seq
-
-
-def _of_note(stored: StoredNote) -> Iterator[Placed]:
-    note = stored.note
     if note is None:
-        yield (stored.deleted_at, 0), deletion_of(stored)
+        gone_at = stored.deleted_at
+        yield Edit(gone_at, change("delete", "delete", time_of(gone_at)))
         return
-    added = Change(id=f"{note.id}:{ADD}", note_id=note.id, at=note.recorded_at, by=USER, kind="add")
-    yield (note.seq, 0), added
-    for edit in edits_of(stored):
-        yield (edit.seq, 0), change_of_edit(note.id, edit)
+    yield Edit(note.seq, change("add", "add", note.recorded_at))
+    for token, seq, _, before in reversed(stored.earlier):
+        after = {name: later.get(name, getattr(note, name)) for name in before}
+        later |= before
+        made = replace(
+            change(token, "update", time_of(seq)),
+            before=_plain(before),
+            after=_plain(after),
+            state="on" if before else "void",  # a thorough correction has taken the values
+        )
+        yield Edit(seq, made, before, after)
 
 
-def deletion_of(stored: StoredNote) -> Change:
-    """Return the change that a tombstone tells of."""
-    at = time_of(stored.deleted_at)
-    return Change(id=f"{stored.id}:{DELETE}", note_id=stored.id, at=at, by=USER, kind="delete")
-
-
-def change_of_edit(note_id: str, edit: Edit) -> Change:
-    """Return the change that an edit by the user made; without values if a thorough correction took the values."""
-    return Change(
-        id=f"{note_id}:{edit.token}",
-        note_id=note_id,
-        at=time_of(edit.seq),
-        by=USER,
-        kind="update",
-        before={name: _plain(value) for name, value in edit.before.items()},
-        after={name: _plain(value) for name, value in edit.after.items()},
-        state="on" if edit.before else "void",
-    )
-
-
-def _of_decision(decision: Decision) -> Iterator[Placed]:
-    for item in decision.items:
-        yield (decision.seq, item.number), change_of_item(decision, item)
-        for flip in item.log:
-            yield (flip.seq, item.number), change_of_flip(decision, item, flip)
-
-
-def change_of_item(decision: Decision, item: Item) -> Change:
-    """Return the change that an item of a decision makes, or proposes."""
+def changes_of_item(decision: Decision, item: Item) -> Iterator[Decided]:
+    """Yield the change that an item of a decision makes, or proposes, and how its switch was set since."""
+    note_id = decision.note
+    if item.kind in ("sentence", "supersession", "relink"):
+        note_id = item.other if item.kind == "relink" else item.to
     before, after = _values(decision, item)
-    why = {"why": item.data["why"]} if item.switch in ("waiting", "rejected") else {}
-    return Change(
-        id=id_of(decision, item),
-        note_id=_note_of(decision, item),
+    made = Change(
+        id=f"{decision.id}:{item.number}",
+        note_id=note_id,
         at=time_of(decision.seq),
         by=item.by,
-        kind=_kind_of(item),
+        kind="link" if item.data.get("stage") == "link" else KINDS[item.kind],
         before=before,
-        after={**after, **why},
+        after=after,
         state="failed" if item.kind == "failure" else item.switch,
     )
-
-
-def change_of_flip(decision: Decision, item: Item, flip: Flip) -> Change:
-    """Return the change by which the switch of an item was set."""
-    return Change(
-        id=f"{id_of(decision, item)}:{flip.token}",
-        note_id=_note_of(decision, item),
-        at=time_of(flip.seq),
-        by=flip.by,
-        kind="undo",
-        before={"state": switch_before(item, flip.token)},
-        after={"change": id_of(decision, item), "state": flip.switch},
-        state="on" if item.log[-1].token == flip.token else "off",
-    )
-
-
-def switch_before(item: Item, token: str) -> Switch:
-    """Return how the switch of an item was set before the write with this token."""
-    tokens = [flip.token for flip in item.log]
-    place = tokens.index(token)
-    return item.log[place - 1].switch if place else item.first_switch
-
-
-def id_of(decision: Decision, item: Item) -> str:
-    """Return the id of the change that an item makes."""
-    return f"{decision.id}:{item.number}"
-
-
-def _kind_of(item: Item) -> ChangeKind:
-    if item.kind == "failure":
-        return "link" if item.data.get("stage") == "link" else "construct"
-    return KINDS[item.kind]
-
-
-def _note_of(decision: Decision, item: Item) -> str:
-    if item.kind in ("sentence", "supersession"):
-        return item.to
-    return item.other if item.kind == "relink" else decision.note
+    yield Decided(decision.seq, made, decision, item)
+    switch = item.first_switch
+    for flip in item.log:
+        set_again = Change(
+            id=f"{made.id}:{flip.token}",
+            note_id=note_id,
+            at=time_of(flip.seq),
+            by=flip.by,
+            kind="undo",
+            before={"state": switch},
+            after={"change": made.id, "state": flip.switch},
+            state="on" if flip is item.log[-1] else "off",
+        )
+        yield Decided(flip.seq, set_again, decision, item, flip)
+        switch = flip.switch
 
 
 def _values(decision: Decision, item: Item) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values before and after an item."""
-    data, before = dict(item.data), dict[str, Any]()
+    data, before = item.data, dict[str, Any]()
     match item.kind:
         case "entry" | "sentence":
             named = ("keywords", "tags", "kind", "until")
-            after = {"context": item.text} | {n: _plain(data[n]) for n in named if data.get(n)}
+            after = {"context": item.text} | {name: data[name] for name in named if data.get(name)}
             if item.kind == "sentence":
                 after["cause"] = decision.note
         case "link":
@@ -322,22 +255,20 @@ def _values(decision: Decision, item: Item) -> tuple[dict[str, Any], dict[str, A
             after["strength"] = data.get("strength", 1.0)
         case "relink":
             after = {"to": item.to, "reason": item.text, "cause": decision.note}
-            after["strength"] = data.get("strength", 0.0)
+            after["strength"] = data["strength"]
             before = {"strength": data["before"]} if "before" in data else {}
         case "supersession":
             after = {"by": decision.note, "relation": data.get("relation", "updates")}
             after |= {"reason": item.text, "since": decision.at.isoformat()}
         case "form":
-            after = {"value": json.loads(item.text) if item.text else None}
+            after = {"value": json.loads(item.text)}
         case _:
             after = {"why": item.text}
+    if item.switch in ("waiting", "rejected"):
+        after["why"] = data["why"]
     return before, after
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a field
-    """Return a value of a note's field as a JSON value."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of a note's fields as JSON values."""
+    return {n: v.isoformat() if isinstance(v, datetime) else v for n, v in values.items()}

@@ -313,7 +313,7 @@ def test_a_later_note_is_never_superseded_by_an_earlier_one(open_memory):
     earlier = add(memory, "It was at eight", 0)
     with pytest.raises(InvalidInputError, match="not later"):
         memory.supersede(later.id, earlier.id, namespace=ANN)
-    with pytest.raises(InvalidInputError, match="before note"):
+    with pytest.raises(InvalidInputError, match="not later"):
         add(memory, "It was at seven", 2, supersedes=[later.id])
     assert len(memory.get_all(namespace=ANN)) == 3
     memory.supersede(earlier.id, later.id, namespace=ANN)
