@@ -186,34 +186,35 @@ async def map_in_tasks(
 
 
 class VectorCache:
-    """Safe to use from threads. A text is known by a digest, so that nothing deleted lives on in here."""
+    """The latest vectors. A text is known by a digest, so that nothing deleted lives on in here.
+
+    It is safe to use from threads, and has no lock that a forked child would find closed: each step is atomic, and a vector
+    that another thread drops between two of them is one that is not known.
+    """
 
     def __init__(self, size: int = SIZE) -> None:
         """Start empty; of more than `size` vectors the least recently used go first."""
         self._size = size
         self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
-        self._lock = threading.Lock()
 
     def get(self, role: str, text: str) -> Vector | None:
         """Return the vector of a text as a `"document"` or as a `"query"`, if it is known."""
         key = _key(role, text)
-        with self._lock:
-            if key in self._vectors:
-                self._vectors.move_to_end(key)
-            return self._vectors.get(key)
+        with suppress(KeyError):
+            self._vectors.move_to_end(key)
+        return self._vectors.get(key)
 
     def put(self, role: str, text: str, vector: Vector) -> None:
         """Keep a vector."""
-        with self._lock:
-            # A row is a view that would keep its whole batch in memory.
-            self._vectors[_key(role, text)] = vector.copy()
+        # A row is a view that would keep its whole batch in memory.
+        self._vectors[_key(role, text)] = vector.copy()
+        with suppress(KeyError):
             while len(self._vectors) > self._size:
                 self._vectors.popitem(last=False)
 
     def clear(self) -> None:
         """Forget all of them."""
-        with self._lock:
-            self._vectors.clear()
+        self._vectors.clear()
 
 
 def _key(role: str, text: str) -> bytes:

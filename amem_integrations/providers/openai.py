@@ -5,7 +5,6 @@ OpenAI itself, and with `base_url` also vLLM, Ollama, SGLang, LM Studio, llama.c
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Literal
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 import numpy as np
 
@@ -53,11 +52,10 @@ _EXPLAINED = {*_TITLES, "description", "additionalProperties", "required"}
 
 
 class _Client:
-    """The clients for one model: one for all threads, and one for each event loop.
+    """The clients for one model: one for all threads, and one for all event loops.
 
-    An asynchronous client works only on the loop of its first request; on another one it fails with
-    "event loop is closed". These clients also close each connection after its response, because a
-    connection that is kept would outlive a short loop such as that of `asyncio.run`.
+    The asynchronous client closes each connection after its response: a connection that is kept would outlive a short
+    loop such as that of `asyncio.run`, and fail on the next one with "event loop is closed".
     """
 
     name: str
@@ -70,17 +68,17 @@ class _Client:
             raise ConfigurationError(
                 "no API key: set OPENAI_API_KEY, or pass api_key=…; for another endpoint base_url=…"
             )
-        self._options = {**options, "base_url": url, "api_key": key}
-        self._client = openai.OpenAI(**self._options)
-        # The SDK imports these now, not on an event loop.
-        _ = self._client.chat.completions, self._client.embeddings
+        options |= {"base_url": url, "api_key": key}
+        self._client = openai.OpenAI(**options)
+        headers = {**(options.get("default_headers") or {}), "Connection": "close"}
+        self._async_client = openai.AsyncOpenAI(**{**options, "default_headers": headers})
+        for client in (self._client, self._async_client):
+            _ = client.chat.completions, client.embeddings  # are imported now, not on an event loop
         # Without a password or a key in it.
         self._url = re.sub(r"(?<=//)[^/@]*@|/?([?#].*)?$", "", str(self._client.base_url))
         self._where = f"{model!r} at {self._url}"
         # The client is part of a reference cycle: its sockets could be collected before it closes them.
         finalize(self, self._client.close)
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         """Return the model and its endpoint, without the key."""
@@ -89,20 +87,6 @@ class _Client:
     def close(self) -> None:
         """Close idle connections. The synchronous methods cannot be used after it."""
         self._client.close()
-
-    async def _async_client(self) -> Any:  # noqa: ANN401 - openai.AsyncOpenAI
-        """Return the client of the running event loop."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            client = self._by_loop.get(loop)
-        if client is None:
-            headers = {**(self._options.get("default_headers") or {}), "Connection": "close"}
-            options = {**self._options, "default_headers": headers}
-            # In a thread, because it reads the certificate authorities from disk.
-            client = await asyncio.to_thread(_sdk().AsyncOpenAI, **options)
-            with self._lock:
-                client = self._by_loop.setdefault(loop, client)
-        return client
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -309,7 +293,7 @@ class OpenAIChatModel(_Client):
 
     async def agenerate(self, request: ModelRequest) -> Completion:
         """Return the model's answer, like `generate`, on the running event loop."""
-        return await self._generate(await self._async_client(), request)
+        return await self._generate(self._async_client, request)
 
     async def _generate(self, client: Any, request: ModelRequest) -> Completion:  # noqa: ANN401
         create, used = client.chat.completions.create, self._used
@@ -439,7 +423,7 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vector:
         """Return the same as `embed_documents`, on the running event loop."""
-        return await self._embed(await self._async_client(), self._prefixes.document, texts)
+        return await self._embed(self._async_client, self._prefixes.document, texts)
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length; errors as for documents."""
@@ -447,7 +431,7 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
 
     async def aembed_query(self, text: str) -> Vector:
         """Return the same as `embed_query`, on the running event loop."""
-        rows = await self._embed(await self._async_client(), self._prefixes.query, [text])
+        rows = await self._embed(self._async_client, self._prefixes.query, [text])
         return rows.reshape(-1)
 
     async def _embed(self, client: Any, prefix: str, texts: Sequence[str]) -> Vector:  # noqa: ANN401

@@ -16,7 +16,7 @@ from support import tiny_bert
 from support.embedder_texts import TEXTS
 
 from amem_integrations import AgenticMemory, ConfigurationError, MiniLmEmbedder
-from amem_integrations.providers import SentenceTransformerEmbedder
+from amem_integrations.providers import SentenceTransformerEmbedder, embedders
 from amem_integrations.providers import minilm as provider
 from amem_integrations.providers.minilm import DEFAULT_MODEL
 
@@ -128,7 +128,8 @@ def test_a_query_waits_for_a_few_of_many_documents_at_most():
         many = pool.submit(embedder.embed_documents, documents)
         begun.wait(60)
         query = pool.submit(embedder.embed_query, "tea")
-        while not provider._next.locked():  # held by the query, which waits
+        while embedders._next.acquire(blocking=False):  # until the query has it, which waits
+            embedders._next.release()
             time.sleep(0.001)
         asked.set()
         query.result(60)
