@@ -78,7 +78,7 @@ class AMemMemory(Recalling, BaseMemory):
         asked, found = "\n".join(text for text in texts if text), adapting.Recalled()
         if asked:
             said = [Message(role="user", text=asked)]
-            found = await self._door.recalled(call, said, self._door.asked(None, self.namespace))
+            found = await self._door.recalled(call, said, None, self.namespace)
         messages = [HumanMessage(found.text)] if found.text else []
         return {self.memory_key: messages if self.return_messages else found.text}
 

@@ -32,8 +32,8 @@ from amem_integrations import (
     adapting,
 )
 
-from .nodes import State, Update, node
-from .run import Door, Namespace, NamespaceOf, Run, report
+from .nodes import State, Update, node, report
+from .run import Door, Namespace, NamespaceOf, Run
 
 try:
     from langgraph.graph import END, START, StateGraph

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
 
 from amem_integrations import adapting
 from amem_integrations.conversation import SPEAKING, Message
@@ -59,11 +59,6 @@ def is_spoken(message: BaseMessage) -> bool:
     wrote, are left out.
     """
     return to_message(message).party in SPEAKING
-
-
-def is_human(message: BaseMessage) -> bool:
-    """Return whether a person said it; a summary that another middleware wrote is no message of a person."""
-    return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")
 
 
 def conversation(messages: Sequence[BaseMessage]) -> list[Message]:

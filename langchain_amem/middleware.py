@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NotRequired, get_args
 from uuid import uuid4
 
@@ -13,9 +11,8 @@ from typing_extensions import Unpack
 
 from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, adapting
 
-from .messages import ShouldStore, is_human, is_spoken, with_final_answer
-from .run import ByRun, NamespaceOf, current_run
-from .run_messages import Entry, History, Turns, merged
+from .messages import ShouldStore, is_spoken, with_final_answer
+from .run import ByRun, Entry, History, NamespaceOf, Turns, current_run, merged
 from .tools import Kind, memory_tools
 
 try:
@@ -28,22 +25,24 @@ except ImportError as error:
 
 Inject = Literal["system", "message"]
 
-MOST_RUNS = 1000  # that are under way at once in this process
+
+class Token(str):  # noqa: SLOT000 - its attributes are optional
+    """The name of a run in the state, by which this process alone knows what the run has recalled and stored.
+
+    Attributes:
+        notes: The recalled notes as text; None: nothing was recalled yet.
+        stored: The messages that were stored when the model was called, by their marks.
+    """
+
+    notes: str | None = None
+    stored: frozenset[str | None] = frozenset()
 
 
 class AMemState(AgentState[Any]):
     """The part of the agent's state that the middleware keeps, by its name: JSON without any text of a note or message."""
 
     amem: NotRequired[Annotated[dict[str, Entry], PrivateStateAttr, merged]]
-    amem_run: NotRequired[Annotated[dict[str, str], UntrackedValue, PrivateStateAttr]]
-
-
-@dataclass(slots=True)
-class _UnderWay:
-    """The knowledge of this process about a run: the recalled notes (None: nothing yet), and the stored messages."""
-
-    text: str | None = None
-    stored: set[str] = field(default_factory=set)
+    amem_run: NotRequired[Annotated[dict[str, Token], UntrackedValue, PrivateStateAttr]]
 
 
 class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middleware are invariant
@@ -119,7 +118,6 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             unanswered=remember_unanswered,
             **door,
         )
-        self._under_way: OrderedDict[str, _UnderWay] = OrderedDict()
         self.tools = memory_tools(memory, namespace=namespace, kinds=tools, **door)
 
     @property
@@ -134,12 +132,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
         """Settle whose run it is, and which messages belong to it."""
-        space, (_, entry) = self._turns.space(current_run(state)), self._run(state)
-        token = str(uuid4())
-        self._under_way[token] = _UnderWay()
-        while len(self._under_way) > MOST_RUNS:
-            self._under_way.popitem(last=False)
-        tokens = {**(state.get("amem_run") or {}), self._name: token}
+        space, (_, entry) = self._turns.space(current_run(state)), self._noted(state)
+        tokens = {**(state.get("amem_run") or {}), self._name: Token(uuid4())}
         begun = History(state["messages"]).began([entry], space)
         return {"amem": {self._name: begun}, "amem_run": tokens}
 
@@ -160,19 +154,20 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     async def _prepared(self, call: adapting.Call, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Return the request with the notes recalled; what people said is stored."""
         history, run = History(request.messages), current_run(request.state)
-        known, entry = self._run(request.state)
-        known = known or _UnderWay()
-        parts, is_first = self._turns.parts(history, entry, [entry], run), known.text is None
-        if known.text is None:
-            known.text = (await self._turns.find(call, history, run, [*parts][-1])).text
+        token, entry = self._noted(request.state)
+        token = Token() if token is None else token  # the run was resumed
+        parts, is_first = self._turns.parts(history, entry, [entry], run), token.notes is None
+        if token.notes is None:
+            found = await self._turns.recalled(call, history.said, run, [*parts][-1])
+            token.notes = found.text
         for space, places in parts.items() if self._remember else ():
-            people = {n: history.marks[n] for n in places if is_human(history.messages[n])}
-            new = {n for n, mark in people.items() if mark not in known.stored}
+            people = {n: history.marks[n + 1] for n in places if n in history.people}
+            new = {n for n, mark in people.items() if mark not in token.stored}
             # Also where nothing is new, a message of an earlier turn may have been edited.
             if new or is_first:
                 await self._turns.store(call, history, run, space, new, complete=False)
-            known.stored.update(people.values())
-        return self._with_notes(request, known.text)
+            token.stored |= {*people.values()}
+        return self._with_notes(request, token.notes)
 
     _prepare, _aprepare = adapting.both(_prepared)
 
@@ -184,24 +179,23 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     ) -> dict[str, Any]:
         """Store the answer, and have the turn evolve."""
         messages = with_final_answer(state["messages"], state.get("structured_response"))
-        run, (known, entry), history = current_run(state), self._run(state), History(messages)
+        run, (token, entry), history = current_run(state), self._noted(state), History(messages)
         parts = self._turns.parts(history, entry, [entry], run)
-        self._under_way.pop((state.get("amem_run") or {}).get(self._name, ""), None)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
-        blocked = "start" not in entry or (known is not None and known.text is None)
+        blocked = "start" not in entry or (token is not None and token.notes is None)
         remembers = self._remember and (self._turns.unanswered or not blocked)
         for space, places in parts.items() if remembers else ():
-            wanted = {n for n in places if blocked or not is_human(messages[n])}
+            wanted = {n for n in places if blocked or n not in history.people}
             await self._turns.store(call, history, run, space, wanted, looks=blocked)
             self._turns.evolve_later(space)
-        return {"amem": {self._name: History(state["messages"]).ended([*parts][-1])}}
+        return {"amem": {self._name: History(state["messages"]).entry([*parts][-1])}}
 
     after_agent, aafter_agent = adapting.both(_after_agent)
 
-    def _run(self, state: Any) -> tuple[_UnderWay | None, Entry]:  # noqa: ANN401 - LangChain's type
-        """Return the history of a run as this process knows it (None where the run was resumed), and as the state does."""
-        token = (state.get("amem_run") or {}).get(self._name, "")
-        return self._under_way.get(token), (state.get("amem") or {}).get(self._name, {})
+    def _noted(self, state: Any) -> tuple[Token | None, Entry]:  # noqa: ANN401 - LangChain's type
+        """Return the token of a run, None where the run was resumed, and its entry."""
+        token = (state.get("amem_run") or {}).get(self._name)
+        return token, (state.get("amem") or {}).get(self._name, {})
 
     def _with_notes(self, request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
         """Return the request with the notes recalled, or as it is if there are none."""

@@ -30,8 +30,18 @@ from amem_integrations import (
 )
 
 from .messages import ShouldStore, is_spoken
-from .run import ByRun, Door, Namespace, NamespaceOf, Run, current_run, report
-from .run_messages import Entry, History, Turns, merged
+from .run import (
+    ByRun,
+    Door,
+    Entry,
+    History,
+    Namespace,
+    NamespaceOf,
+    Run,
+    Turns,
+    current_run,
+    merged,
+)
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run
@@ -98,7 +108,7 @@ def recall_node(
 
     async def step(call: adapting.Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
-        found = await turns.find(call, history, run, space)
+        found = await turns.recalled(call, history.said, run, space)
         report("recall", notes=[hit.note.id for hit in found.hits])
         entries = _value(state, turn_key, {})
         own = entries.get(json.dumps(space), {})
@@ -162,7 +172,7 @@ def remember_node(  # noqa: PLR0913 - options are keywords
         history, space = _history(state, messages_key), turns.space(run)
         entries = _value(state, turn_key, {})
         entry, run_of = _begun(entries, space, run.caller, is_fixed=not callable(namespace))
-        over = {space: {**history.ended(space), **run_of}}
+        over = {space: {**history.entry(space), **run_of}}
         # The notes that a node has just remembered of this turn stand there already.
         seen = {one["seen"] for one in entries.values() if "start" not in one}
         ids = list(_value(state, output_key, ())) if over[space]["seen"] in seen else []
@@ -226,6 +236,16 @@ def node(name: str, flow: Callable[[adapting.Call, State, Run], Awaitable[Update
 
     run, arun = adapting.both(step)
     return RunnableLambda(partial(run, None), partial(arun, None), name=name)
+
+
+def report(step: str, **what: Any) -> None:  # noqa: ANN401 - JSON values
+    """Send `{"amem": step, …}` to those who read the stream in the mode `custom`."""
+    from langgraph.config import get_stream_writer  # noqa: PLC0415 - slow to import
+
+    try:
+        get_stream_writer()({"amem": step, **what})
+    except (RuntimeError, KeyError):
+        return
 
 
 def _noted(entries: Mapping[str, Entry], seen: str | None, caller: str) -> Entry:

@@ -6,12 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictInt
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, adapting
 
-from .run import Door, Failures, to_document, trace_params
+from .run import Door, Failures, Traced, log, to_documents
 
 OPTIONS = ("k", "where", "min_similarity", "links", "as_of")
 
@@ -35,7 +34,7 @@ class Recalling(BaseModel):
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
         """Check the options."""
         super().model_post_init(context)
-        self._failures = Failures(self.on_error)
+        self._failures = Failures(log, self.on_error)
         self._door  # noqa: B018 - a mistake shows here, and not in the first search
 
     @property
@@ -59,7 +58,7 @@ def _of_the_call(_run: object) -> tuple[str, ...]:
     return ()  # each call names the namespace
 
 
-class AMemRetriever(Recalling, BaseRetriever):
+class AMemRetriever(Recalling, Traced):
     """Finds notes, and what they are linked to, without calling a chat model.
 
     A document is a note: `id` is the note's id, `page_content` its content word for word. In `metadata` are the note's own,
@@ -96,10 +95,6 @@ class AMemRetriever(Recalling, BaseRetriever):
 
     namespace: tuple[str, ...] | None = None
 
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
-        """Return the fields of a LangSmith trace about this retriever."""
-        return {**super()._get_ls_params(**kwargs), **trace_params(self.memory)}
-
     async def _search(
         self,
         call: adapting.Call,
@@ -114,9 +109,8 @@ class AMemRetriever(Recalling, BaseRetriever):
         whose = adapting.check_namespace(self.namespace if namespace is None else namespace)
         given = {name: value for name, value in options.items() if value is not None}
         try:
-            asked = self._door.asked(None, whose) | adapting.checked_recall(
-                given, adapting.SearchOptions
-            )
+            given = adapting.checked_recall(given, adapting.SearchOptions)
+            asked = {**(self._door.asked(None, whose) or {}), **given}
         except ConfigurationError as error:
             raise InvalidInputError(str(error)) from error
         if not query.strip():
@@ -125,7 +119,7 @@ class AMemRetriever(Recalling, BaseRetriever):
         with self._failures.tolerated("recall"):
             found = await call(self.memory.search_turn, query, **asked)
         self._failures.failed("recall", found.error)
-        return list(map(to_document, found.hits))
+        return to_documents(found)
 
     # LangChain forwards keyword arguments of `invoke` only if the synchronous method names some.
     _get_relevant_documents, _aget_relevant_documents = adapting.both(_search)

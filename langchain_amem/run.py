@@ -1,37 +1,58 @@
-"""The run behind every door: whose memory it is about, what is recalled and stored, failures, and reports to the stream."""
+"""The run behind every door: whose memory it is about, what is recalled and stored of its messages, and failures.
+
+A graph keeps an entry of a run in its state, without any text: `namespace`, whose run it is; `seen`, the last message when
+the run began, or when it ended; and, until it has ended, `start`, the last message before those that are to be
+remembered, and `since`, the last before those of this run alone. Of a message the entry has the id, or a digest. Nodes
+add `by`, a digest of who began the run, `run`, the number of the run in its thread, and `fixed`, whether the namespace
+is the same for everybody.
+"""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import sha256
+from inspect import iscoroutinefunction
 from typing import Any
 
 from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    NamespaceError,
-    Note,
-    ScoredNote,
-    adapting,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, Note, adapting
 from amem_integrations.conversation import Message
+
+from .messages import ShouldStore, conversation, is_spoken
 
 log = logging.getLogger("langchain_amem")
 
 Namespace = tuple[str, ...]
 NamespaceOf = tuple[str, ...] | Callable[[Any], Sequence[str]]
 ByRun = Mapping[str, Any] | Callable[[Any], Mapping[str, Any] | None] | None
+Entry = dict[str, Any]
 
-_lock = threading.Lock()
-_total: Counter[str] = Counter()
+RECENT = 32  # messages of which it is looked whether they were edited since they were stored
+
+_everywhere = adapting.Failures(log)
+
+
+class Failures(adapting.Failures):
+    """Counts for itself, and for the whole process."""
+
+    def count(self, doing: str, error: BaseException | None = None) -> None:
+        """Count one failure."""
+        super().count(doing, error)
+        _everywhere.count(doing, error)
+
+
+def failures() -> dict[str, int]:
+    """Return how often the memory did not work in this process, by what an adapter was doing.
+
+    Keys: `recall`, `remember`, `evolve`, and so on; also callbacks of yours that raised, such as `should_store`.
+    """
+    return _everywhere.snapshot()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +94,6 @@ def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:  # 
         return Run(state=state, config=config or {})
 
 
-def report(step: str, **what: Any) -> None:  # noqa: ANN401 - JSON values
-    """Send `{"amem": step, …}` to those who read the stream in the mode `custom`."""
-    from langgraph.config import get_stream_writer  # noqa: PLC0415 - an extra
-
-    try:
-        get_stream_writer()({"amem": step, **what})
-    except (RuntimeError, KeyError):
-        return
-
-
 def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
     """Return the namespace of this run; an empty one only if it is optional.
 
@@ -101,84 +112,33 @@ def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) ->
         ) from error
 
 
-def checked_source(namespace: NamespaceOf) -> NamespaceOf:
-    """Return a callable as it is, and a tuple checked, so that a mistake shows at construction."""
-    return namespace if callable(namespace) else adapting.check_namespace(namespace)
+# Recall as a retriever run
 
 
-def checked_also(also: Mapping[str, NamespaceOf] | None) -> dict[str, NamespaceOf]:
-    """Return the namespaces that are read besides, by the names that mark their notes.
-
-    Raises:
-        ConfigurationError: A name is empty, or it is no mapping.
-        NamespaceError: A namespace is malformed.
-    """
-    named = {} if also is None else also
-    if not isinstance(named, Mapping) or not all(isinstance(n, str) and n.strip() for n in named):
-        raise ConfigurationError(
-            f"also={also!r} must be a dict of names to namespaces, such as {{'team': ('acme',)}}"
-        )
-    return {name: checked_source(source) for name, source in named.items()}
-
-
-class Failures(adapting.Failures):
-    """Counts for itself, and for the whole process."""
-
-    def __init__(self, on_error: adapting.OnError = "log") -> None:
-        """Start at zero."""
-        super().__init__(log, on_error)
-
-    def count(self, doing: str, error: BaseException | None = None) -> None:
-        """Count one failure."""
-        super().count(doing, error)
-        with _lock:
-            _total[doing] += 1
-
-
-def failures() -> dict[str, int]:
-    """Return how often the memory did not work in this process, by what an adapter was doing.
-
-    Keys: `recall`, `remember`, `evolve`, and so on; also callbacks of yours that raised, such as `should_store`.
-    """
-    with _lock:
-        return dict(_total)
-
-
-def trace_params(memory: AgenticMemory) -> LangSmithRetrieverParams:
-    """Return the fields of a LangSmith trace about a memory: its store and its embedder.
-
-    As for LangChain's own retrievers, the provider of embeddings is the name of their class.
-    """
-    embedder = memory.embedder
-    return {
-        "ls_vector_store_provider": "Qdrant",
-        "ls_embedding_provider": str(getattr(embedder, "provider", type(embedder).__name__)),
-        "ls_embedding_model": embedder.name,
-    }
-
-
-def to_document(hit: ScoredNote) -> Document:
-    """Return a note as a document: its content word for word, what is known of the hit, and its own metadata above all."""
-    about = hit.to_dict()
-    if hit.note.origin == "document":
-        del about["source"]  # of the document, not of the note
-    own = {name: value for name, value in about.pop("metadata").items() if name != adapting.RECORD}
-    passage = " … ".join(each.text for each in hit.passages) if hit.passage else None
-    metadata = {**about, "passage": passage, **own}
-    return Document(id=hit.note.id, page_content=hit.note.content, metadata=metadata)
-
-
-class AMemRecall(BaseRetriever):
-    """One recall of another door, as a retriever run below the run that is under way."""
+class Traced(BaseRetriever):
+    """A retriever of a memory; a trace names the store and the embedder as for LangChain's own retrievers."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     memory: AgenticMemory = Field(exclude=True, repr=False)
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
+        embedder = self.memory.embedder
+        provider = str(getattr(embedder, "provider", type(embedder).__name__))
+        return {
+            **super()._get_ls_params(**kwargs),
+            "ls_retriever_name": "amem",
+            "ls_vector_store_provider": "Qdrant",
+            "ls_embedding_provider": provider,
+            "ls_embedding_model": embedder.name,
+        }
+
+
+class AMemRecall(Traced):
+    """One recall of another door, as a retriever run below the run that is under way."""
+
     find: Callable[[adapting.Call], Any]
     _found: adapting.Recalled = PrivateAttr()
-
-    def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
-        return {"ls_retriever_name": "amem", **trace_params(self.memory)}
 
     async def _search(
         self,
@@ -189,9 +149,26 @@ class AMemRecall(BaseRetriever):
         run_manager: Any,  # noqa: ANN401 - as above
     ) -> list[Document]:
         self._found = await self.find(call)
-        return list(map(to_document, self._found.hits)) if run_manager.handlers else []
+        return to_documents(self._found) if run_manager.handlers else []
 
     _get_relevant_documents, _aget_relevant_documents = adapting.both(_search)
+
+
+def to_documents(found: adapting.Recalled) -> list[Document]:
+    """Return notes as documents: the content word for word, what is known of the hit, and its own metadata above all."""
+    documents = []
+    for hit in found.hits:
+        about = hit.to_dict()
+        if hit.note.origin == "document":
+            del about["source"]  # of the document, not of the note
+        own = {name: one for name, one in about.pop("metadata").items() if name != adapting.RECORD}
+        about["passage"] = " … ".join(each.text for each in hit.passages) if hit.passage else None
+        document = Document(id=hit.note.id, page_content=hit.note.content, metadata=about | own)
+        documents.append(document)
+    return documents
+
+
+# The options of the doors
 
 
 @dataclass(eq=False)
@@ -212,21 +189,29 @@ class Door:
     on_error: adapting.OnError = "log"
 
     def __post_init__(self) -> None:
-        """Check the options."""
+        """Check the options, so that a mistake shows at construction."""
         adapting.check_memory(self.memory)
         adapting.check_flags(evolve=self.evolve)
-        self.failures = Failures(self.on_error)
-        self.namespace, self.also = checked_source(self.namespace), checked_also(self.also)
         adapting.checked_recall(self.recall)
+        self.failures = Failures(log, self.on_error)
+        also = self.also = {} if self.also is None else self.also
+        if not isinstance(also, Mapping) or not all(isinstance(n, str) and n.strip() for n in also):
+            raise ConfigurationError(
+                f"also={also!r} must be a dict of names to namespaces, such as {{'team': ('acme',)}}"
+            )
+        for one in (self.namespace, *also.values()):
+            if not callable(one):
+                adapting.check_namespace(one)
 
     def space(self, run: Any) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
         """Return whose memory it is in a run."""
         return namespace_of(self.namespace, run)
 
-    def asked(self, run: Any, space: Namespace) -> dict[str, Any]:  # noqa: ANN401 - as above
+    def asked(self, run: Any, space: Namespace) -> dict[str, Any] | None:  # noqa: ANN401 - as above
         """Return the options of a recall in a run; a function may give an empty namespace to read none.
 
-        A function that fails costs the recall that namespace, or, if it is `where`, all notes: none is shown unfiltered.
+        A function that fails costs the recall that namespace, or, if it is `where`, all notes: the options are None then,
+        as none is shown unfiltered.
 
         Raises:
             NamespaceError: The run does not say one of the further namespaces.
@@ -236,13 +221,14 @@ class Door:
             with self.failures.tolerated("also", callback=True):
                 if found := namespace_of(one, run, optional=True):
                     also[name] = found
-        where = self.recall.get("where")
-        if callable(where):
-            where = where(run)
+        with self.failures.tolerated("where", callback=True):
+            where = self.recall.get("where")
+            where = where(run) if callable(where) else where
             adapting.parse(
                 {} if where is None else where
             )  # else a search would fail, or know no filter
-        return {**self.recall, "where": where, "also": also, "namespace": space}
+            return {**self.recall, "where": where, "also": also, "namespace": space}
+        return None
 
     async def found(
         self,
@@ -258,12 +244,16 @@ class Door:
         return run._found  # noqa: SLF001 - of this module
 
     async def recalled(
-        self, call: adapting.Call, said: Sequence[Message], options: Mapping[str, Any]
+        self,
+        call: adapting.Call,
+        said: Sequence[Message],
+        run: Any,  # noqa: ANN401 - as above
+        space: Namespace,
     ) -> adapting.Recalled:
         """Return the notes that are worth showing for the last message of a person; none if the memory does not answer."""
-        found = adapting.Recalled()
+        found, options = adapting.Recalled(), self.asked(run, space)
         question = next((one.text for one in reversed(said) if one.party == "user"), "")
-        if self.failures.resting("recall"):
+        if options is None or self.failures.resting("recall"):
             return found
         with self.failures.tolerated("recall"):
             found = await self.found(call, question, self.memory.recall_turn, said, **options)
@@ -288,3 +278,153 @@ class Door:
         """Have the memory evolve a namespace in the background, if it shall."""
         if self.evolve:
             self.memory.evolve_later(space)
+
+
+# The messages of a graph
+
+
+def merged(left: Mapping[str, Entry] | None, right: Mapping[str, Entry] | None) -> dict[str, Entry]:
+    """Return the entries of two updates of a state; of one name the later."""
+    return {**(left or {}), **(right or {})}
+
+
+class History:
+    """The messages of a graph, and the places in them that entries name by marks.
+
+    Attributes:
+        messages: Oldest first.
+        said: The messages as the core reads them; nothing of them is to be stored.
+        marks: By place the id of the message before, or a digest of its place and text; None at the beginning.
+        people: The places of what people said.
+    """
+
+    def __init__(self, messages: Sequence[BaseMessage]) -> None:
+        """Take the messages."""
+        self.messages, self.said = messages, conversation(messages)
+        self.marks = [None, *(one.id or _digest(n, one) for n, one in enumerate(messages))]
+        self.people = [n for n, one in enumerate(self.said) if one.party == "user"]
+
+    def place(self, entry: Entry, name: str) -> int | None:
+        """Return the place after a message that an entry names; None if there is no such message (any more)."""
+        mark = entry.get(name, "")
+        return self.marks.index(mark) if mark in self.marks else None
+
+    def entry(self, namespace: Namespace, **places: int) -> Entry:
+        """Return the entry of a run that has these places, or that has ended now."""
+        marks = {name: self.marks[place] for name, place in places.items()}
+        return {"namespace": list(namespace), **marks, "seen": self.marks[-1]}
+
+    def began(
+        self, known: Iterable[Entry], namespace: Namespace, *, is_over: bool = False
+    ) -> Entry:
+        """Return the entry of a run that begins with these messages, or `is_over`; `known` are the entries of earlier ones.
+
+        What an earlier run of the same namespace left unanswered is to be remembered with this one. What was said in a
+        run of another namespace is not, nor what it was answered.
+        """
+        last, starts = max(self.people, default=-1), list[int]()
+        sinces = [last if is_over else 0]
+        for entry in known:
+            seen, is_own = self.place(entry, "seen"), entry.get("namespace") == list(namespace)
+            # Another memory may have dealt with this very run: then the entry has seen the last thing that was said.
+            if seen is None or (seen > last and not is_own):
+                continue
+            if "start" in entry or not is_own:
+                seen = min((n for n in self.people if n >= seen), default=len(self.said))
+            left = self.place(entry, "start") if is_own else None
+            starts.append(seen if left is None else left)
+            sinces.append(seen)
+        start = max(starts) if starts else self.guess()
+        return self.entry(namespace, start=start, since=max(start, *sinces))
+
+    def guess(self) -> int:
+        """Return where a run begins of which nothing is known: after the last answer before the last thing a person said.
+
+        So it is in a first run, without a checkpointer (the history is passed in each time), and where a history was cut.
+        """
+        last = max(self.people, default=len(self.said) - 1)
+        for place in range(last, 0, -1):
+            before = self.said[place - 1]
+            if before.party == "assistant" and not before.calls_tools:
+                return place
+        return 0
+
+
+def _digest(place: int, message: BaseMessage) -> str:
+    said = f"{place} {message.type} {message.text}"
+    return sha256(said.encode(errors="replace")).hexdigest()[:24]
+
+
+@dataclass(eq=False)
+class Turns(Door):
+    """Recalls for what was asked, and remembers what was said.
+
+    What the functions of the application or the memory raise is counted, and takes no answer away.
+    """
+
+    should_store: ShouldStore = is_spoken
+    metadata: ByRun = None
+    unanswered: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the options; the result of a coroutine function would always count as true."""
+        super().__post_init__()
+        adapting.check_flags(remember_unanswered=self.unanswered)
+        if not callable(self.should_store) or iscoroutinefunction(self.should_store):
+            raise ConfigurationError(
+                f"should_store={self.should_store!r} must be a plain function of a message that returns a bool"
+            )
+
+    def parts(
+        self, history: History, entry: Entry, known: Iterable[Entry], run: Run
+    ) -> dict[Namespace, range]:
+        """Return which messages there are to remember, by place, and for whom; `known` are the entries of earlier runs.
+
+        They are for whom the run began, as its entry says; where a person has added something since, such as who resumed
+        the run, what follows is for that person.
+
+        Raises:
+            NamespaceError: Nothing says whose it is.
+        """
+        if "start" not in entry:  # nobody has noted the run when it began
+            entry = history.began(known, self.space(run), is_over=True)
+        begun, end = tuple(entry["namespace"]), len(history.messages)
+        start = history.place(entry, "start" if self.unanswered else "since")
+        start = history.guess() if start is None else start  # the history was cut meanwhile
+        seen = history.place(entry, "seen")
+        seen = end if seen is None else max(start, seen)
+        space = self.space(run) if any(at >= seen for at in history.people) else begun
+        if space == begun:
+            return {begun: range(start, end)}
+        return {begun: range(start, seen), space: range(seen, end)}
+
+    async def store(
+        self,
+        call: adapting.Call,
+        history: History,
+        run: Run,
+        space: Namespace,
+        wanted: Container[int],
+        *,
+        looks: bool = True,
+        complete: bool = True,
+    ) -> list[Note]:
+        """Store those of the messages that are wanted, by place, and worth storing; return their notes.
+
+        If it `looks`, notes of other messages among the last ones are edited where the messages were.
+        """
+        said, recent = list(history.said), len(history.said) - RECENT
+        for place, message in enumerate(history.messages):
+            if place in wanted:
+                with self.failures.tolerated("should_store", callback=True):
+                    said[place] = replace(said[place], stored=bool(self.should_store(message)))
+            elif looks and place >= recent and message.id is not None:
+                said[place] = replace(said[place], stored=None)
+        metadata = self.metadata
+        if callable(metadata):
+            given, metadata = metadata, None
+            with self.failures.tolerated("metadata", callback=True):
+                metadata = dict(given(run) or {})
+        options = {"metadata": metadata, "complete": complete}
+        roles = tuple({one.party for one in said})
+        return await self.remembered(call, said, space, thread=run.thread, roles=roles, **options)

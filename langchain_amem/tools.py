@@ -28,7 +28,7 @@ from amem_integrations import (
     render_notes,
 )
 
-from .run import Door, Failures, NamespaceOf, namespace_of
+from .run import Door, Failures, NamespaceOf, log, namespace_of
 
 Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]
@@ -160,11 +160,10 @@ class Actions(Door):
             limit: most notes to return
         """
         space = self.space(runtime)
-        with self.failures.tolerated("where", callback=True) as reasons:
-            options = {"k": 10, "max_tokens": 1000, **self.asked(runtime, space)}
-        if reasons:
+        if (asked := self.asked(runtime, space)) is None:
             raise ToolException(NO_ANSWER)
         with self._explained("search"):
+            options = {"k": 10, "max_tokens": 1000, **asked}
             max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
             own = {f"metadata.{name}": given for name, given in filters.items() if given}
             both = [one for one in (options["where"], own) if one]
@@ -272,7 +271,7 @@ def described_call(
     ``HumanInTheLoopMiddleware({"forget_memory": {"allowed_decisions": ["approve", "reject"], "description":
     described_call(memory, namespace=whose)}})``
     """
-    failures = Failures()
+    failures = Failures(log)
 
     def description(tool_call: Any, state: Any, runtime: Any) -> str:  # noqa: ANN401, ARG001 - LangChain's signature
         space, arguments = namespace_of(namespace, runtime), tool_call["args"]
