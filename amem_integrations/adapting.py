@@ -9,7 +9,7 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
   note, which `parse` checks.
 - `Documents`: what a loader or a pipeline gives is added, found by id, and removed with its source.
 - `notes_of`: all notes of a namespace that meet conditions.
-- `falling`: scores of several searches, to sort by; `marked`: hits that say of which namespace they are.
+- `falling`: scores of several searches, to sort by; `merged`: the hits of several searches, best first; `marked`: hits that say of which namespace they are.
 - `check_namespace`: nobody's memory is never a default.
 - `storable`: a text without what no store can hold.
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
@@ -70,6 +70,7 @@ from .plans import HELD as HELD
 from .providers.embedders import WrappedEmbedder as WrappedEmbedder
 from .retrieval.relevance import WINDOW as WINDOW
 from .retrieval.search import falling as falling
+from .retrieval.search import merged as merged
 from .runtime import Meter, Progress, describe, run
 
 P = ParamSpec("P")

@@ -160,12 +160,11 @@ class _Steps(Door):
     async def construct(self, call: adapting.Call, state: State, run: Run) -> Update:
         """Give the notes of this turn, then what is new, then what failed, their attributes; idempotent, so it may write."""
         space, ids = self.space(run), list(state.get("remembered") or ())
-        most = len(ids) + self.limit
-        failed = {"state": "failed", "attempts": {"$lt": self.memory.config.max_attempts}}
-        for where in ({"state": {"$in": ["pending", "constructed"]}}, failed):
-            found = await call(self.memory.get_all, namespace=space, where=where, limit=most)
-            ids += [note.id for note in found]
-        ids = list(dict.fromkeys(ids))[:most]
+        most, tried = len(ids) + self.limit, self.memory.config.max_attempts
+        unfinished = {"state": {"$in": ["pending", "constructed", "failed"]}}
+        where = {**unfinished, "attempts": {"$lt": tried}}
+        found = await call(self.memory.get_all, namespace=space, where=where, limit=most)
+        ids = list(dict.fromkeys([*ids, *(note.id for note in found)]))[:most]
         made = await call(self.memory.construct, ids, namespace=space)
         report("construct", **made)
         # A thread may run this graph many times: nothing of an earlier run may show through.

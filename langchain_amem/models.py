@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.runnables import (
     Runnable,
@@ -77,11 +76,9 @@ class LangChainChatModel:
         Raises:
             ConfigurationError: It does not end in a chat model, or `structured` is unknown.
         """
-        inner = _innermost(model)
         adapting.check_structured(structured)
-        self.name = name or name_of(inner)
-        self._model = model
-        self._structured, self._config = structured, config or {}
+        self.name = name or name_of(_innermost(model))
+        self._model, self._structured, self._config = model, structured, config or {}
 
     async def _generate(self, call: adapting.Call, request: ModelRequest) -> Completion:
         """Return the model's answer."""
@@ -109,13 +106,11 @@ def _innermost(model: Runnable[Any, Any]) -> object:
     Raises:
         ConfigurationError: The runnable ends in something else, such as a parser.
     """
-    if isinstance(model, BaseChatModel):
-        return model
-    within = next((name for kind, name in WITHIN.items() if isinstance(model, kind)), None)
-    if within is not None:
-        return _innermost(getattr(model, within))
+    for kind, within in WITHIN.items():
+        if isinstance(model, kind):
+            return _innermost(getattr(model, within))
     if isinstance(model, Runnable) and hasattr(model, "bind_tools"):
-        return model  # such as what `init_chat_model` returns without a model
+        return model  # a chat model, or what `init_chat_model` returns without one
     raise ConfigurationError(
         f"model={model!r} does not end in a LangChain chat model; give one, such as "
         "init_chat_model('openai:gpt-5-mini'), without a parser or a function after it"
@@ -145,12 +140,12 @@ def _by_schema(model: Any, reply: type[Any]) -> Runnable[Any, Any]:  # noqa: ANN
 def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a dict with one
     """Return the parsed reply as JSON, else the raw text, of which the core reads what it can."""
     parsed, raw = (answer["parsed"], answer["raw"]) if isinstance(answer, dict) else (None, answer)
-    usage: Any = raw.usage_metadata or {}
+    usage = raw.usage_metadata or {}
     text = str(raw.text) if parsed is None else parsed.model_dump_json()
     if not text and raw.tool_calls:
         text = json.dumps(raw.tool_calls[0]["args"])
-    tokens = {name: usage.get(name, 0) for name in ("input_tokens", "output_tokens")}
-    return Completion(text=text, **tokens)
+    asked, answered = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    return Completion(text=text, input_tokens=asked, output_tokens=answered)
 
 
 class LangChainEmbedder(adapting.WrappedEmbedder):

@@ -11,9 +11,9 @@ import heapq
 import json
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -54,19 +54,15 @@ SPARE = 0.1
 SWEEP_MINUTES = 5.0  # as in LangGraph's own stores
 LONGEST_TTL = 1e9  # minutes: some 1,900 years
 PUT = TypeAdapter(base.PutOp)
-TESTS: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": operator.eq,
-    "$ne": operator.ne,
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
+ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+TESTS = {"$eq": operator.eq, "$ne": operator.ne, **ORDER}
 
-# An item is read and then written: each key has one of these.
+# An item is read and then written: each namespace has one of these.
 LOCKS = [threading.Lock() for _ in range(64)]
 
-Put = tuple[Namespace, str]  # where an item is put: namespace and key
+Puts = dict[
+    str, tuple[base.PutOp, str]
+]  # of a namespace, by key: what is put, and the text to search for
 
 
 class AMemStore(base.BaseStore):
@@ -130,18 +126,18 @@ class AMemStore(base.BaseStore):
             ValueError: An operation is wrong; then nothing is written.
         """
         todo = list(ops)
-        puts: dict[Put, tuple[base.PutOp, str]] = {}
+        puts: dict[Namespace, Puts] = {}
         for op in todo:
             if isinstance(op, base.PutOp):
-                puts[_labels(op.namespace), op.key] = op, self._text(op)
+                puts.setdefault(_labels(op.namespace), {})[op.key] = op, self._text(op)
             elif isinstance(op, base.GetOp | base.SearchOp):
                 _labels(op.namespace if isinstance(op, base.GetOp) else op.namespace_prefix)
             elif not isinstance(op, base.ListNamespacesOp):
                 raise TypeError(f"unknown operation {op!r}")
         results = [self._result(op) for op in todo]
-        with _holding(puts):
-            for space in dict.fromkeys(space for space, _ in puts):
-                self._write(space, {key: puts[at, key] for at, key in puts if at == space})
+        for space, items in puts.items():
+            with _holding(space):
+                self._write(space, items)
         return results
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
@@ -190,31 +186,29 @@ class AMemStore(base.BaseStore):
         for path in (self._fields if op.index is None else op.index or ()) if op.value else ():
             lines += _leaves(op.value) if path == "$" else base.get_text_at_path(op.value, path)
         text = "\n".join(line for line in lines if line.strip())
-        return text.replace("\0", "").encode("utf-8", "replace").decode()[:MAX_TEXT]
+        return adapting.storable(text)[:MAX_TEXT]
 
-    def _write(self, space: Namespace, puts: Mapping[str, tuple[base.PutOp, str]]) -> None:
-        """Write the items of a namespace by their keys, or remove them."""
+    def _write(self, space: Namespace, puts: Puts) -> None:
+        """Write the items of a namespace, or remove them."""
         kept = self._find(space, list(puts))
-        gone = [one for key, notes in kept.items() for one in notes if puts[key][0].value is None]
-        for place, is_indexed in ((space, True), ((*space, APART), False)):
-            given = {
-                key: self._item(op, text, place, kept.get(key, ()))
-                for key, (op, text) in puts.items()
-                if op.value is not None and bool(text) is is_indexed
-            }
-            # The same key again is an update, which keeps an expiry where none is given.
-            put = partial(self.memory.add_many, given.values(), namespace=place, evolve=False)
+        items: dict[Namespace, dict[str, NoteInput]] = {space: {}, (*space, APART): {}}
+        for key, (op, text) in puts.items():
+            if op.value is not None:
+                place = space if text else (*space, APART)
+                items[place][key] = self._item(op, text, place, kept.get(key, ()))
+        for place, given in items.items():
             try:
-                stored = put()
+                # The same key again is an update, which keeps an expiry where none is given.
+                stored = self.memory.add_many(given.values(), namespace=place, evolve=False)
             except NoteNotFoundError:  # what stood there had expired, and was swept meanwhile
-                stored = put()
+                stored = self.memory.add_many(given.values(), namespace=place, evolve=False)
             for note in stored:
                 if note.expires_at != (ends := given[_key(note)].expires_at):
                     self.memory.update(note.id, namespace=place, expires_at=ends)
-            gone += [one for key in given for one in kept.get(key, ()) if one.namespace != place]
-        for note in gone:
-            with suppress(NoteNotFoundError):  # somebody else was faster
-                self.memory.delete(note.id, namespace=note.namespace)
+        for note in (note for notes in kept.values() for note in notes):
+            if _key(note) not in items[note.namespace]:
+                with suppress(NoteNotFoundError):  # somebody else was faster
+                    self.memory.delete(note.id, namespace=note.namespace)
         if self._evolve:
             self.memory.evolve_later(space)
 
@@ -262,7 +256,7 @@ class AMemStore(base.BaseStore):
         found: list[tuple[Note, float | None]] = []
         indexed = [place for place in places if place[-1] != APART]
         if op.query and op.query.strip() and wanted and indexed:
-            found = self._ranked(op.query, op.filter, indexed, wanted)
+            found = self._ranked(op, op.query, indexed)
         # At any limit an operator that is unknown is an error, once there is an item to compare.
         if len(found) < max(wanted, 1):
             seen = {note.id for note, _ in found}
@@ -272,32 +266,22 @@ class AMemStore(base.BaseStore):
         return found[op.offset : wanted]
 
     def _ranked(
-        self,
-        query: str,
-        conditions: Mapping[str, Any] | None,
-        places: Sequence[Namespace],
-        wanted: int,
+        self, op: base.SearchOp, query: str, places: Sequence[Namespace]
     ) -> list[tuple[Note, float | None]]:
         """Return the items of some namespaces that the query finds, best first, with scores that never rise."""
-        also = {str(number): place for number, place in enumerate(places) if number}
-        search = partial(self.memory.search, query)
-        # Scores depend on what is below; those of several lists have to be the same on every page.
-        depth = DEPTH if also else wanted
-        if not conditions and wanted <= DEPTH:
-            hits = search(namespace=places[0], also=also, k=depth, where=IS_ITEM)
-            return [(hit.note, score) for hit, score in adapting.falling(hits)]
-        found = []
-        # The items that fit are ranked among themselves, as many at a time as a search ranks.
-        for place in places:
-            ids = [one.id for one in self._scan(place) if _fits(one, conditions)]
-            parts = [{"id": {"$in": ids[n : n + DEPTH]}} for n in range(0, len(ids), DEPTH)]
-            hits = [hit for where in parts for hit in search(namespace=place, k=DEPTH, where=where)]
-            if len(parts) > 1:
-                hits.sort(
-                    key=lambda hit: -1 if hit.similarity is None else hit.similarity, reverse=True
-                )
-            found += [(-s, rank, hit.note) for rank, (hit, s) in enumerate(adapting.falling(hits))]
-        return [(note, -score) for score, _, note in sorted(found, key=lambda one: one[:2])]
+        wanted, search = op.offset + op.limit, partial(self.memory.search, query)
+        if not op.filter and wanted <= DEPTH:
+            also = {str(number): place for number, place in enumerate(places) if number}
+            # Scores depend on what is below; those of several lists have to be the same on every page.
+            k = DEPTH if also else wanted
+            lists = [search(namespace=places[0], also=also, k=k, where=IS_ITEM)]
+        else:  # the items that fit are ranked among themselves, as many at a time as a search ranks
+            lists = []
+            for place in places:
+                ids = [one.id for one in self._scan(place) if _fits(one, op.filter)]
+                parts = [{"id": {"$in": ids[n : n + DEPTH]}} for n in range(0, len(ids), DEPTH)]
+                lists += [search(namespace=place, k=DEPTH, where=where) for where in parts]
+        return [(hit.note, score) for hit, score in adapting.falling(adapting.merged(lists))]
 
     def _places(self, prefix: Sequence[str]) -> list[Namespace]:
         """Return the namespaces of the memory that hold items under a prefix which have not expired."""
@@ -319,14 +303,14 @@ class AMemStore(base.BaseStore):
 
     def _refresh(self, op: base.GetOp | base.SearchOp, notes: Iterable[Note]) -> None:
         """Give items that were read their time to live again, with a write only if it is needed."""
-        now = datetime.now(UTC)
-        for note in (note for note in notes if op.refresh_ttl and _prolonged(note, now)):
+        for note in notes if op.refresh_ttl else ():
             space, key = _shown(note.namespace), _key(note)
-            with _holding([(space, key)]), suppress(NoteNotFoundError):
-                # Another thread may have put it again since it was read.
-                for item in self._find(space, [key]).get(key, ()):
-                    if expires_at := _prolonged(item, now):
-                        self.memory.update(item.id, namespace=item.namespace, expires_at=expires_at)
+            if _prolonged(note):
+                with _holding(space), suppress(NoteNotFoundError):
+                    # Another thread may have put it again since it was read.
+                    for item in self._find(space, [key]).get(key, ()):
+                        if ends := _prolonged(item):
+                            self.memory.update(item.id, namespace=item.namespace, expires_at=ends)
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, items or other notes of the memory, and return how many that were."""
@@ -344,27 +328,24 @@ class AMemStore(base.BaseStore):
             A future that is done when the thread has stopped; cancelling it stops the thread. Without a `ttl`
             there is nothing to sweep, and it is done at once.
         """
+        self.stop_ttl_sweeper()
         future: Future[None] = Future()
+        self._stopped = stopped = threading.Event()
         minutes = sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes")
 
-        def sweep_at_intervals(stopped: threading.Event) -> None:
-            try:
+        def sweep_at_intervals() -> None:
+            with suppress(StoreClosedError):  # then nothing is left to sweep
                 while self.ttl_config and not stopped.wait(60 * (minutes or SWEEP_MINUTES)):
                     with self._failures.tolerated("sweep"):  # else the next sweep tries again
                         self.sweep_ttl()
-            except StoreClosedError:
-                return  # nothing is left to sweep
-            finally:
-                if not future.cancelled():
-                    future.set_result(None)
+            if not future.cancelled():
+                future.set_result(None)
 
-        self.stop_ttl_sweeper()
-        self._stopped = stopped = threading.Event()
         future.add_done_callback(lambda _: stopped.set())
-        self._sweeper = threading.Thread(
-            target=sweep_at_intervals, args=(stopped,), name="amem-ttl-sweeper", daemon=True
-        )
         self.memory.on_close(self.stop_ttl_sweeper)
+        self._sweeper = threading.Thread(
+            target=sweep_at_intervals, name="amem-ttl-sweeper", daemon=True
+        )
         self._sweeper.start()
         return future
 
@@ -377,13 +358,9 @@ class AMemStore(base.BaseStore):
         return not self._sweeper.is_alive()
 
 
-@contextmanager
-def _holding(items: Iterable[Put]) -> Iterator[None]:
-    """Hold the locks of items, taken in one order so that two batches cannot wait for each other."""
-    with ExitStack() as held:
-        for number in sorted({hash(item) % len(LOCKS) for item in items}):
-            held.enter_context(LOCKS[number])
-        yield
+def _holding(space: Namespace) -> threading.Lock:
+    """Return the lock of a namespace."""
+    return LOCKS[hash(space) % len(LOCKS)]
 
 
 def _labels(namespace: Sequence[str]) -> Namespace:
@@ -402,11 +379,8 @@ def _labels(namespace: Sequence[str]) -> Namespace:
 
 def _leaves(value: object) -> Iterator[str]:
     """Return the words and numbers in a value, in order, without its structure."""
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
+    if isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
             yield from _leaves(inner)
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield str(value)
@@ -432,14 +406,13 @@ def _key(note: Note) -> str:
     return (note.key or "").removeprefix(KEY)
 
 
-def _prolonged(note: Note, now: datetime) -> datetime | None:
+def _prolonged(note: Note) -> datetime | None:
     """Return when an item that is read now expires, or None if it lives long enough as it is."""
-    minutes = note.metadata.get("ttl")
+    minutes, now = note.metadata.get("ttl"), datetime.now(UTC)
     if minutes is None or note.expires_at is None:
         return None
-    if note.expires_at >= now + timedelta(minutes=minutes):
-        return None
-    return now + timedelta(minutes=minutes * (1 + SPARE))
+    is_due = note.expires_at < now + timedelta(minutes=minutes)
+    return now + timedelta(minutes=minutes * (1 + SPARE)) if is_due else None
 
 
 def _fits(note: Note, conditions: Mapping[str, Any] | None) -> bool:
@@ -448,19 +421,19 @@ def _fits(note: Note, conditions: Mapping[str, Any] | None) -> bool:
     Raises:
         ValueError: An unknown operator.
     """
-    return not conditions or _equals(json.loads(note.metadata["value"]), conditions)
+    return not conditions or _meets(json.loads(note.metadata["value"]), conditions)
 
 
-def _equals(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
+def _meets(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
     if isinstance(wanted, Mapping):
         if any(str(key).startswith("$") for key in wanted):
             return all(_holds(value, name, operand) for name, operand in wanted.items())
         return isinstance(value, Mapping) and all(
-            _equals(value.get(key), inner) for key, inner in wanted.items()
+            _meets(value.get(key), inner) for key, inner in wanted.items()
         )
     if isinstance(wanted, list | tuple):
         same = isinstance(value, list | tuple) and len(value) == len(wanted)
-        return same and all(map(_equals, value, wanted))
+        return same and all(map(_meets, value, wanted))
     return bool(value == wanted)
 
 
@@ -469,7 +442,7 @@ def _holds(value: Any, name: str, wanted: Any) -> bool:  # noqa: ANN401 - JSON v
         raise ValueError(f"Unsupported operator: {name}; use {', '.join(TESTS)}")
     are_texts = isinstance(value, str) and isinstance(wanted, str)  # such as dates in ISO 8601
     with suppress(TypeError, ValueError):
-        if are_texts or name in ("$eq", "$ne"):
-            return TESTS[name](value, wanted)
-        return TESTS[name](float(value), float(wanted))
+        if name in ORDER and not are_texts:
+            value, wanted = float(value), float(wanted)
+        return bool(TESTS[name](value, wanted))
     return False
