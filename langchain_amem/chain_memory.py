@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from pydantic import StrictBool, StrictInt
 
 from amem_integrations import ConfigurationError, MissingExtraError, adapting
+from amem_integrations.adapting import Call
 from amem_integrations.conversation import Message
 
 from .messages import to_message
@@ -71,7 +72,7 @@ class AMemMemory(Recalling, BaseMemory):
         """The variable that a prompt may use."""
         return [self.memory_key]
 
-    async def _load_memory_variables(self, call: adapting.Call, inputs: Values) -> dict[str, Any]:
+    async def _load_memory_variables(self, call: Call, inputs: Values) -> dict[str, Any]:
         """Return the notes about the input; a chain with several inputs and no `input_key` asks with all of them."""
         given = self._given(inputs) if self.input_key is None else {"": inputs.get(self.input_key)}
         texts = [_message(value, "user").text.strip() for value in given.values()]
@@ -82,9 +83,7 @@ class AMemMemory(Recalling, BaseMemory):
         messages = [HumanMessage(found.text)] if found.text else []
         return {self.memory_key: messages if self.return_messages else found.text}
 
-    async def _save_context(
-        self, call: adapting.Call, inputs: Values, outputs: Mapping[str, str]
-    ) -> None:
+    async def _save_context(self, call: Call, inputs: Values, outputs: Mapping[str, str]) -> None:
         """Store the input and the output of the chain as two messages.
 
         Raises:
@@ -125,7 +124,7 @@ def _message(value: object, role: str) -> Message:
     return Message(role=role, text=value if isinstance(value, str) else "")
 
 
-def _only(values: Values, key: str | None, option: str) -> Any:  # noqa: ANN401 - any input
+def _only(values: Values, key: str | None, option: str) -> Any:
     """Return the value of `key`, or the only one there is.
 
     Raises:

@@ -31,6 +31,7 @@ from amem_integrations import (
     Plan,
     adapting,
 )
+from amem_integrations.adapting import Call
 
 from .nodes import State, Update, node, report
 from .run import Door, Namespace, NamespaceOf, Run
@@ -46,7 +47,7 @@ except ImportError as error:
 KINDS = {"sentence": "entry", "supersession": "supersession", "link": "link"}
 SHOWN = ("keywords", "tags", "relation", "strength")
 
-Step = Callable[[adapting.Call, State, Run], Awaitable[Update]]
+Step = Callable[[Call, State, Run], Awaitable[Update]]
 
 
 class EvolutionInput(TypedDict, total=False):
@@ -147,7 +148,7 @@ class _Steps(Door):
     def tolerating(self, name: str, step: Step) -> Step:
         """Return a step after which the graph has nothing more to do, if the memory does not answer; the report says why."""
 
-        async def tolerant(call: adapting.Call, state: State, run: Run) -> Update:
+        async def tolerant(call: Call, state: State, run: Run) -> Update:
             with self.failures.tolerated(name) as reasons:
                 return await step(call, state, run)
             interrupted = {"interrupted": "; ".join(reasons)}
@@ -157,7 +158,7 @@ class _Steps(Door):
 
         return tolerant
 
-    async def construct(self, call: adapting.Call, state: State, run: Run) -> Update:
+    async def construct(self, call: Call, state: State, run: Run) -> Update:
         """Give the notes of this turn, then what is new, then what failed, their attributes; idempotent, so it may write."""
         space, ids = self.space(run), list(state.get("remembered") or ())
         most, tried = len(ids) + self.limit, self.memory.config.max_attempts
@@ -171,7 +172,7 @@ class _Steps(Door):
         begun = {"namespace": list(space), "plan": {}, "answers": {}}
         return {**begun, "ids": ids, "evolution": made}
 
-    async def propose(self, call: adapting.Call, state: State, run: Run) -> Update:
+    async def propose(self, call: Call, state: State, run: Run) -> Update:
         """Ask for links and updates; writes nothing."""
         if not state["ids"]:
             return {}
@@ -188,7 +189,7 @@ class _Steps(Door):
         )
         return {"plan": plan.to_dict()}
 
-    async def review(self, call: adapting.Call, state: State, run: Run) -> Update:
+    async def review(self, call: Call, state: State, run: Run) -> Update:
         """Interrupt with what is proposed, and return what a person decides about each entry.
 
         It is a step of its own because `interrupt` runs its step again from the top: no model is asked twice.
@@ -229,7 +230,7 @@ class _Steps(Door):
                 report("review", answers=answer)
                 return {"answers": answer}
 
-    async def commit(self, call: adapting.Call, state: State, run: Run) -> Update:
+    async def commit(self, call: Call, state: State, run: Run) -> Update:
         """Write the plan; committing it again changes nothing."""
         before = {"constructed": (), **state["evolution"]}
         done = EvolutionReport(**{**before, "constructed": tuple(before["constructed"])})
@@ -244,7 +245,7 @@ class _Steps(Door):
         return self.space(run) if is_fixed else adapting.check_namespace(state["namespace"])
 
 
-def _entry(key: str, cause: str, item: Any, notes: Mapping[str, Note]) -> dict[str, Any]:  # noqa: ANN401 - of a plan
+def _entry(key: str, cause: str, item: Any, notes: Mapping[str, Note]) -> dict[str, Any]:
     """Return one proposal as before and after, with the note that gave rise to it."""
     target, because, before = notes.get(item.to), notes.get(cause), ""
     is_sentence, words, why = item.kind == "sentence", item.text, item.data.get("why")

@@ -10,6 +10,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from typing_extensions import Unpack
 
 from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, adapting
+from amem_integrations.adapting import Call
 
 from .messages import ShouldStore, is_spoken, with_final_answer
 from .run import ByRun, Entry, History, NamespaceOf, Turns, current_run, merged
@@ -85,7 +86,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     state_schema = AMemState
 
-    def __init__(  # noqa: PLR0913 - options are keywords
+    def __init__(
         self,
         memory: AgenticMemory,
         *,
@@ -151,7 +152,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         """Do what `wrap_model_call` does."""
         return await handler(await self._aprepare(request))
 
-    async def _prepared(self, call: adapting.Call, request: ModelRequest[Any]) -> ModelRequest[Any]:
+    async def _prepared(self, call: Call, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Return the request with the notes recalled; what people said is stored."""
         history, run = History(request.messages), current_run(request.state)
         token, entry = self._noted(request.state)
@@ -173,7 +174,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     async def _after_agent(
         self,
-        call: adapting.Call,
+        call: Call,
         state: AMemState,
         runtime: Runtime[Any],  # noqa: ARG002 - LangChain's signature
     ) -> dict[str, Any]:
@@ -192,7 +193,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     after_agent, aafter_agent = adapting.both(_after_agent)
 
-    def _noted(self, state: Any) -> tuple[Token | None, Entry]:  # noqa: ANN401 - LangChain's type
+    def _noted(self, state: Any) -> tuple[Token | None, Entry]:
         """Return the token of a run, None where the run was resumed, and its entry."""
         token = (state.get("amem_run") or {}).get(self._name)
         return token, (state.get("amem") or {}).get(self._name, {})

@@ -32,6 +32,7 @@ from amem_integrations import (
     ModelRequest,
     adapting,
 )
+from amem_integrations.adapting import Call
 
 log = logging.getLogger("langchain_amem")
 
@@ -80,7 +81,7 @@ class LangChainChatModel:
         self.name = name or name_of(_innermost(model))
         self._model, self._structured, self._config = model, structured, config or {}
 
-    async def _generate(self, call: adapting.Call, request: ModelRequest) -> Completion:
+    async def _generate(self, call: Call, request: ModelRequest) -> Completion:
         """Return the model's answer."""
         messages = [SystemMessage(request.system), HumanMessage(request.prompt)]
         mine: RunnableConfig = {"run_name": f"amem:{request.task}", "callbacks": []}
@@ -117,7 +118,7 @@ def _innermost(model: Runnable[Any, Any]) -> object:
     )
 
 
-def _by_schema(model: Any, reply: type[Any]) -> Runnable[Any, Any]:  # noqa: ANN401 - any runnable
+def _by_schema(model: Any, reply: type[Any]) -> Runnable[Any, Any]:
     """Return a runnable whose chat model is asked by schema; all that goes round the model stays as it was.
 
     Raises:
@@ -137,7 +138,7 @@ def _by_schema(model: Any, reply: type[Any]) -> Runnable[Any, Any]:  # noqa: ANN
     return by_schema
 
 
-def _completion(answer: Any) -> Completion:  # noqa: ANN401 - a message, or a dict with one
+def _completion(answer: Any) -> Completion:
     """Return the parsed reply as JSON, else the raw text, of which the core reads what it can."""
     parsed, raw = (answer["parsed"], answer["raw"]) if isinstance(answer, dict) else (None, answer)
     usage = raw.usage_metadata or {}
@@ -207,7 +208,7 @@ def open_memory(
     *,
     model: Runnable[Any, Any] | ChatModel | str | None = None,
     embedder: Embeddings | Embedder | str | None = None,
-    **options: Any,  # noqa: ANN401 - those of AgenticMemory.open
+    **options: Any,
 ) -> AgenticMemory:
     """Return `AgenticMemory.open(…)` with LangChain's models in it.
 

@@ -28,6 +28,7 @@ from amem_integrations import (
     NamespaceError,
     adapting,
 )
+from amem_integrations.adapting import Call
 
 from .messages import ShouldStore, is_spoken
 from .run import (
@@ -106,7 +107,7 @@ def recall_node(
     """
     turns = Turns(memory, namespace, also=also, recall=recall, on_error=on_error)
 
-    async def step(call: adapting.Call, state: State, run: Run) -> Update:
+    async def step(call: Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
         found = await turns.recalled(call, history.said, run, space)
         report("recall", notes=[hit.note.id for hit in found.hits])
@@ -123,7 +124,7 @@ def recall_node(
     return node("recall", step)
 
 
-def remember_node(  # noqa: PLR0913 - options are keywords
+def remember_node(
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
@@ -168,7 +169,7 @@ def remember_node(  # noqa: PLR0913 - options are keywords
         on_error=on_error,
     )
 
-    async def step(call: adapting.Call, state: State, run: Run) -> Update:
+    async def step(call: Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
         entries = _value(state, turn_key, {})
         entry, run_of = _begun(entries, space, run.caller, is_fixed=not callable(namespace))
@@ -216,7 +217,7 @@ def evolve_node(
     adapting.check_counts(least=0, limit=limit)
     door = Door(memory, namespace, on_error=on_error)
 
-    async def step(call: adapting.Call, state: State, run: Run) -> Update:
+    async def step(call: Call, state: State, run: Run) -> Update:
         ids, space = _value(state, remembered_key, ()), door.space(run)
         with door.failures.tolerated("evolve") as reasons:
             done = await call(memory.evolve_turn, namespace=space, ids=ids, left_overs=limit)
@@ -228,17 +229,17 @@ def evolve_node(
     return node("evolve", step)
 
 
-def node(name: str, flow: Callable[[adapting.Call, State, Run], Awaitable[Update]]) -> Node:
+def node(name: str, flow: Callable[[Call, State, Run], Awaitable[Update]]) -> Node:
     """Return a node that works under `invoke` and `ainvoke` alike."""
 
-    async def step(_: None, call: adapting.Call, /, state: State, config: RunnableConfig) -> Update:
+    async def step(_: None, call: Call, /, state: State, config: RunnableConfig) -> Update:
         return await flow(call, state, current_run(state, config))
 
     run, arun = adapting.both(step)
     return RunnableLambda(partial(run, None), partial(arun, None), name=name)
 
 
-def report(step: str, **what: Any) -> None:  # noqa: ANN401 - JSON values
+def report(step: str, **what: Any) -> None:
     """Send `{"amem": step, …}` to those who read the stream in the mode `custom`."""
     from langgraph.config import get_stream_writer  # noqa: PLC0415 - slow to import
 
@@ -292,7 +293,7 @@ def _history(state: State, key: str) -> History:
     return History(convert_to_messages(_value(state, key, [])))
 
 
-def _value(state: State, key: str, default: Any) -> Any:  # noqa: ANN401 - the user's own type
+def _value(state: State, key: str, default: Any) -> Any:
     """Return a value of the state, or the default if there is none."""
     found = state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
     return found or default

@@ -9,6 +9,7 @@ from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictInt
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, adapting
+from amem_integrations.adapting import Call
 
 from .run import Door, Failures, Traced, log, to_documents
 
@@ -31,7 +32,7 @@ class Recalling(BaseModel):
     on_error: adapting.OnError = "log"
     _failures: Failures = PrivateAttr()
 
-    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 - pydantic's signature
+    def model_post_init(self, context: Any, /) -> None:
         """Check the options."""
         super().model_post_init(context)
         self._failures = Failures(log, self.on_error)
@@ -97,13 +98,13 @@ class AMemRetriever(Recalling, Traced):
 
     async def _search(
         self,
-        call: adapting.Call,
+        call: Call,
         /,
         query: str,
         *,
-        run_manager: Any,  # noqa: ANN401, ARG002 - LangChain's signature
+        run_manager: Any,  # noqa: ARG002 - LangChain's signature
         namespace: tuple[str, ...] | None = None,
-        **options: Any,  # noqa: ANN401 - see `OPTIONS`
+        **options: Any,
     ) -> list[Document]:
         """Return the notes found, as documents."""
         whose = adapting.check_namespace(self.namespace if namespace is None else namespace)

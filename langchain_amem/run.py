@@ -22,6 +22,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, Note, adapting
+from amem_integrations.adapting import Call
 from amem_integrations.conversation import Message
 
 from .messages import ShouldStore, conversation, is_spoken
@@ -82,7 +83,7 @@ class Run:
         return sha256(repr((self.context, named)).encode()).hexdigest()[:16]
 
 
-def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:  # noqa: ANN401 - the user's own type
+def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:
     """Return the run that a hook or a node is called in; outside a graph there is no `context`."""
     from langgraph.config import get_config  # noqa: PLC0415 - an extra
     from langgraph.runtime import get_runtime  # noqa: PLC0415 - an extra
@@ -94,7 +95,7 @@ def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:  # 
         return Run(state=state, config=config or {})
 
 
-def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
+def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) -> Namespace:
     """Return the namespace of this run; an empty one only if it is optional.
 
     Raises:
@@ -122,7 +123,7 @@ class Traced(BaseRetriever):
 
     memory: AgenticMemory = Field(exclude=True, repr=False)
 
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:  # noqa: ANN401 - LangChain's
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         embedder = self.memory.embedder
         provider = str(getattr(embedder, "provider", type(embedder).__name__))
         return {
@@ -137,17 +138,10 @@ class Traced(BaseRetriever):
 class AMemRecall(Traced):
     """One recall of another door, as a retriever run below the run that is under way."""
 
-    find: Callable[[adapting.Call], Any]
+    find: Callable[[Call], Any]
     _found: adapting.Recalled = PrivateAttr()
 
-    async def _search(
-        self,
-        call: adapting.Call,
-        /,
-        query: str,  # noqa: ARG002 - LangChain's signature
-        *,
-        run_manager: Any,  # noqa: ANN401 - as above
-    ) -> list[Document]:
+    async def _search(self, call: Call, /, _query: str, *, run_manager: Any) -> list[Document]:
         self._found = await self.find(call)
         return to_documents(self._found) if run_manager.handlers else []
 
@@ -203,11 +197,11 @@ class Door:
             if not callable(one):
                 adapting.check_namespace(one)
 
-    def space(self, run: Any) -> Namespace:  # noqa: ANN401 - Run or ToolRuntime
+    def space(self, run: Any) -> Namespace:
         """Return whose memory it is in a run."""
         return namespace_of(self.namespace, run)
 
-    def asked(self, run: Any, space: Namespace) -> dict[str, Any] | None:  # noqa: ANN401 - as above
+    def asked(self, run: Any, space: Namespace) -> dict[str, Any] | None:
         """Return the options of a recall in a run; a function may give an empty namespace to read none.
 
         A function that fails costs the recall that namespace, or, if it is `where`, all notes: the options are None then,
@@ -231,24 +225,15 @@ class Door:
         return None
 
     async def found(
-        self,
-        call: adapting.Call,
-        question: str,
-        method: Callable[..., adapting.Recalled],
-        asked: object,
-        **options: Any,  # noqa: ANN401 - of the method
+        self, call: Call, question: str, search: Callable[[Call], Any]
     ) -> adapting.Recalled:
-        """Return the hits of a method of the memory, as a retriever run."""
-        run = AMemRecall(memory=self.memory, find=lambda call: call(method, asked, **options))
+        """Return what a search of the memory finds, as a retriever run."""
+        run = AMemRecall(memory=self.memory, find=search)
         await call(run.invoke, question)
         return run._found  # noqa: SLF001 - of this module
 
     async def recalled(
-        self,
-        call: adapting.Call,
-        said: Sequence[Message],
-        run: Any,  # noqa: ANN401 - as above
-        space: Namespace,
+        self, call: Call, said: Sequence[Message], run: Any, space: Namespace
     ) -> adapting.Recalled:
         """Return the notes that are worth showing for the last message of a person; none if the memory does not answer."""
         found, options = adapting.Recalled(), self.asked(run, space)
@@ -256,16 +241,13 @@ class Door:
         if options is None or self.failures.resting("recall"):
             return found
         with self.failures.tolerated("recall"):
-            found = await self.found(call, question, self.memory.recall_turn, said, **options)
+            search = self.memory.recall_turn
+            found = await self.found(call, question, lambda call: call(search, said, **options))
         self.failures.failed("recall", found.error)
         return found
 
     async def remembered(
-        self,
-        call: adapting.Call,
-        said: Sequence[Message],
-        space: Namespace,
-        **options: Any,  # noqa: ANN401 - of `AgenticMemory.remember_turn`
+        self, call: Call, said: Sequence[Message], space: Namespace, **options: Any
     ) -> list[Note]:
         """Store messages, and return their notes; none if the memory does not answer."""
         done = adapting.Remembered()
@@ -400,7 +382,7 @@ class Turns(Door):
 
     async def store(
         self,
-        call: adapting.Call,
+        call: Call,
         history: History,
         run: Run,
         space: Namespace,

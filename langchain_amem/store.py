@@ -424,7 +424,7 @@ def _fits(note: Note, conditions: Mapping[str, Any] | None) -> bool:
     return not conditions or _meets(json.loads(note.metadata["value"]), conditions)
 
 
-def _meets(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
+def _meets(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         if any(str(key).startswith("$") for key in wanted):
             return all(_holds(value, name, operand) for name, operand in wanted.items())
@@ -437,7 +437,7 @@ def _meets(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
     return bool(value == wanted)
 
 
-def _holds(value: Any, name: str, wanted: Any) -> bool:  # noqa: ANN401 - JSON values
+def _holds(value: Any, name: str, wanted: Any) -> bool:
     if name not in TESTS:
         raise ValueError(f"Unsupported operator: {name}; use {', '.join(TESTS)}")
     are_texts = isinstance(value, str) and isinstance(wanted, str)  # such as dates in ISO 8601

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from langchain_core.tools import (
     BaseTool,
@@ -27,29 +27,23 @@ from amem_integrations import (
     adapting,
     render_notes,
 )
+from amem_integrations.adapting import Call
 
 from .run import Door, Failures, NamespaceOf, log, namespace_of
 
 Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]
+Limit = Annotated[int | None, Field(ge=1)]
 
-NAME = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
+NAMES = {kind: f"{kind}_memory" for kind in get_args(Kind)} | {"remember": "remember"}
+PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
 
 NO_ANSWER = "The memory does not answer now; go on without it."
 TAKEN = "It takes the place of note {}."
 PROPOSED = "That it takes the place of note {}, which a user said, is only proposed: both count until somebody approves."
 
-Limit = Annotated[int | None, Field(ge=1)]
 
-NAMES: dict[str, str] = {
-    "search": "search_memory",
-    "remember": "remember",
-    "correct": "correct_memory",
-    "forget": "forget_memory",
-}
-
-
-def memory_tools(  # noqa: PLR0913 - options are keywords
+def memory_tools(
     memory: AgenticMemory,
     *,
     namespace: NamespaceOf,
@@ -94,7 +88,7 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     if unknown := [kind for kind in kinds if kind not in NAMES]:
         raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(NAMES)}")
     adapting.check_flags(assistant_supersedes=assistant_supersedes)
-    if not isinstance(prefix, str) or not NAME.fullmatch(prefix):
+    if not isinstance(prefix, str) or not PREFIX.fullmatch(prefix):
         raise ConfigurationError(
             f"prefix={prefix!r} must be at most 40 letters, digits, '_' or '-', as in the name of a tool"
         )
@@ -126,7 +120,7 @@ def memory_tools(  # noqa: PLR0913 - options are keywords
     return tools
 
 
-def _runtime() -> Any:  # noqa: ANN401 - a type of an extra
+def _runtime() -> Any:
     try:
         from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415 - as above
     except ImportError as error:
@@ -144,13 +138,13 @@ class Actions(Door):
 
     supersedes: bool = False
 
-    async def _search(  # noqa: D417 - the model reads the docstring
+    async def _search(
         self,
-        call: adapting.Call,
+        call: Call,
         /,
         query: str,
         limit: Limit = None,
-        runtime: Any = None,  # noqa: ANN401 - ToolRuntime
+        runtime: Any = None,
         **filters: str | None,
     ) -> Outcome:
         """Search the long-term memory of {owner}. Returns notes, each with its id.
@@ -159,35 +153,30 @@ class Actions(Door):
             query: what to look for, in words
             limit: most notes to return
         """
-        space = self.space(runtime)
-        if (asked := self.asked(runtime, space)) is None:
+        if (asked := self.asked(runtime, self.space(runtime))) is None:
             raise ToolException(NO_ANSWER)
+        options = {"k": 10, "max_tokens": 1000, **asked}
+        max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
+        own = {f"metadata.{name}": given for name, given in filters.items() if given}
+        # A model narrows what it may see.
+        options["where"] = {"$and": [one for one in (options["where"], own) if one]}
+        options["k"] = min(limit or options["k"], options["k"])
         with self._explained("search"):
-            options = {"k": 10, "max_tokens": 1000, **asked}
-            max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
-            own = {f"metadata.{name}": given for name, given in filters.items() if given}
-            both = [one for one in (options["where"], own) if one]
-            where = {"$and": both} if both else None  # a model narrows what it may see
-            options |= {"k": min(limit or options["k"], options["k"]), "where": where}
             search = self.memory.search_turn
-            found = await self.found(call, query, search, query, **options)
+            found = await self.found(call, query, lambda call: call(search, query, **options))
             self.failures.failed("search", found.error)
-            if not found.hits:
-                missing = " The memory could look for words only." if found.error else ""
-                return f"Nothing is known about that.{missing}", []
-            hits = adapting.marked(found.hits, options["also"])
-            text = render_notes(hits, max_tokens=max_tokens, ids=True) or (
-                f"{len(hits)} notes were found, too long to be shown in {max_tokens} tokens; their ids "
-                f"are {', '.join(hit.note.id for hit in hits)}."
-            )
-            return text, [hit.to_dict() for hit in found.hits]
+        if not found.hits:
+            missing = " The memory could look for words only." if found.error else ""
+            return f"Nothing is known about that.{missing}", []
+        hits = adapting.marked(found.hits, options["also"])
+        text = render_notes(hits, max_tokens=max_tokens, ids=True) or (
+            f"{len(hits)} notes were found, too long to be shown in {max_tokens} tokens; their ids "
+            f"are {', '.join(hit.note.id for hit in hits)}."
+        )
+        return text, [hit.to_dict() for hit in found.hits]
 
-    async def _remember(  # noqa: D417 - the model reads the docstring
-        self,
-        call: adapting.Call,
-        content: str,
-        supersedes: list[str] | None = None,
-        runtime: Any = None,  # noqa: ANN401 - ToolRuntime
+    async def _remember(
+        self, call: Call, content: str, supersedes: list[str] | None = None, runtime: Any = None
     ) -> Outcome:
         """Keep something in the long-term memory of {owner}. Returns the id of the note.
 
@@ -196,24 +185,16 @@ class Actions(Door):
             supersedes: ids of notes that are no longer true because of it, as a search of this memory shows them
         """
         space, older = self.space(runtime), supersedes or ()
+        wanted = {"supersedes": older, "assistant_supersedes": self.supersedes}
         with self._explained("remember"):
-            note, taken = await call(
-                self.memory.remember_fact,
-                content,
-                namespace=space,
-                supersedes=older,
-                assistant_supersedes=self.supersedes,
-            )
+            remember = self.memory.remember_fact
+            note, taken = await call(remember, content, namespace=space, **wanted)
             self.evolve_later(space)
-            said = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
-            return " ".join([f"Remembered as note {note.id}.", *said]), []
+        said = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
+        return " ".join([f"Remembered as note {note.id}.", *said]), []
 
-    async def _correct(  # noqa: D417 - the model reads the docstring
-        self,
-        call: adapting.Call,
-        note_id: str,
-        content: str,
-        runtime: Any = None,  # noqa: ANN401 - ToolRuntime
+    async def _correct(
+        self, call: Call, note_id: str, content: str, runtime: Any = None
     ) -> Outcome:
         """Correct a note of {owner} that was wrong from the start, by its id. For changes use {prefix}remember.
 
@@ -225,15 +206,10 @@ class Actions(Door):
         with self._explained("correct"):
             await call(self.memory.update, note_id, namespace=space, content=content)
             self.evolve_later(space)
-            return f"Note {note_id} is corrected.", []
+        return f"Note {note_id} is corrected.", []
 
-    async def _forget(  # noqa: D417 - the model reads the docstring
-        self,
-        call: adapting.Call,
-        note_id: str,
-        *,
-        thorough: bool = False,
-        runtime: Any = None,  # noqa: ANN401 - ToolRuntime
+    async def _forget(
+        self, call: Call, note_id: str, *, thorough: bool = False, runtime: Any = None
     ) -> Outcome:
         """Delete a note of {owner} for good, by its id. Only when the user asks for it.
 
@@ -244,7 +220,7 @@ class Actions(Door):
         space = self.space(runtime)
         with self._explained("forget"):
             await call(self.memory.delete, note_id, namespace=space, thorough=thorough)
-            return f"Note {note_id} is forgotten.", []
+        return f"Note {note_id} is forgotten.", []
 
     search, asearch = adapting.both(_search)
     remember, aremember = adapting.both(_remember)
@@ -273,14 +249,12 @@ def described_call(
     """
     failures = Failures(log)
 
-    def description(tool_call: Any, state: Any, runtime: Any) -> str:  # noqa: ANN401, ARG001 - LangChain's signature
+    def description(tool_call: Any, state: Any, runtime: Any) -> str:  # noqa: ARG001 - LangChain's signature
         space, arguments = namespace_of(namespace, runtime), tool_call["args"]
-        older = arguments.get("supersedes")
+        older, shown = arguments.get("supersedes"), [NO_ANSWER]
+        # Nobody has checked what the model says.
         named = [arguments.get("note_id"), *(older if isinstance(older, list) else [])]
-        ids = [
-            one for one in named if isinstance(one, str)
-        ]  # nobody has checked what the model says
-        shown = [NO_ANSWER]
+        ids = [one for one in named if isinstance(one, str)]
         with failures.tolerated("describe"):
             notes = memory.get_all(namespace=space, where={"id": {"$in": ids}})
             shown = [f"note {note.id}: {note.content}" for note in notes]

@@ -83,7 +83,7 @@ class AMemVectorStore(VectorStore):
             given = list(given)  # of which the progress knows how many there are
         return self._documents.add(given, replace=replace, evolve=self._evolve, progress=progress)
 
-    async def aadd(self, documents: Iterable[Document], **options: Any) -> adapting.DocumentReport:  # noqa: ANN401 - as `add`
+    async def aadd(self, documents: Iterable[Document], **options: Any) -> adapting.DocumentReport:
         """Do what `add` does, in a thread."""
         return await asyncio.to_thread(self.add, documents, **options)
 
@@ -138,7 +138,7 @@ class AMemVectorStore(VectorStore):
         documents = (_document(adapting.described(hit.note)) for hit in hits)
         return [(one, float(hit.similarity or 0)) for one, hit in zip(documents, hits, strict=True)]
 
-    def similarity_search(self, query: str, k: int = 4, **options: Any) -> list[Document]:  # noqa: ANN401 - as below
+    def similarity_search(self, query: str, k: int = 4, **options: Any) -> list[Document]:
         """Return the documents found, best first; the options are those of `similarity_search_with_score`."""
         return [found for found, _ in self.similarity_search_with_score(query, k, **options)]
 
@@ -153,7 +153,7 @@ class AMemVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: list[str] | None = None,
-        **kwargs: Any,  # noqa: ANN401 - LangChain's signature
+        **kwargs: Any,
     ) -> Self:
         """Return the store of `memory=` and `namespace=` with these texts added; the memory has its embedder.
 
