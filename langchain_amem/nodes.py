@@ -31,18 +31,7 @@ from amem_integrations import (
 from amem_integrations.adapting import Call
 
 from .messages import ShouldStore, is_spoken
-from .run import (
-    ByRun,
-    Door,
-    Entry,
-    History,
-    Namespace,
-    NamespaceOf,
-    Run,
-    Turns,
-    current_run,
-    merged,
-)
+from .run import ByRun, Door, Entry, History, NamespaceOf, Run, Turns, current_run, merged
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run
@@ -111,15 +100,11 @@ def recall_node(
         history, space = _history(state, messages_key), turns.space(run)
         found = await turns.recalled(call, history.said, run, space)
         report("recall", notes=[hit.note.id for hit in found.hits])
-        entries = _value(state, turn_key, {})
-        own = entries.get(json.dumps(space), {})
-        entry = history.began([own, *_apart(entries, own)], space)
-        begun = {
-            **entry,
-            **_noted(entries, entry["seen"], run.caller),
-            "fixed": not callable(namespace),
-        }
-        return {output_key: found.text, turn_key: {json.dumps(space): begun}}
+        entries, name = _value(state, turn_key, {}), json.dumps(space)
+        own = entries.get(name, {})
+        begun = history.began([own, *_apart(entries, own.get("run"))], space)
+        begun |= {"run": _run(entries, begun, run.caller), "fixed": not callable(namespace)}
+        return {output_key: found.text, turn_key: {name: begun}}
 
     return node("recall", step)
 
@@ -171,19 +156,18 @@ def remember_node(
 
     async def step(call: Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
-        entries = _value(state, turn_key, {})
-        entry, run_of = _begun(entries, space, run.caller, is_fixed=not callable(namespace))
-        over = {space: {**history.entry(space), **run_of}}
+        entries, name = _value(state, turn_key, {}), json.dumps(space)
+        begun, noted = _begun(entries, name, run.caller, is_fixed=not callable(namespace))
+        over = {**history.entry(space), "run": noted}
         # The notes that a node has just remembered of this turn stand there already.
-        seen = {one["seen"] for one in entries.values() if "start" not in one}
-        ids = list(_value(state, output_key, ())) if over[space]["seen"] in seen else []
-        known = [entries.get(json.dumps(space), {}), *_apart(entries, run_of)]
-        parts = turns.parts(history, entry, known, run)
-        for each, places in parts.items():
+        ended = [one["seen"] for one in entries.values() if "start" not in one]
+        ids = list(_value(state, output_key, ())) if over["seen"] in ended else []
+        known = [entries.get(name, {}), *_apart(entries, noted)]
+        for each, places in turns.parts(history, begun, known, run).items():
             ids += [n.id for n in await turns.store(call, history, run, each, places)]
             turns.evolve_later(each)
         report("remember", notes=ids)
-        return {output_key: ids, turn_key: {json.dumps(each): one for each, one in over.items()}}
+        return {output_key: ids, turn_key: {name: over}}
 
     return node("remember", step)
 
@@ -249,44 +233,43 @@ def report(step: str, **what: Any) -> None:
         return
 
 
-def _noted(entries: Mapping[str, Entry], seen: str | None, caller: str) -> Entry:
-    """Return who has begun a run, and the number of the run in its thread."""
-    same = [
-        one["run"] for one in entries.values() if (one.get("by"), one["seen"]) == (caller, seen)
-    ]
-    last = max((one.get("run", 0) for one in entries.values()), default=0)
-    return {"by": caller, "run": max(same, default=last + 1)}
+def _run(entries: Mapping[str, Entry], begun: Entry, caller: str) -> list[Any]:
+    """Return the run that has begun: its number in the thread, and who began it."""
+    runs = [(one["run"], one["seen"]) for one in entries.values() if one.get("run")]
+    same = [run for run, seen in runs if (run[1], seen) == (caller, begun["seen"])]
+    last = max((number for (number, _), _ in runs), default=0)
+    return max(same, default=[last + 1, caller])
 
 
-def _apart(entries: Mapping[str, Entry], run_of: Entry) -> list[Entry]:
+def _apart(entries: Mapping[str, Entry], run: list[Any] | None) -> list[Entry]:
     """Return the entries of other runs; what was said in the same run is to be remembered for each of its memories."""
-    return [
-        one for one in entries.values() if "run" not in run_of or one.get("run") != run_of["run"]
-    ]
+    return [one for one in entries.values() if run is None or one.get("run") != run]
 
 
 def _begun(
-    entries: Mapping[str, Entry], space: Namespace, caller: str, *, is_fixed: bool
-) -> tuple[Entry, Entry]:
-    """Return the entry of the run that is to be remembered, an empty one if nobody has noted it, and who has begun it.
+    entries: Mapping[str, Entry], name: str, caller: str, *, is_fixed: bool
+) -> tuple[Entry, list[Any] | None]:
+    """Return the entry of the run that is to be remembered, an empty one if nobody has noted it, and the run.
 
     Somebody else may have resumed the run of another caller: then it is remembered for whom that one was noted.
 
     Raises:
         NamespaceError: It cannot be told for whom the run began.
     """
-    last = max(entries.values(), key=lambda one: one.get("run", 0), default={})
-    run_of: Entry = {name: last[name] for name in ("by", "run") if name in last}
-    begun = [one for one in entries.values() if "start" in one and run_of.items() <= one.items()]
-    own = [one for one in begun if one["namespace"] == list(space)]
-    if own or is_fixed or last.get("by", caller) == caller:
-        return (own or [{}])[0], run_of
-    others = [one for one in begun if not one["fixed"]]
+    last = max((one["run"] for one in entries.values() if one.get("run")), default=None)
+    begun = {
+        each: one
+        for each, one in entries.items()
+        if "start" in one and (last is None or one["run"] == last)
+    }
+    if name in begun or is_fixed or last is None or last[1] == caller:
+        return begun.get(name, {}), last
+    others = [one for one in begun.values() if not one["fixed"]]
     if len(others) != 1:
         raise NamespaceError(
             "this run was begun by somebody else, and for whom is not known; resume it with the context of who began it"
         )
-    return others[0], {}  # what is added now is said in no run of its own
+    return others[0], None  # what is added now is said in no run of its own
 
 
 def _history(state: State, key: str) -> History:

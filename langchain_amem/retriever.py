@@ -13,8 +13,6 @@ from amem_integrations.adapting import Call
 
 from .run import Door, Failures, Traced, log, to_documents
 
-OPTIONS = ("k", "where", "min_similarity", "links", "as_of")
-
 
 class Recalling(BaseModel):
     """The common options of the retriever and the memory of a chain: whose notes are found, and which."""
@@ -41,11 +39,11 @@ class Recalling(BaseModel):
     @property
     def _door(self) -> Door:
         """The options as they are now; each of them may be set later."""
-        given = dict(self)
-        options = {name: given[name] for name in (*OPTIONS, "max_tokens") if name in given}
-        also, evolve = self.also, given.get("evolve", False)
-        door = {"also": also, "recall": options, "evolve": evolve, "on_error": self.on_error}
-        made = Door(self.memory, _of_the_call, **door)
+        known = adapting.RecallOptions.__annotations__
+        recall = {name: value for name, value in self if name in known}
+        door: dict[str, Any] = {"also": self.also, "recall": recall, "on_error": self.on_error}
+        # Each call names the namespace.
+        made = Door(self.memory, lambda _: (), evolve=getattr(self, "evolve", False), **door)
         made.failures = self._failures
         return made
 
@@ -53,10 +51,6 @@ class Recalling(BaseModel):
     def failures(self) -> dict[str, int]:
         """How often the memory did not work so far, by what it was doing."""
         return self._failures.snapshot()
-
-
-def _of_the_call(_run: object) -> tuple[str, ...]:
-    return ()  # each call names the namespace
 
 
 class AMemRetriever(Recalling, Traced):

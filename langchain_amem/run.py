@@ -3,8 +3,8 @@
 A graph keeps an entry of a run in its state, without any text: `namespace`, whose run it is; `seen`, the last message when
 the run began, or when it ended; and, until it has ended, `start`, the last message before those that are to be
 remembered, and `since`, the last before those of this run alone. Of a message the entry has the id, or a digest. Nodes
-add `by`, a digest of who began the run, `run`, the number of the run in its thread, and `fixed`, whether the namespace
-is the same for everybody.
+add `run`, the number of the run in its thread and a digest of who began it, and `fixed`, whether the namespace is the
+same for everybody.
 """
 
 from __future__ import annotations

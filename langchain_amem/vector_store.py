@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Self
 
 from langchain_core.documents import Document
@@ -55,11 +56,7 @@ class AMemVectorStore(VectorStore):
         adapting.check_flags(evolve=evolve)
         self.memory, self._source, self._evolve = memory, source, evolve
         self._documents = adapting.Documents(memory, namespace)
-
-    @property
-    def namespace(self) -> tuple[str, ...]:
-        """Whose documents they are."""
-        return self._documents.namespace
+        self.namespace = self._documents.namespace
 
     def add(
         self,
@@ -75,10 +72,11 @@ class AMemVectorStore(VectorStore):
             InvalidInputError: There are not as many `ids` as documents.
         """
         if ids is not None:
-            documents = listed = list(documents)
-            if len(ids) != len(listed):
-                raise InvalidInputError(f"there are {len(ids)} ids for {len(listed)} documents")
-        given: Iterable[adapting.DocumentInput] = self._inputs(documents, ids)
+            documents = list(documents)
+            if len(ids) != len(documents):
+                raise InvalidInputError(f"there are {len(ids)} ids for {len(documents)} documents")
+        pairs = zip(documents, repeat(None) if ids is None else ids, strict=False)
+        given: Iterable[adapting.DocumentInput] = (self._input(*pair) for pair in pairs)
         if isinstance(documents, Sequence):
             given = list(given)  # of which the progress knows how many there are
         return self._documents.add(given, replace=replace, evolve=self._evolve, progress=progress)
@@ -133,10 +131,10 @@ class AMemVectorStore(VectorStore):
         where: dict[str, Any] = {f"metadata.{adapting.RECORD}.id": {"$exists": True}}
         if filter:
             where = {"$and": [_on_metadata(filter), where]}
-        options: dict[str, Any] = {"namespace": self.namespace, "min_similarity": min_similarity}
-        hits = self.memory.search(query, k=k, where=where, **options)
-        documents = (_document(adapting.described(hit.note)) for hit in hits)
-        return [(one, float(hit.similarity or 0)) for one, hit in zip(documents, hits, strict=True)]
+        asked: dict[str, Any] = {"namespace": self.namespace, "k": k, "where": where}
+        hits = self.memory.search(query, min_similarity=min_similarity, **asked)
+        found = [(adapting.described(hit.note), hit.similarity) for hit in hits]
+        return [(_document(given), float(similarity or 0)) for given, similarity in found]
 
     def similarity_search(self, query: str, k: int = 4, **options: Any) -> list[Document]:
         """Return the documents found, best first; the options are those of `similarity_search_with_score`."""
@@ -168,17 +166,14 @@ class AMemVectorStore(VectorStore):
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
-    def _inputs(
-        self, documents: Iterable[Document], ids: Sequence[str | None] | None
-    ) -> Iterator[adapting.DocumentInput]:
-        for number, one in enumerate(documents):
-            origin = one.metadata.get(self._source)
-            yield adapting.DocumentInput(
-                text=one.page_content,
-                id=(ids[number] if ids is not None else None) or one.id,
-                source=None if origin is None else str(origin),
-                metadata=one.metadata,
-            )
+    def _input(self, document: Document, known_as: str | None) -> adapting.DocumentInput:
+        source = document.metadata.get(self._source)
+        return adapting.DocumentInput(
+            text=document.page_content,
+            id=known_as or document.id,
+            source=None if source is None else str(source),
+            metadata=document.metadata,
+        )
 
 
 def _document(given: adapting.DocumentInput) -> Document:
