@@ -21,17 +21,9 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    EvolutionReport,
-    InvalidInputError,
-    MissingExtraError,
-    Note,
-    Plan,
-    adapting,
-)
+from amem_integrations import AgenticMemory, EvolutionReport, Note, Plan, adapting
 from amem_integrations.adapting import Call
+from amem_integrations.errors import ConfigurationError, InvalidInputError, MissingExtraError
 
 from .nodes import State, Update, node, report
 from .run import Door, Namespace, NamespaceOf, Run

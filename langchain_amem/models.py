@@ -12,27 +12,15 @@ from typing import Any
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_core.runnables import (
-    Runnable,
-    RunnableConfig,
-    RunnableSequence,
-    RunnableWithFallbacks,
-)
-from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.base import RunnableBindingBase, RunnableSequence
 from langchain_core.runnables.configurable import DynamicRunnable
+from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from numpy.typing import NDArray
 
-from amem_integrations import (
-    AgenticMemory,
-    ChatModel,
-    Completion,
-    ConfigurationError,
-    Embedder,
-    MissingExtraError,
-    ModelRequest,
-    adapting,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, adapting
 from amem_integrations.adapting import Call
+from amem_integrations.ports import ChatModel, Completion, Embedder, ModelRequest
 
 log = logging.getLogger("langchain_amem")
 

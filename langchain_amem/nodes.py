@@ -21,14 +21,9 @@ from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from typing_extensions import TypedDict, Unpack
 
-from amem_integrations import (
-    AgenticMemory,
-    EvolutionReport,
-    MissingExtraError,
-    NamespaceError,
-    adapting,
-)
+from amem_integrations import AgenticMemory, EvolutionReport, adapting
 from amem_integrations.adapting import Call
+from amem_integrations.errors import MissingExtraError, NamespaceError
 
 from .messages import ShouldStore, is_spoken
 from .run import ByRun, Door, Entry, History, NamespaceOf, Run, Turns, current_run, merged

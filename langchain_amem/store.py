@@ -21,16 +21,13 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from amem_integrations import (
-    AgenticMemory,
+from amem_integrations import AgenticMemory, Note, NoteInput, adapting
+from amem_integrations.errors import (
     ConfigurationError,
     InvalidInputError,
     MissingExtraError,
-    Note,
-    NoteInput,
     NoteNotFoundError,
     StoreClosedError,
-    adapting,
 )
 
 from .run import Failures, Namespace, log

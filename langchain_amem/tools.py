@@ -9,25 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from langchain_core.tools import (
-    BaseTool,
-    StructuredTool,
-    ToolException,
-    create_schema_from_function,
-)
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools.base import create_schema_from_function
 from pydantic import Field, create_model
 from typing_extensions import Unpack
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    InvalidInputError,
-    MissingExtraError,
-    NoteNotFoundError,
-    adapting,
-    render_notes,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, adapting, render_notes
 from amem_integrations.adapting import Call
+from amem_integrations.errors import InvalidInputError, MissingExtraError, NoteNotFoundError
 
 from .run import Door, Failures, NamespaceOf, log, namespace_of
 

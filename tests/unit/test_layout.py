@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import amem_integrations
-from amem_integrations import AgenticMemory, adapting, conversation, ports
+from amem_integrations import AgenticMemory, adapting, conversation, errors, ports
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "amem_integrations"
@@ -29,7 +29,7 @@ def imports(path):
 
 def test_an_adapter_uses_only_the_public_names_of_the_core():
     public = {"amem_integrations": {*amem_integrations.__all__, "adapting", "conversation"}}
-    for module in (adapting, conversation, ports):
+    for module in (adapting, conversation, errors, ports):
         public[module.__name__] = {name for name in vars(module) if not name.startswith("_")}
     for path in (path for folder in ADAPTERS for path in folder.rglob("*.py")):
         for module, names in imports(path):
