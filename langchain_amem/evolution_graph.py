@@ -108,7 +108,7 @@ def build_evolution_graph(
     """
     adapting.check_flags(review=review)
     adapting.check_counts(least=0, limit=limit)
-    whose = namespace if namespace is not None else _namespace_of_state
+    whose = namespace if namespace is not None else (lambda run: run.state["namespace"])
     steps = _Steps(memory, whose, limit=limit, on_error=on_error)
     names = ["construct", "propose", *(["review"] if review else []), "commit"]
     builder = StateGraph(EvolutionState, input_schema=EvolutionInput, output_schema=EvolutionOutput)
@@ -119,11 +119,6 @@ def build_evolution_graph(
     for name, following in pairwise([START, *names, END]):
         builder.add_edge(name, following)
     return builder.compile(checkpointer=checkpointer, name="amem_evolution")
-
-
-def _namespace_of_state(run: Run) -> list[str]:
-    namespace: list[str] = run.state["namespace"]
-    return namespace
 
 
 @dataclass(eq=False)
@@ -151,7 +146,7 @@ class _Steps(Door):
         return tolerant
 
     async def construct(self, call: Call, state: State, run: Run) -> Update:
-        """Give the notes of this turn, then what is new, then what failed, their attributes; idempotent, so it may write."""
+        """Give the notes of this turn, then what is unfinished, their attributes; idempotent, so it may write."""
         space, ids = self.space(run), list(state.get("remembered") or ())
         most, tried = len(ids) + self.limit, self.memory.config.max_attempts
         unfinished = {"state": {"$in": ["pending", "constructed", "failed"]}}
@@ -171,14 +166,9 @@ class _Steps(Door):
         plan = await call(self.memory.propose, state["ids"], namespace=self._kept(state, run))
         items = plan.items.values()
         kinds = Counter(item.kind for item in items)
-        report(
-            "propose",
-            notes=[note.id for note in plan.notes],
-            links=kinds["link"],
-            updates=kinds["sentence"],
-            supersessions=kinds["supersession"],
-            stopped=sum("why" in item.data for item in items),
-        )
+        told = {"links": kinds["link"], "supersessions": kinds["supersession"]}
+        told |= {"updates": kinds["sentence"], "stopped": sum("why" in one.data for one in items)}
+        report("propose", notes=[note.id for note in plan.notes], **told)
         return {"plan": plan.to_dict()}
 
     async def review(self, call: Call, state: State, run: Run) -> Update:
@@ -239,24 +229,24 @@ class _Steps(Door):
 
 def _entry(key: str, cause: str, item: Any, notes: Mapping[str, Note]) -> dict[str, Any]:
     """Return one proposal as before and after, with the note that gave rise to it."""
-    target, because, before = notes.get(item.to), notes.get(cause), ""
-    is_sentence, words, why = item.kind == "sentence", item.text, item.data.get("why")
-    if is_sentence and target is not None:
-        before = " ".join(one.text for one in target.contexts if one.text) or target.content
-    if not is_sentence:
-        words = (
-            f"{'outdated' if item.kind == 'supersession' else 'linked'} ({item.data['relation']})"
-        )
-        words += f": {item.text}" if item.text else ""
-    adds = {"context" if is_sentence else "reason": item.text}
+    target, because, why = notes.get(item.to), notes.get(cause), item.data.get("why")
+    adds = {name: item.data[name] for name in SHOWN if name in item.data}
+    if item.kind == "sentence":
+        contexts = " ".join(one.text for one in target.contexts if one.text) if target else ""
+        before, adds["context"] = contexts or (target.content if target else ""), item.text
+        after = f"{before} {item.text}".strip()
+    else:
+        before, adds["reason"] = "", item.text
+        verb = "outdated" if item.kind == "supersession" else "linked"
+        after = f"{verb} ({item.data['relation']}){': ' if item.text else ''}{item.text}"
     return {
         "id": key,
         "kind": KINDS[item.kind],
         "note": {"id": item.to, "content": target and target.content},
         "because_of": {"id": cause, "content": because and because.content},
         "before": before,
-        "after": f"{before} {words}".strip(),
-        "adds": adds | {name: item.data[name] for name in SHOWN if name in item.data},
+        "after": after,
+        "adds": adds,
         "similarity": item.data.get("similarity"),
         "stopped_by_gate": None if why == adapting.HELD else why,
     }

@@ -174,10 +174,10 @@ class Actions(Door):
             supersedes: ids of notes that are no longer true because of it, as a search of this memory shows them
         """
         space, older = self.space(runtime), supersedes or ()
-        wanted = {"supersedes": older, "assistant_supersedes": self.supersedes}
+        named: dict[str, Any] = {"supersedes": older, "assistant_supersedes": self.supersedes}
         with self._explained("remember"):
             remember = self.memory.remember_fact
-            note, taken = await call(remember, content, namespace=space, **wanted)
+            note, taken = await call(remember, content, namespace=space, **named)
             self.evolve_later(space)
         said = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
         return " ".join([f"Remembered as note {note.id}.", *said]), []

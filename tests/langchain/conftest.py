@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from langchain_kit import ANN, BOB, scripted
 from support.ports import Silent
 
-from amem_integrations import AgenticMemory
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import HashEmbedder
 
 
 @pytest.fixture
-def model() -> ScriptedModel:
+def model():
     return scripted()
 
 
 @pytest.fixture
-def memory(model: ScriptedModel) -> Iterator[Silent]:
+def memory(model):
     """A memory; with `down` its store does not answer."""
     with Silent.open(":memory:", model=model, embedder=HashEmbedder()) as opened:
         yield opened
 
 
 @pytest.fixture
-def seeded(memory: AgenticMemory) -> AgenticMemory:
+def seeded(memory):
     """Return a memory in which Ann has said a few things, and Bob one."""
     for content in ("I moved to Oslo.", "My cat is called Mia.", "I like jazz.", "I play chess."):
         memory.add(content, namespace=ANN, speaker="Ann")

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from langchain_core.messages import AIMessage
 from langchain_kit import ANN, State, ask, scripted, sequence, within
@@ -24,9 +23,9 @@ from amem_integrations.testing import HashEmbedder
 from langchain_amem import build_evolution_graph, evolve_node, recall_node, remember_node
 
 SAID = ("I moved to Oslo.", "Oslo is cold.", "My cat is called Mia.", "Mia hates the cold.")
-CONFIG: Any = within()
-APPROVED: Any = Command(resume=True)
-BEGIN: Any = ask("Mia likes the snow.")
+CONFIG = within()
+APPROVED = Command(resume=True)
+BEGIN = ask("Mia likes the snow.")
 BEGIN["messages"][0].id = "question"
 
 
@@ -34,11 +33,11 @@ class CrashError(RuntimeError):
     """What is raised in place of a killed process."""
 
 
-def raising() -> None:
+def raising():
     raise CrashError
 
 
-def killing() -> None:
+def killing():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -50,26 +49,26 @@ class Crashing(AgenticMemory):
     crash: Callable[[], None] = staticmethod(raising)
     requests: Sequence[ModelRequest]  # what its model was asked
 
-    def reach(self, step: str, when: str = "before") -> None:
+    def reach(self, step, when="before"):
         """Break if it is to happen here."""
         if (step, when) == (self.step, self.when):
             self.step = None
             self.crash()
 
 
-def _breaking(name: str) -> Any:
+def _breaking(name):
     """Return a method of the memory, in both forms, before and after which `Crashing` breaks."""
 
-    def step_of(given: Any) -> str:
+    def step_of(given):
         return "review" if "id" in (given.get("where") or {}) else name.removesuffix("_turn")
 
-    def now(self: Crashing, *args: Any, **given: Any) -> Any:
+    def now(self, *args, **given):
         self.reach(step_of(given))
         result = getattr(super(Crashing, self), name)(*args, **given)
         self.reach(step_of(given), "after")
         return result
 
-    async def later(self: Crashing, *args: Any, **given: Any) -> Any:
+    async def later(self, *args, **given):
         self.reach(step_of(given))
         result = await getattr(super(Crashing, self), f"a{name}")(*args, **given)
         self.reach(step_of(given), "after")
@@ -85,7 +84,7 @@ for _name in ("construct", "propose", "commit", "get_all", *TURN):
         setattr(Crashing, _form, _method)
 
 
-def seed(memory: AgenticMemory) -> None:
+def seed(memory):
     """Store what was said, one finished note and three raw ones."""
     memory.add(SAID[0], namespace=ANN, thread="t")
     for text in SAID[1:]:
@@ -93,7 +92,7 @@ def seed(memory: AgenticMemory) -> None:
 
 
 @contextmanager
-def crashing(location: Any = ":memory:") -> Iterator[Crashing]:
+def crashing(location=":memory:"):
     """Yield a memory that can break."""
     model = scripted()
     with Crashing.open(location, model=model, embedder=HashEmbedder()) as memory:
@@ -101,10 +100,10 @@ def crashing(location: Any = ":memory:") -> Iterator[Crashing]:
         yield memory
 
 
-def conversation(memory: Crashing, saver: Any, evolution: Any) -> Any:
+def conversation(memory, saver, evolution):
     """Return a graph in which the memory takes three of four steps, with a new answer each time."""
 
-    def answer(_: Any) -> dict[str, Any]:
+    def answer(_):
         memory.reach("answer")
         return {"messages": [AIMessage("I see.")]}
 
@@ -114,22 +113,22 @@ def conversation(memory: Crashing, saver: Any, evolution: Any) -> Any:
     return graph
 
 
-def reviewed(memory: Crashing, saver: Any) -> Any:
+def reviewed(memory, saver):
     """Return the evolution graph with a review, alone."""
     return build_evolution_graph(memory, namespace=ANN, review=True, checkpointer=saver)
 
 
-def with_nodes(memory: Crashing, saver: Any) -> Any:
+def with_nodes(memory, saver):
     """Return a user's graph of the three nodes."""
     return conversation(memory, saver, evolve_node(memory, namespace=ANN))
 
 
-def with_subgraph(memory: Crashing, saver: Any) -> Any:
+def with_subgraph(memory, saver):
     """Return a user's graph with the evolution graph as its last node."""
     return conversation(memory, saver, build_evolution_graph(memory, namespace=ANN, review=True))
 
 
-def picture(memory: AgenticMemory) -> list[dict[str, Any]]:
+def picture(memory):
     """Return all that matters of what is stored, without times and generated ids."""
     notes = memory.get_all(namespace=ANN)
     number = {note.id: number for number, note in enumerate(notes)}
@@ -148,7 +147,7 @@ def picture(memory: AgenticMemory) -> list[dict[str, Any]]:
 
 
 @cache
-def undisturbed(build: Any = None) -> list[dict[str, Any]]:
+def undisturbed(build=None):
     """Return what the store looks like when a graph, or the evolution graph alone, runs and nothing goes wrong."""
     with crashing() as memory:
         seed(memory)
@@ -162,14 +161,14 @@ def undisturbed(build: Any = None) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[tuple[Crashing, SqliteSaver]]:
+def opened(folder):
     """Yield the memory in a folder, and the checkpoints beside it."""
     file = str(folder / "checkpoints.sqlite")
     with crashing(str(folder / "memory")) as memory, SqliteSaver.from_conn_string(file) as saver:
         yield memory, saver
 
 
-def run_and_die(folder: str, build: Any, step: str, when: str, durability: Any) -> None:
+def run_and_die(folder, build, step, when, durability):
     """Run a graph, approve what it shows, and be killed on the way."""
     with opened(Path(folder)) as (memory, saver):
         seed(memory)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
@@ -23,7 +22,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
 
-from amem_integrations import AgenticMemory, ModelRequest
 from amem_integrations.testing import ScriptedModel
 from langchain_amem import AMemMiddleware, MemoryState
 
@@ -38,7 +36,7 @@ class User:
     user_id: str
 
 
-def user(run: Any) -> tuple[str, ...]:
+def user(run):
     """Return the namespace of a run from its context."""
     return (run.context.user_id,)
 
@@ -52,7 +50,7 @@ class State(MessagesState, MemoryState):
 # Models
 
 
-def construct(request: ModelRequest) -> dict[str, Any]:
+def construct(request):
     """Give every note a context and keywords made of its own words."""
     return {
         "notes": [
@@ -67,7 +65,7 @@ def construct(request: ModelRequest) -> dict[str, Any]:
     }
 
 
-def evolve(request: ModelRequest) -> dict[str, Any]:
+def evolve(request):
     """Link every note to its first candidate, and tell that one about it."""
     shown = {c["alias"]: c for c in (*request.inputs["candidates"], *request.inputs["notes"])}
     return {
@@ -89,12 +87,12 @@ def evolve(request: ModelRequest) -> dict[str, Any]:
     }
 
 
-def scripted() -> ScriptedModel:
+def scripted():
     """Return a model that constructs, links and evolves in a fixed way."""
     return ScriptedModel({"construct": construct, "evolve": evolve})
 
 
-def oslo(messages: list[BaseMessage]) -> str:
+def oslo(messages):
     """Answer from what was recalled, and from nothing else."""
     recalled = [re.findall("<memories>.*?</memories>", m.text, re.DOTALL) for m in messages]
     return "In Oslo." if "Oslo" in str(recalled) else "I do not know."
@@ -107,21 +105,21 @@ class Talker(BaseChatModel):
     seen: list[list[BaseMessage]] = Field(default_factory=list)
 
     @property
-    def _llm_type(self) -> str:
+    def _llm_type(self):
         return "talker"
 
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+    def bind_tools(self, tools, **kwargs):
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
-    def _reply(self, messages: list[BaseMessage]) -> AIMessage:
+    def _reply(self, messages):
         self.seen.append(messages)
         answer = self.answer(messages)
         return AIMessage(answer) if isinstance(answer, str) else answer
 
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+    def _generate(self, messages, *args, **kwargs):
         return ChatResult(generations=[ChatGeneration(message=self._reply(messages))])
 
-    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+    def _stream(self, messages, *args, **kwargs):
         reply = self._reply(messages)
         if reply.tool_calls:
             chunk = AIMessageChunk(content=reply.text, tool_calls=reply.tool_calls)
@@ -131,16 +129,16 @@ class Talker(BaseChatModel):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
 
 
-def called(tool_name: str, said: str = "", /, **arguments: Any) -> AIMessage:
+def called(tool_name, said="", /, **arguments):
     """Return the message by which a model calls a tool."""
     call = {"name": tool_name, "args": arguments, "id": tool_name, "type": "tool_call"}
     return AIMessage(said, tool_calls=[call])
 
 
-def calling(*calls: AIMessage, answer: str = "Done.") -> Talker:
+def calling(*calls, answer="Done."):
     """Return a model that makes these calls of tools, one after the other, and then answers."""
 
-    def act(messages: list[BaseMessage]) -> AIMessage | str:
+    def act(messages):
         done = sum(message.type == "tool" for message in messages)
         return calls[done] if done < len(calls) else answer
 
@@ -153,7 +151,7 @@ def look(what: str) -> str:
     return f"{what}: 42"
 
 
-def looking() -> Talker:
+def looking():
     """Return a model that looks something up, and answers."""
     return calling(called("look", "One moment.", what="it"), answer="It is 42.")
 
@@ -161,7 +159,7 @@ def looking() -> Talker:
 # Memories
 
 
-def kept(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
+def kept(memory, namespace=ANN):
     """Return what a namespace holds, oldest first."""
     return [note.content for note in memory.get_all(namespace=namespace, limit=9999)]
 
@@ -169,16 +167,7 @@ def kept(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
 # Agents and graphs
 
 
-def agent_of(
-    memory: AgenticMemory,
-    model: Talker | None = None,
-    *,
-    before: Sequence[Any] = (),
-    tools: Sequence[Any] = (),
-    keeps: bool = True,
-    prompt: Any = None,
-    **options: Any,
-) -> Any:
+def agent_of(memory, model=None, *, before=(), tools=(), keeps=True, prompt=None, **options):
     """Return an agent with the middleware, of which the context says whose memory it is; if it `keeps`, with checkpoints."""
     return create_agent(
         model or Talker(),
@@ -190,39 +179,39 @@ def agent_of(
     )
 
 
-def sequence(state: type[Any], **steps: Any) -> Any:
+def sequence(state, **steps):
     """Return a graph of these steps, one after the other, with checkpoints."""
     builder = StateGraph(state, context_schema=User).add_sequence(list(steps.items()))
     return builder.add_edge(START, next(iter(steps))).compile(checkpointer=InMemorySaver())
 
 
-def within(thread: str = "1", **more: Any) -> Any:
+def within(thread="1", **more):
     """Return the configuration of a run in a thread."""
     return {"configurable": {"thread_id": thread, **more}}
 
 
-def ask(*said: Any) -> dict[str, Any]:
+def ask(*said):
     """Return the input of a run: messages, or texts of people."""
     return {"messages": [HumanMessage(one) if isinstance(one, str) else one for one in said]}
 
 
-def say(runnable: Any, said: Any, who: str = "ann", thread: str = "1") -> Any:
+def say(runnable, said, who="ann", thread="1"):
     """Run one turn, and return the state after it; anything but a text or a message is given as it is."""
     given = ask(said) if isinstance(said, str | BaseMessage) else said
     return runnable.invoke(given, within(thread), context=User(who))
 
 
-async def asay(runnable: Any, said: Any, who: str = "ann", thread: str = "1") -> Any:
+async def asay(runnable, said, who="ann", thread="1"):
     """Do what `say` does."""
     given = ask(said) if isinstance(said, str | BaseMessage) else said
     return await runnable.ainvoke(given, within(thread), context=User(who))
 
 
-def last(state: Any) -> str:
+def last(state):
     """Return the text of the last message."""
     return str(state["messages"][-1].text)
 
 
-def system_text(messages: list[BaseMessage]) -> str:
+def system_text(messages):
     """Return the text of the system messages."""
     return "\n".join(message.text for message in messages if isinstance(message, SystemMessage))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import pytest
 from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
 from langchain_classic.chains import ConversationalRetrievalChain, ConversationChain, LLMChain
 from langchain_classic.memory import CombinedMemory, ReadOnlySharedMemory, SimpleMemory
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_kit import ANN, BOB, Talker, kept, look
-from support.ports import Silent
 
-from amem_integrations import AgenticMemory, ConfigurationError, StoreUnavailableError
+from amem_integrations import ConfigurationError, StoreUnavailableError
 from langchain_amem import AMemChatMessageHistory, AMemMemory, AMemRetriever
 
 # These chains say that they are deprecated when they are made.
@@ -26,32 +24,32 @@ TEXT = PromptTemplate.from_template("{history}\nHuman: {input}")
 CHAT = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{input}")])
 
 
-def conversation(memory: AMemMemory, prompt: Any = TEXT, model: Any = None) -> Any:
+def conversation(memory, prompt=TEXT, model=None):
     return ConversationChain(llm=model or Talker(), memory=memory, prompt=prompt)
 
 
-def llm(memory: AMemMemory, prompt: Any) -> Any:
+def llm(memory, prompt):
     return LLMChain(llm=Talker(), memory=memory, prompt=prompt)
 
 
-def combined(memory: AMemMemory, prompt: Any) -> Any:
+def combined(memory, prompt):
     memory.input_key = "input"
     both = CombinedMemory(memories=[memory, SimpleMemory(memories={"mood": "sunny"})])
     return LLMChain(llm=Talker(), memory=both, prompt=prompt)
 
 
-def agent(memory: AMemMemory, prompt: Any) -> Any:
+def agent(memory, prompt):
     """Return an executor whose outputs hold more than text."""
     history = MessagesPlaceholder("history") if prompt is CHAT else ("human", "{history}")
     rest = [("human", "{input}"), MessagesPlaceholder("agent_scratchpad")]
     template = ChatPromptTemplate.from_messages([history, *rest])
     runnable = create_tool_calling_agent(Talker(), [look], template)
-    options: dict[str, Any] = {"memory": memory, "return_intermediate_steps": True}
+    options = {"memory": memory, "return_intermediate_steps": True}
     return AgentExecutor(agent=runnable, tools=[look], **options)
 
 
 @pytest.mark.parametrize("chain", [conversation, llm, combined, agent])
-async def test_every_kind_of_chain_recalls_and_stores(memory: AgenticMemory, chain: Any) -> None:
+async def test_every_kind_of_chain_recalls_and_stores(memory, chain):
     turns = (("I moved to Oslo.", "I do not know."), ("Where did I move to?", "In Oslo."))
     for number, (prompt, asynchronous) in enumerate(product((TEXT, CHAT), (False, True))):
         space = (str(number),)
@@ -66,9 +64,9 @@ async def test_every_kind_of_chain_recalls_and_stores(memory: AgenticMemory, cha
         assert {note.state for note in memory.get_all(namespace=space)} == {"done"}
 
 
-async def test_a_retrieval_chain_takes_the_notes_as_messages(memory: AgenticMemory) -> None:
+async def test_a_retrieval_chain_takes_the_notes_as_messages(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
-    keys: dict[str, Any] = {"memory_key": "chat_history", "output_key": "answer"}
+    keys = {"memory_key": "chat_history", "output_key": "answer"}
     model = Talker(answer=lambda _: "In Oslo.")
     chain = ConversationalRetrievalChain.from_llm(
         model,
@@ -83,7 +81,7 @@ async def test_a_retrieval_chain_takes_the_notes_as_messages(memory: AgenticMemo
     assert kept(memory) == ["I moved to Oslo.", *["Where did I move to?", "In Oslo."] * 2]
 
 
-def test_what_is_said_twice_is_two_notes_and_a_correction_stays(memory: AgenticMemory) -> None:
+def test_what_is_said_twice_is_two_notes_and_a_correction_stays(memory):
     for _ in range(2):
         mine = AMemMemory(memory=memory, namespace=ANN, thread="t")
         mine.save_context({"input": "Yes."}, {"output": "Good."})
@@ -92,7 +90,7 @@ def test_what_is_said_twice_is_two_notes_and_a_correction_stays(memory: AgenticM
     assert kept(memory) == ["Ann agrees.", "Good.", "Yes.", "Good."]
 
 
-def test_a_chain_with_several_inputs_needs_input_key(memory: AgenticMemory) -> None:
+def test_a_chain_with_several_inputs_needs_input_key(memory):
     mine = AMemMemory(memory=memory, namespace=ANN)
     with pytest.raises(ConfigurationError, match="input_key"):
         mine.save_context({"input": "Hi.", "mood": "sunny"}, {"output": "Hello."})
@@ -109,9 +107,9 @@ def test_a_chain_with_several_inputs_needs_input_key(memory: AgenticMemory) -> N
         assert keyed.load_memory_variables({"input": "Oslo?", "mood": "Oslo?"})["history"] == ""
 
 
-def test_values_that_are_no_text_are_left_out(memory: AgenticMemory) -> None:
+def test_values_that_are_no_text_are_left_out(memory):
     mine = AMemMemory(memory=memory, namespace=ANN)
-    pairs: list[Any] = [
+    pairs = [
         (HumanMessage("Hello."), [("tuple", 1)]),
         ([HumanMessage("One."), HumanMessage("Two.")], AIMessage("3.")),
         ("", ""),
@@ -121,24 +119,24 @@ def test_values_that_are_no_text_are_left_out(memory: AgenticMemory) -> None:
     assert kept(memory) == ["Hello.", "Two.", "3."]
 
 
-def test_a_read_only_memory_and_a_chain_that_fails_store_nothing(seeded: AgenticMemory) -> None:
+def test_a_read_only_memory_and_a_chain_that_fails_store_nothing(seeded):
     before = kept(seeded)
 
-    def broken(messages: list[BaseMessage]) -> str:
+    def broken(messages):
         raise ConnectionError("no answer")
 
     failing = conversation(AMemMemory(memory=seeded, namespace=ANN), model=Talker(answer=broken))
     with pytest.raises(ConnectionError):
         failing.invoke({"input": "Hello."})
-    shared: Any = ReadOnlySharedMemory(memory=AMemMemory(memory=seeded, namespace=ANN))
-    reading: Any = AMemMemory(memory=seeded, namespace=ANN, remember=False)
+    shared = ReadOnlySharedMemory(memory=AMemMemory(memory=seeded, namespace=ANN))
+    reading = AMemMemory(memory=seeded, namespace=ANN, remember=False)
     for memory in (shared, reading):
         asked = {"input": "Where did I move to?"}
         assert conversation(memory).invoke(asked)["response"] == "In Oslo."
     assert kept(seeded) == before
 
 
-async def test_clear_touches_its_own_namespace_only(seeded: AgenticMemory) -> None:
+async def test_clear_touches_its_own_namespace_only(seeded):
     mine = AMemMemory(memory=seeded, namespace=ANN)
     mine.clear()
     assert (kept(seeded), kept(seeded, BOB)) == ([], ["I moved to Rome."])
@@ -146,7 +144,7 @@ async def test_clear_touches_its_own_namespace_only(seeded: AgenticMemory) -> No
     assert kept(seeded, BOB) == []
 
 
-async def test_without_a_store_the_chain_runs_and_the_failure_is_counted(memory: Silent) -> None:
+async def test_without_a_store_the_chain_runs_and_the_failure_is_counted(memory):
     memory.down = True
     asked = {"input": "Where do I live?"}
     mine = AMemMemory(memory=memory, namespace=ANN)
@@ -158,9 +156,7 @@ async def test_without_a_store_the_chain_runs_and_the_failure_is_counted(memory:
         conversation(strict).invoke(asked)
 
 
-def test_a_chat_history_keeps_messages_in_order_and_clears_its_thread_only(
-    memory: AgenticMemory,
-) -> None:
+def test_a_chat_history_keeps_messages_in_order_and_clears_its_thread_only(memory):
     monday = AMemChatMessageHistory(memory, ANN, "monday", evolve=False)
     tuesday = AMemChatMessageHistory(memory, ANN, "tuesday")
     said = [SystemMessage("Be kind."), *[HumanMessage("ok"), AIMessage("ok")] * 2]

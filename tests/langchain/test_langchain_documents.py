@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from datetime import date
 from pathlib import PurePosixPath
-from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
-from langchain_core.vectorstores import VectorStore
 from langchain_kit import kept
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 from support.qdrant_server import FakeQdrant, serving
@@ -26,13 +23,13 @@ LONG = "".join(f"The quince of row {n} is pruned in March. " for n in range(1200
 
 
 @pytest.fixture
-def memory() -> Iterator[AgenticMemory]:
+def memory():
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
         yield memory
 
 
 @pytest.fixture
-def store(memory: AgenticMemory) -> AMemVectorStore:
+def store(memory):
     return AMemVectorStore(memory, TEAM)
 
 
@@ -40,29 +37,27 @@ class TestAMemVectorStore(VectorStoreIntegrationTests):
     """LangChain's own tests of vector stores."""
 
     @pytest.fixture
-    def vectorstore(self, store: AMemVectorStore) -> VectorStore:
+    def vectorstore(self, store):
         return store
 
 
-def pages(*texts: str, source: str = "a.txt", **more: Any) -> list[Document]:
+def pages(*texts, source="a.txt", **more):
     metadata = {"source": source, **more}
     return [Document(text, metadata={**metadata, "page": n}) for n, text in enumerate(texts)]
 
 
-def found(documents: list[Document]) -> list[str]:
+def found(documents):
     return sorted(document.page_content for document in documents)
 
 
-def texts(memory: AgenticMemory) -> list[str]:
+def texts(memory):
     return sorted(kept(memory, TEAM))
 
 
 # Adding, replacing, removing
 
 
-def test_a_source_is_replaced_where_that_is_wanted(
-    memory: AgenticMemory, store: AMemVectorStore
-) -> None:
+def test_a_source_is_replaced_where_that_is_wanted(memory, store):
     ids = store.add_documents(pages("One.", "Two.", "Three."))
     before = {note.content: note for note in memory.get_all(namespace=TEAM)}
     for added, removed in ((1, 1), (0, 0)):
@@ -73,9 +68,7 @@ def test_a_source_is_replaced_where_that_is_wanted(
     assert before["One."] in memory.get_all(namespace=TEAM)
 
 
-def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(
-    memory: AgenticMemory, store: AMemVectorStore
-) -> None:
+def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(memory, store):
     store.add_documents([Document("One.", id="1"), Document("Two.", id="2")])
     changed = Document("Uno.", id="1", metadata={"source": "a.txt"})
     report = store.add([changed])
@@ -91,9 +84,7 @@ def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(
     assert texts(memory) == ["Two."]
 
 
-def test_other_sources_and_what_an_agent_remembers_are_left_alone(
-    memory: AgenticMemory, store: AMemVectorStore
-) -> None:
+def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store):
     memory.add("I like quinces.", namespace=TEAM, thread="a.txt")
     store.add_documents([*pages("One."), *pages("Other.", source="b.txt"), Document("No source.")])
     assert store.add(pages("Uno."), replace=True).removed == 1
@@ -104,10 +95,10 @@ def test_other_sources_and_what_an_agent_remembers_are_left_alone(
         store.delete()
 
 
-def test_splits_of_one_source_added_bit_by_bit_all_stay(store: AMemVectorStore) -> None:
+def test_splits_of_one_source_added_bit_by_bit_all_stay(store):
     splits = pages(*[f"Split {n}." for n in range(9)], "Split 0.")
     for size in (1, 3, 10):
-        ids: list[str] = []
+        ids = []
         for start in range(0, len(splits), size):
             ids += store.add_documents(splits[start : start + size])
         assert len(set(ids)) == len(store.memory.get_all(namespace=TEAM)) == 10
@@ -117,9 +108,7 @@ def test_splits_of_one_source_added_bit_by_bit_all_stay(store: AMemVectorStore) 
         ]
 
 
-def test_the_same_text_twice_in_a_source_is_two_documents(
-    memory: AgenticMemory, store: AMemVectorStore
-) -> None:
+def test_the_same_text_twice_in_a_source_is_two_documents(memory, store):
     others = [f"Text {n}." for n in range(70)]  # more than are stored at once
     report = store.add([*pages("Same.", *others), *pages("Same."), Document("  \n")])
     assert (len(set(report.ids)), report.ids[-1]) == (73, "")
@@ -127,9 +116,7 @@ def test_the_same_text_twice_in_a_source_is_two_documents(
     assert store.add(pages("Same.", *others), replace=True).removed == 1
 
 
-def test_a_long_document_is_one_note_and_found_by_its_passages(
-    memory: AgenticMemory, store: AMemVectorStore
-) -> None:
+def test_a_long_document_is_one_note_and_found_by_its_passages(memory, store):
     given = {"source": "trees.txt", "author": "Ann"}
     (name,) = store.add_documents([Document(LONG, metadata=given)])
     (note,) = memory.get_all(namespace=TEAM)
@@ -151,9 +138,7 @@ def test_a_long_document_is_one_note_and_found_by_its_passages(
     assert len(shown) < 3000
 
 
-def test_documents_do_not_evolve_unless_that_is_wanted(
-    memory: AgenticMemory, store: AMemVectorStore
-) -> None:
+def test_documents_do_not_evolve_unless_that_is_wanted(memory, store):
     moved = pages("Ann moved to Oslo.", "Ann moved to Bergen.")
     store.add_documents(moved)
     assert memory.evolve().done == ()
@@ -167,7 +152,7 @@ def test_documents_do_not_evolve_unless_that_is_wanted(
     assert [bool(note.contexts) for note in notes] == [True, True]
 
 
-def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating() -> None:
+def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating():
     for evolve, done_at in ((True, 64), (False, 256)):
         count, seen = done_at + 20, []
         chunks = [
@@ -175,7 +160,7 @@ def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating() -> None:
             for n in range(count)
         ]
 
-        def stop(done: int, total: int, seen: Any = seen, done_at: int = done_at) -> None:
+        def stop(done, total, seen=seen, done_at=done_at):
             seen.append((done, total))
             if done >= done_at:
                 raise KeyboardInterrupt
@@ -196,12 +181,10 @@ def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating() -> None:
             assert len(store.get_by_ids(report.ids)) == count
 
 
-def test_a_loader_that_yields_is_not_read_ahead(
-    store: AMemVectorStore, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_loader_that_yields_is_not_read_ahead(store, caplog):
     read, seen = [], []
 
-    def loader() -> Iterator[Document]:
+    def loader():
         for n in range(150):
             read.append(n)
             yield Document(f"Chunk {n}.", metadata={"source": "a.txt"})
@@ -214,7 +197,7 @@ def test_a_loader_that_yields_is_not_read_ahead(
 
 
 @pytest.mark.enable_socket
-def test_documents_on_a_server_are_replaced_and_removed_by_source() -> None:
+def test_documents_on_a_server_are_replaced_and_removed_by_source():
     with (
         serving(FakeQdrant()) as server,
         AgenticMemory.open(server.url, embedder=HashEmbedder(16)) as memory,
@@ -230,8 +213,8 @@ def test_documents_on_a_server_are_replaced_and_removed_by_source() -> None:
 # LangChain's indexing
 
 
-async def test_langchain_indexing_keeps_the_memory_as_the_sources_are() -> None:
-    options: Any = {"source_id_key": "source", "key_encoder": "sha256"}
+async def test_langchain_indexing_keeps_the_memory_as_the_sources_are():
+    options = {"source_id_key": "source", "key_encoder": "sha256"}
     other = pages("Other.", source="b.txt")
     for cleanup in ("incremental", "full", "scoped_full"):
         records = InMemoryRecordManager("team")
@@ -255,9 +238,7 @@ async def test_langchain_indexing_keeps_the_memory_as_the_sources_are() -> None:
 # Searching
 
 
-def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(
-    memory: AgenticMemory, store: AMemVectorStore
-) -> None:
+def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(memory, store):
     memory.add("The quince blooms.", namespace=TEAM)
     store.add_documents(pages("The quince blooms in May."))
     for conditions in (None, {"page": 0}):
@@ -268,16 +249,14 @@ def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(
     ((_, relevance),) = store.similarity_search_with_relevance_scores("quince blooms")
     assert relevance == pytest.approx(score)
     store.add_documents(pages(*(f"Text {n}." for n in range(40)), source="b.txt"))
-    asked: dict[str, Any] = {"query": "quince blooms", "k": 50}
+    asked = {"query": "quince blooms", "k": 50}
     cosines = [score for _, score in store.similarity_search_with_score(**asked)]
     scores = [score for _, score in store.similarity_search_with_relevance_scores(**asked)]
     assert min(cosines) < 0
     assert scores == pytest.approx([max(0.0, cosine) for cosine in cosines])
 
 
-def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(
-    memory: AgenticMemory, store: AMemVectorStore
-) -> None:
+def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(memory, store):
     memory.add("One of Ann's.", namespace=TEAM, metadata={"page": 1})
     store.add_documents([*pages("One.", "Two."), *pages("Other.", source="b.txt", year=2020)])
     for conditions, expected in (
@@ -290,9 +269,7 @@ def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(
     assert store.similarity_search(" ") == []
 
 
-def test_metadata_that_is_no_json_becomes_text_and_no_character_costs_a_document(
-    store: AMemVectorStore,
-) -> None:
+def test_metadata_that_is_no_json_becomes_text_and_no_character_costs_a_document(store):
     meta = {"source": PurePosixPath("a.txt"), "day": date(2026, 5, 8), "size": float("nan")}
     store.add_documents(
         [Document("an example\0 \ud83d of a page", metadata=meta), Document("Two.")]
@@ -308,7 +285,7 @@ def test_metadata_that_is_no_json_becomes_text_and_no_character_costs_a_document
 # Mistakes
 
 
-def test_what_cannot_be_meant_is_refused(memory: AgenticMemory, store: AMemVectorStore) -> None:
+def test_what_cannot_be_meant_is_refused(memory, store):
     for wrong in ("where", "namespace", "score_threshold", "search_kwargs"):
         with pytest.raises(TypeError, match=wrong):
             store.similarity_search("One", **{wrong: {}})

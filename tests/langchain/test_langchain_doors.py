@@ -7,18 +7,16 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 from blockbuster import BlockingError, blockbuster_ctx
 from langchain.agents import create_agent
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_kit import (
     ANN,
     State,
@@ -57,10 +55,10 @@ SECRETS = {"ann": "heron", "bob": "badger"}
 QUESTION = "What is the code word?"
 
 
-def by_retriever(memory: AgenticMemory) -> Say:
+def by_retriever(memory):
     retriever = AMemRetriever(memory=memory)
 
-    async def say(who: str, text: str, thread: str) -> str:
+    async def say(who, text, thread):
         found = await retriever.ainvoke(text, namespace=(who,))
         await memory.aadd(text, namespace=(who,), thread=thread)
         return json.dumps([document.model_dump() for document in found])
@@ -68,8 +66,8 @@ def by_retriever(memory: AgenticMemory) -> Say:
     return say
 
 
-def by_classic_memory(memory: AgenticMemory) -> Say:
-    async def say(who: str, text: str, thread: str) -> str:
+def by_classic_memory(memory):
+    async def say(who, text, thread):
         mine = AMemMemory(memory=memory, namespace=(who,), thread=thread)
         found = await mine.aload_memory_variables({"input": text})
         await mine.asave_context({"input": text}, {"output": "I see."})
@@ -78,11 +76,11 @@ def by_classic_memory(memory: AgenticMemory) -> Say:
     return say
 
 
-def by_middleware(memory: AgenticMemory) -> Say:
+def by_middleware(memory):
     model = Talker(answer=lambda _: "I see.")
     agent = agent_of(memory, model)
 
-    async def say(who: str, text: str, thread: str) -> str:
+    async def say(who, text, thread):
         await asay(agent, text, who, thread)
         assert await memory.aflush(10)
         return system_text([seen for seen in model.seen if seen[-1].text == text][-1])
@@ -90,18 +88,18 @@ def by_middleware(memory: AgenticMemory) -> Say:
     return say
 
 
-def by_tools(memory: AgenticMemory) -> Say:
-    def act(messages: list[BaseMessage]) -> AIMessage | str:
+def by_tools(memory):
+    def act(messages):
         """Search for what is asked, then remember it."""
         asked = max(n for n, message in enumerate(messages) if message.type == "human")
         text, done = messages[asked].text, len(messages) - asked - 1
         calls = [called("search_memory", query=text), called("remember", content=text)]
         return calls[done // 2] if done // 2 < len(calls) else "I see."
 
-    options: dict[str, Any] = {"context_schema": User, "checkpointer": InMemorySaver()}
+    options = {"context_schema": User, "checkpointer": InMemorySaver()}
     agent = create_agent(Talker(answer=act), memory_tools(memory, namespace=user), **options)
 
-    async def say(who: str, text: str, thread: str) -> str:
+    async def say(who, text, thread):
         state = await asay(agent, text, who, thread)
         searched, _ = [m for m in state["messages"] if m.type == "tool"][-2:]
         return str(searched.text) + json.dumps(searched.artifact)
@@ -109,7 +107,7 @@ def by_tools(memory: AgenticMemory) -> Say:
     return say
 
 
-def by_nodes(memory: AgenticMemory) -> Say:
+def by_nodes(memory):
     graph = sequence(
         State,
         recall=recall_node(memory, namespace=user),
@@ -118,17 +116,17 @@ def by_nodes(memory: AgenticMemory) -> Say:
         evolve=evolve_node(memory, namespace=user),
     )
 
-    async def say(who: str, text: str, thread: str) -> str:
+    async def say(who, text, thread):
         return str((await asay(graph, text, who, thread))["memories"])
 
     return say
 
 
-def by_evolution_graph(memory: AgenticMemory) -> Say:
+def by_evolution_graph(memory):
     saver = InMemorySaver()
     graph = build_evolution_graph(memory, namespace=user, review=True, checkpointer=saver)
 
-    async def say(who: str, text: str, thread: str) -> str:
+    async def say(who, text, thread):
         await memory.aadd(text, namespace=(who,), evolve=False)
         result = await asay(graph, {}, who, thread)
         entries = [pending.value["entries"] for pending in result.get("__interrupt__", ())]
@@ -139,10 +137,10 @@ def by_evolution_graph(memory: AgenticMemory) -> Say:
     return say
 
 
-def by_store(memory: AgenticMemory) -> Say:
+def by_store(memory):
     store = AMemStore(memory, evolve=True)
 
-    async def say(who: str, text: str, thread: str) -> str:
+    async def say(who, text, thread):
         found = [*await store.asearch((who,), query=text), *await store.asearch((who,))]
         known = await store.aget((who,), "last")
         await store.aput((who,), "last", {"text": text})
@@ -164,15 +162,15 @@ DOORS = [
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_two_users_never_see_each_others_notes(door: Any) -> None:
-    async def talk(say: Say, who: str) -> list[str]:
+async def test_two_users_never_see_each_others_notes(door):
+    async def talk(say, who):
         texts = [f"The code word is {SECRETS[who]}.", *[f"{QUESTION} {i} {who}" for i in range(4)]]
         return [await say(who, text, f"{who} {i // 3}") for i, text in enumerate(texts)]
 
     for at_once in (False, True):
         model = scripted()
         with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-            say: Say = door(memory)
+            say = door(memory)
             if at_once:
                 # LangGraph does one thing at a time in a conversation, so here each user has one of their own.
                 told = dict(
@@ -208,7 +206,7 @@ class Watched(HashEmbedder):
 
     workers: set[int]
 
-    def embed_query(self, text: str) -> Any:
+    def embed_query(self, text):
         self.workers.add(threading.get_ident())
         return super().embed_query(text)
 
@@ -216,16 +214,16 @@ class Watched(HashEmbedder):
 class Slow(Embeddings):
     """Embeddings that wait, as those do that ask a server."""
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+    def embed_documents(self, texts):
         time.sleep(0)
         return [[1.0, 0.0] for _ in texts]
 
-    def embed_query(self, text: str) -> list[float]:
+    def embed_query(self, text):
         return self.embed_documents([text])[0]
 
 
-def by_all_tools(memory: AgenticMemory) -> Say:
-    async def say(_who: str, text: str, _thread: str) -> str:
+def by_all_tools(memory):
+    async def say(_who, text, _thread):
         search, remember, correct, forget = memory_tools(memory, namespace=ANN)
         await search.ainvoke({"query": text})
         await remember.ainvoke({"content": text})
@@ -237,13 +235,13 @@ def by_all_tools(memory: AgenticMemory) -> Say:
     return say
 
 
-def by_langchains_models(memory: AgenticMemory) -> Say:
+def by_langchains_models(memory):
     """Work with a chat model and embeddings of LangChain, which have no asynchronous form of their own."""
     reply = '{"notes": [{"id": "n1", "context": "A taste.", "keywords": [], "tags": []}]}'
 
-    async def say(_who: str, text: str, _thread: str) -> str:
+    async def say(_who, text, _thread):
         chat = GenericFakeChatModel(messages=iter([AIMessage(reply)] * 9))
-        options: Any = {"model": chat, "embedder": Slow()}
+        options = {"model": chat, "embedder": Slow()}
         async with await asyncio.to_thread(open_memory, ":memory:", **options) as other:
             await other.aadd(text, namespace=ANN)
             await other.asearch(text, namespace=ANN)
@@ -254,11 +252,11 @@ def by_langchains_models(memory: AgenticMemory) -> Say:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[tuple[AgenticMemory, set[int]]]:
+def disk(tmp_path):
     workers, quick, embedder = set[int](), scripted(), Watched()
     embedder.workers = workers
 
-    def think(request: Any) -> Any:
+    def think(request):
         workers.add(threading.get_ident())
         return quick.generate(request)
 
@@ -269,11 +267,9 @@ def disk(tmp_path: Path) -> Iterator[tuple[AgenticMemory, set[int]]]:
 
 
 @pytest.mark.parametrize("door", [*DOORS, by_all_tools, by_langchains_models])
-async def test_a_door_blocks_nothing(
-    disk: tuple[AgenticMemory, set[int]], caplog: pytest.LogCaptureFixture, door: Any
-) -> None:
+async def test_a_door_blocks_nothing(disk, caplog, door):
     memory, workers = disk
-    say: Say = door(memory)
+    say = door(memory)
     await say("ann", "I like Oslo.", "1")  # once before, for what is imported on first use
     workers.clear()
     with blockbuster_ctx():
@@ -284,7 +280,7 @@ async def test_a_door_blocks_nothing(
     assert threading.get_ident() not in workers
 
 
-async def test_the_watch_sees_what_it_is_there_for(tmp_path: Path) -> None:
+async def test_the_watch_sees_what_it_is_there_for(tmp_path):
     file = tmp_path / "file"
     for block in (
         lambda: file.write_text("x", encoding="utf-8"),
@@ -301,15 +297,15 @@ async def test_the_watch_sees_what_it_is_there_for(tmp_path: Path) -> None:
 TURNS = [("user", "I moved to Oslo."), ("assistant", "ok"), ("user", "ok"), ("assistant", "ok")]
 
 
-def messages(with_ids: bool) -> list[BaseMessage]:
-    kinds: dict[str, Any] = {"user": HumanMessage, "assistant": AIMessage}
+def messages(with_ids):
+    kinds = {"user": HumanMessage, "assistant": AIMessage}
     return [
         kinds[role](text, id=str(number) if with_ids else None)
         for number, (role, text) in enumerate(TURNS)
     ]
 
 
-def core_stores(memory: AgenticMemory, with_ids: bool) -> None:
+def core_stores(memory, with_ids):
     dicts = [
         {"role": role, "content": text, **({"id": str(number)} if with_ids else {})}
         for number, (role, text) in enumerate(TURNS)
@@ -317,32 +313,32 @@ def core_stores(memory: AgenticMemory, with_ids: bool) -> None:
     memory.add_messages(dicts, namespace=ANN, thread="1")
 
 
-def node_stores(memory: AgenticMemory, with_ids: bool) -> None:
+def node_stores(memory, with_ids):
     node, said = remember_node(memory, namespace=ANN), messages(with_ids)
     for end in (2, 4):
         node.invoke({"messages": said[:end]}, within())
 
 
-def chain_stores(memory: AgenticMemory, with_ids: bool) -> None:
+def chain_stores(memory, with_ids):
     said = messages(with_ids)
     for asked, answered in (said[:2], said[2:]):
         mine = AMemMemory(memory=memory, namespace=ANN, thread="1", evolve=False)
-        given: Any = (asked, answered) if with_ids else (asked.text, answered.text)
+        given = (asked, answered) if with_ids else (asked.text, answered.text)
         mine.save_context({"input": given[0]}, {"output": given[1]})
 
 
-def agent_stores(memory: AgenticMemory, with_ids: bool) -> None:
+def agent_stores(memory, with_ids):
     said = messages(with_ids)
-    replies: Any = iter(said[1::2])
+    replies = iter(said[1::2])
     model = Talker(answer=lambda _: next(replies))
     agent = agent_of(memory, model, namespace=ANN, evolve=False, keeps=False)
-    history: list[Any] = []
+    history = []
     for asked in said[::2]:
         history = agent.invoke({"messages": [*history, asked]}, within())["messages"]
 
 
 @pytest.mark.parametrize("with_ids", [True, False])
-def test_the_same_messages_by_two_doors_are_the_same_notes(with_ids: bool) -> None:
+def test_the_same_messages_by_two_doors_are_the_same_notes(with_ids):
     # Without ids an agent gives each message one, and a chain that says the same again goes on with its thread.
     first = [core_stores, node_stores, chain_stores, *([agent_stores] if with_ids else [])]
     second = [core_stores, node_stores, *([chain_stores, agent_stores] if with_ids else [])]
@@ -356,7 +352,7 @@ def test_the_same_messages_by_two_doors_are_the_same_notes(with_ids: bool) -> No
 
 
 TIME = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
-CARRIED: list[dict[str, Any]] = [
+CARRIED = [
     {"additional_kwargs": {"created_at": TIME.isoformat()}},
     {"additional_kwargs": {"timestamp": TIME}},
     {"response_metadata": {"created_at": "2023-05-08T13:56:00.000000000Z"}},
@@ -366,10 +362,10 @@ CARRIED: list[dict[str, Any]] = [
 UNUSABLE = [None, "soon", "2023-05-08T13:56:00", "0001-01-01T00:00:00+14:00", True, 1e300]
 
 
-def test_a_note_has_the_time_that_its_message_carries(memory: AgenticMemory) -> None:
+def test_a_note_has_the_time_that_its_message_carries(memory):
     node = remember_node(memory, namespace=ANN)
 
-    def stored(message: HumanMessage) -> datetime | None:
+    def stored(message):
         node.invoke({"messages": [message]}, within())
         return memory.get_all(namespace=ANN)[-1].at
 

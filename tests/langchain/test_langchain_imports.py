@@ -42,13 +42,13 @@ for name in sys.argv[2:]:
 OTHERS = "langchain langgraph langchain_classic"
 
 
-def test_the_package_needs_langchain_core_alone() -> None:
+def test_the_package_needs_langchain_core_alone():
     done = run_without(OTHERS, CORE_ALONE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("I moved to Oslo.\n['search_memory'")
 
 
-def test_what_needs_more_names_the_extra() -> None:
+def test_what_needs_more_names_the_extra():
     done = run_without(OTHERS, TRYING, *EXTRAS)
     assert done.returncode == 0, done.stderr
     for line, extra in zip(done.stdout.splitlines(), EXTRAS.values(), strict=True):
@@ -58,13 +58,13 @@ def test_what_needs_more_names_the_extra() -> None:
     assert "'.[langchain]'" in done.stderr.strip().splitlines()[-1]
 
 
-def test_importing_loads_nothing_heavy() -> None:
+def test_importing_loads_nothing_heavy():
     heavy = ["langgraph", "langchain", "langchain_classic", "langchain_core.messages", "langsmith"]
     looking = "import sys, langchain_amem\nprint([n for n in sys.argv[1:] if n in sys.modules])"
     assert run_alone(looking, *heavy).stdout.strip() == "[]"
 
 
-def test_every_public_name_can_be_had_and_they_are_sorted() -> None:
+def test_every_public_name_can_be_had_and_they_are_sorted():
     assert langchain_amem.__all__ == sorted(langchain_amem.__all__)
     assert all(getattr(langchain_amem, name) is not None for name in langchain_amem.__all__)
     assert dir(langchain_amem) == langchain_amem.__all__

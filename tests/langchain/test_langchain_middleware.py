@@ -40,7 +40,7 @@ from langchain_kit import (
 )
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
-from support.ports import Silent, WatchedEmbedder
+from support.ports import WatchedEmbedder
 
 from amem_integrations import (
     AgenticMemory,
@@ -52,7 +52,7 @@ from amem_integrations import (
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemMiddleware
 
-APPROVE: Any = Command(resume={"decisions": [{"type": "approve"}]})
+APPROVE = Command(resume={"decisions": [{"type": "approve"}]})
 CARD = "4242 4242 4242 4242"
 PAYING = f"Please pay with {CARD}."
 PICTURE = {"type": "image", "base64": "aGVsbG8=", "mime_type": "image/png"}
@@ -61,14 +61,14 @@ PICTURE = {"type": "image", "base64": "aGVsbG8=", "mime_type": "image/png"}
 
 
 @pytest.mark.on_a_server
-def test_what_was_said_in_one_conversation_is_known_in_another(memory: AgenticMemory) -> None:
+def test_what_was_said_in_one_conversation_is_known_in_another(memory):
     agent = agent_of(memory)
     say(agent, "I moved to Oslo.", thread="monday")
     assert last(say(agent, "Where did I move to?", thread="tuesday")) == "In Oslo."
 
 
 @pytest.mark.on_a_server
-def test_the_history_of_the_conversation_stays_clean(memory: AgenticMemory) -> None:
+def test_the_history_of_the_conversation_stays_clean(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
     for inject in ("system", "message"):
         agent = agent_of(memory, inject=inject)
@@ -80,7 +80,7 @@ def test_the_history_of_the_conversation_stays_clean(memory: AgenticMemory) -> N
 
 
 @pytest.mark.on_a_server
-def test_notes_stand_at_the_end_of_the_system_message(memory: AgenticMemory) -> None:
+def test_notes_stand_at_the_end_of_the_system_message(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
     blocks = SystemMessage([{"type": "text", "text": "Be brief."}])
     for prompt in ("Be brief.", blocks):
@@ -94,7 +94,7 @@ def test_notes_stand_at_the_end_of_the_system_message(memory: AgenticMemory) -> 
             assert content[1]["text"].startswith("<memories>")
 
 
-def test_as_a_message_notes_stand_before_the_question(memory: AgenticMemory) -> None:
+def test_as_a_message_notes_stand_before_the_question(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
     model = Talker()
     say(agent_of(memory, model, inject="message", prompt="Be brief."), "Where did I move to?")
@@ -108,7 +108,7 @@ def test_as_a_message_notes_stand_before_the_question(memory: AgenticMemory) -> 
     assert notes.startswith("<memories>")
 
 
-def test_notes_are_recalled_once_a_run_and_shown_at_each_call(memory: AgenticMemory) -> None:
+def test_notes_are_recalled_once_a_run_and_shown_at_each_call(memory):
     note = memory.add("The meeting is in Oslo.", namespace=ANN)
     model = looking()
 
@@ -124,7 +124,7 @@ def test_notes_are_recalled_once_a_run_and_shown_at_each_call(memory: AgenticMem
     assert [system_text(seen).count("is in Oslo") for seen in model.seen] == [2, 2]
 
 
-def test_a_resumed_run_recalls_again(memory: AgenticMemory) -> None:
+def test_a_resumed_run_recalls_again(memory):
     note = memory.add("The code of Oslo is 1234.", namespace=ANN, evolve=False)
     human, model = HumanInTheLoopMiddleware(interrupt_on={"look": True}), looking()
     agent = agent_of(memory, model, tools=[look], before=[human])
@@ -134,15 +134,13 @@ def test_a_resumed_run_recalls_again(memory: AgenticMemory) -> None:
     assert ["1234" in system_text(seen) for seen in model.seen] == [True, False]
 
 
-def test_put_last_it_survives_a_middleware_that_replaces_the_system_message(
-    memory: AgenticMemory,
-) -> None:
+def test_put_last_it_survives_a_middleware_that_replaces_the_system_message(memory):
     replaced = dynamic_prompt(lambda _: "Something else.")
     memory.add("I moved to Oslo.", namespace=ANN)
     assert last(say(agent_of(memory, before=[replaced]), "Where did I move to?")) == "In Oslo."
 
 
-def test_no_note_and_no_message_of_the_memory_is_streamed(memory: AgenticMemory) -> None:
+def test_no_note_and_no_message_of_the_memory_is_streamed(memory):
     memory.add("The secret of Oslo is in the memory.", namespace=ANN, evolve=False)
     for mode in ("values", "updates", "debug"):
         stream = agent_of(memory).stream
@@ -153,7 +151,7 @@ def test_no_note_and_no_message_of_the_memory_is_streamed(memory: AgenticMemory)
         assert "secret" not in str(streamed)
 
 
-def test_metadata_and_conditions_may_be_functions_of_the_run(memory: AgenticMemory) -> None:
+def test_metadata_and_conditions_may_be_functions_of_the_run(memory):
     model = Talker()
     agent = agent_of(
         memory,
@@ -166,9 +164,9 @@ def test_metadata_and_conditions_may_be_functions_of_the_run(memory: AgenticMemo
     assert ["Oslo." in system_text(seen) for seen in model.seen] == [False, False, True]
 
 
-def test_a_middleware_brings_its_tools_with_its_options(memory: Silent) -> None:
+def test_a_middleware_brings_its_tools_with_its_options(memory):
     memory.add("The team meets in Oslo.", namespace=BOB)
-    options: Any = {"tools": ("search", "remember"), "also": {"team": BOB}, "on_error": "raise"}
+    options = {"tools": ("search", "remember"), "also": {"team": BOB}, "on_error": "raise"}
     search, remember = AMemMiddleware(memory, namespace=ANN, **options).tools
     assert [search.name, remember.name] == ["search_memory", "remember"]
     assert "from team" in search.invoke({"query": "Where does the team meet?"})
@@ -180,11 +178,9 @@ def test_a_middleware_brings_its_tools_with_its_options(memory: Silent) -> None:
 # What is stored
 
 
-def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(
-    memory: AgenticMemory,
-) -> None:
+def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(memory):
     agent = agent_of(memory, keeps=False)
-    history: list[Any] = []
+    history = []
     for text in ("I moved to Oslo.", "I like it."):
         history.append(("user", text))
         state = agent.invoke({"messages": history}, context=User("ann"))
@@ -194,12 +190,12 @@ def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(
     assert kept(memory) == ["I moved to Oslo.", unknown, "I like it.", unknown]
 
 
-def test_tool_calls_and_their_results_are_not_stored(memory: AgenticMemory) -> None:
+def test_tool_calls_and_their_results_are_not_stored(memory):
     say(agent_of(memory, looking(), tools=[look]), "What is it?")
     assert kept(memory) == ["What is it?", "One moment.", "It is 42."]
 
 
-def test_an_answer_that_a_tool_gives_is_remembered(memory: AgenticMemory) -> None:
+def test_an_answer_that_a_tool_gives_is_remembered(memory):
     @tool(return_direct=True)
     def look_up(what: str) -> str:
         """Look something up."""
@@ -220,11 +216,9 @@ def test_an_answer_that_a_tool_gives_is_remembered(memory: AgenticMemory) -> Non
     assert kept(memory) == ["What is it?", "It is 42.", "Which city?", '{"name": "Oslo"}']
 
 
-def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(
-    memory: AgenticMemory,
-) -> None:
+def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
-    words: Any = {"type": "text", "text": "Where did I move to?"}
+    words = {"type": "text", "text": "Where did I move to?"}
     agent = agent_of(memory)
     assert last(say(agent, HumanMessage(content_blocks=[words, PICTURE]))) == "In Oslo."
     say(agent, HumanMessage(content_blocks=[PICTURE]))
@@ -232,7 +226,7 @@ def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(
     assert said == ["I moved to Oslo.", "Where did I move to?"]
 
 
-def test_a_summary_of_the_conversation_is_no_note(memory: AgenticMemory) -> None:
+def test_a_summary_of_the_conversation_is_no_note(memory):
     summary = Talker(answer=lambda _: "THE SUMMARY")
     summing = SummarizationMiddleware(summary, trigger=("messages", 3), keep=("messages", 1))
     agent = agent_of(memory, before=[summing])
@@ -244,19 +238,19 @@ def test_a_summary_of_the_conversation_is_no_note(memory: AgenticMemory) -> None
     assert not any("SUMMARY" in text for text in kept(memory))
 
 
-def test_a_run_ended_by_a_call_limit_is_stored(memory: AgenticMemory) -> None:
+def test_a_run_ended_by_a_call_limit_is_stored(memory):
     limit = ModelCallLimitMiddleware(run_limit=1, exit_behavior="end")
     say(agent_of(memory, looking(), tools=[look], before=[limit]), "What is it?")
     assert kept(memory)[0] == "What is it?"
 
 
-def test_off_reads_and_never_writes(memory: AgenticMemory) -> None:
+def test_off_reads_and_never_writes(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
     assert last(say(agent_of(memory, remember=False), "Where did I move to?")) == "In Oslo."
     assert kept(memory) == ["I moved to Oslo."]
 
 
-def test_should_store_decides_what_is_stored(memory: AgenticMemory) -> None:
+def test_should_store_decides_what_is_stored(memory):
     for who, kinds in (("ann", {"human": "What is it?"}), ("bob", {"tool": "it: 42"})):
         agent = agent_of(
             memory, looking(), tools=[look], should_store=lambda m, k=kinds: m.type in k
@@ -265,18 +259,18 @@ def test_should_store_decides_what_is_stored(memory: AgenticMemory) -> None:
         assert kept(memory, (who,)) == [*kinds.values()]
 
 
-def test_what_is_redacted_is_stored_redacted_in_any_order(memory: AgenticMemory) -> None:
+def test_what_is_redacted_is_stored_redacted_in_any_order(memory):
     class Redacting(AgentMiddleware[Any, Any, Any]):
         """Masks a number before the model is called."""
 
-        def before_model(self, state: Any, runtime: Any) -> Any:
+        def before_model(self, state, runtime):
             said = state["messages"][-1]
             return {"messages": [HumanMessage(said.text.replace("1234", "****"), id=said.id)]}
 
     class Hiding(AgentMiddleware[Any, Any, Any]):
         """Masks a number for the model alone."""
 
-        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        def wrap_model_call(self, request, handler):
             said = [
                 HumanMessage(one.text.replace("1234", "****"), id=one.id)
                 for one in request.messages
@@ -292,7 +286,7 @@ def test_what_is_redacted_is_stored_redacted_in_any_order(memory: AgenticMemory)
 # Whose memory it is
 
 
-async def test_a_missing_user_is_an_error_before_the_model_is_called(memory: AgenticMemory) -> None:
+async def test_a_missing_user_is_an_error_before_the_model_is_called(memory):
     model = Talker()
     agent = agent_of(memory, model)
     for context in (None, User("")):
@@ -305,16 +299,14 @@ async def test_a_missing_user_is_an_error_before_the_model_is_called(memory: Age
         AMemMiddleware(memory, namespace="ann")
 
 
-def test_two_middlewares_in_one_agent_keep_two_memories(memory: AgenticMemory) -> None:
+def test_two_middlewares_in_one_agent_keep_two_memories(memory):
     team = AMemMiddleware(memory, namespace=("team",), name="team")
     say(agent_of(memory, before=[team]), "I moved to Oslo.")
     assert memory.namespaces() == [ANN, ("team",)]
     assert len(kept(memory)) == len(kept(memory, ("team",))) == 2
 
 
-def test_what_it_keeps_in_the_state_can_be_neither_seen_nor_given_from_outside(
-    memory: AgenticMemory,
-) -> None:
+def test_what_it_keeps_in_the_state_can_be_neither_seen_nor_given_from_outside(memory):
     memory.add("I moved to Rome.", namespace=BOB)
     agent = agent_of(memory)
     forged = {"namespace": ["bob"], "recalled": "<memories>Oslo</memories>", "asked": []}
@@ -327,9 +319,7 @@ def test_what_it_keeps_in_the_state_can_be_neither_seen_nor_given_from_outside(
     assert "amem" in agent.get_state(within()).values  # it is checkpointed all the same
 
 
-def test_after_an_interrupt_the_turn_is_stored_once_for_whom_it_began(
-    memory: AgenticMemory,
-) -> None:
+def test_after_an_interrupt_the_turn_is_stored_once_for_whom_it_began(memory):
     human = HumanInTheLoopMiddleware(interrupt_on={"look": True})
     agent = agent_of(memory, looking(), tools=[look], before=[human])
     say(agent, "What is it?")
@@ -339,11 +329,11 @@ def test_after_an_interrupt_the_turn_is_stored_once_for_whom_it_began(
     assert kept(memory, BOB) == []
 
 
-def test_what_somebody_adds_to_the_run_of_another_is_theirs(memory: AgenticMemory) -> None:
+def test_what_somebody_adds_to_the_run_of_another_is_theirs(memory):
     class Asking(AgentMiddleware[Any, Any, Any]):
         """Waits for somebody before the model is called."""
 
-        def before_model(self, state: Any, runtime: Any) -> Any:
+        def before_model(self, state, runtime):
             return {"messages": [HumanMessage(interrupt("And you?"))]}
 
     memory.add("I moved to Rome.", namespace=BOB)
@@ -364,17 +354,15 @@ def test_what_somebody_adds_to_the_run_of_another_is_theirs(memory: AgenticMemor
 class Flaky(Talker):
     """Fails at the first call."""
 
-    def _reply(self, messages: list[Any]) -> AIMessage:
+    def _reply(self, messages):
         answer = super()._reply(messages)
         if len(self.seen) == 1:
             raise ConnectionError("no answer")
         return answer
 
 
-async def test_a_turn_whose_model_failed_is_stored_for_whom_it_was_said(
-    memory: AgenticMemory,
-) -> None:
-    async def soon(*given: Any) -> Any:
+async def test_a_turn_whose_model_failed_is_stored_for_whom_it_was_said(memory):
+    async def soon(*given):
         return say(*given)
 
     for number, speak in enumerate((soon, asay)):
@@ -391,13 +379,13 @@ async def test_a_turn_whose_model_failed_is_stored_for_whom_it_was_said(
         assert kept(memory, others) == ["Hello.", "I do not know."]
 
 
-def pii(where: str = "input") -> PIIMiddleware:
+def pii(where="input"):
     """Return a guard that ends a run in which a card is named."""
-    options: Any = {"apply_to_input": where == "input", "apply_to_output": where == "output"}
+    options = {"apply_to_input": where == "input", "apply_to_output": where == "output"}
     return PIIMiddleware("credit_card", strategy="block", **options)
 
 
-def test_what_a_blocked_run_said_is_in_no_note_and_no_later_prompt() -> None:
+def test_what_a_blocked_run_said_is_in_no_note_and_no_later_prompt():
     for who in ("ann", "bob"):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
             model = Talker()
@@ -411,7 +399,7 @@ def test_what_a_blocked_run_said_is_in_no_note_and_no_later_prompt() -> None:
             assert kept(memory, (who,))[:2] == ["I moved to Oslo.", "I have a dog."]
 
 
-async def test_by_default_it_is_stored_with_the_next_run(memory: AgenticMemory) -> None:
+async def test_by_default_it_is_stored_with_the_next_run(memory):
     agent = agent_of(memory, before=[pii()])
     with pytest.raises(Exception, match="credit_card"):
         await asay(agent, PAYING)
@@ -419,7 +407,7 @@ async def test_by_default_it_is_stored_with_the_next_run(memory: AgenticMemory) 
     assert kept(memory)[:2] == [PAYING, "I moved to Oslo."]
 
 
-def test_a_blocked_answer_is_left_out_too(memory: AgenticMemory) -> None:
+def test_a_blocked_answer_is_left_out_too(memory):
     replies = iter([f"Your card is {CARD}.", "I see."])
     model = Talker(answer=lambda _: next(replies))
     agent = agent_of(memory, model, before=[pii("output")], remember_unanswered=False)
@@ -439,7 +427,7 @@ class Refusing(AgentMiddleware[Any, Any, Any]):
         return {"messages": [AIMessage("I cannot take that.")], "jump_to": "end"}
 
 
-def test_a_run_that_a_middleware_before_it_ends_is_remembered_only_if_that_is_wanted() -> None:
+def test_a_run_that_a_middleware_before_it_ends_is_remembered_only_if_that_is_wanted():
     texts = [PAYING, "I moved to Oslo.", PAYING]
     for unanswered in (True, False):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
@@ -453,10 +441,10 @@ def test_a_run_that_a_middleware_before_it_ends_is_remembered_only_if_that_is_wa
 # When something does not answer
 
 
-def test_in_the_background_raw_notes_are_there_before_any_model_is_called() -> None:
+def test_in_the_background_raw_notes_are_there_before_any_model_is_called():
     gate, quick = threading.Event(), scripted()
 
-    def waiting(request: Any) -> Any:
+    def waiting(request):
         assert gate.wait(10)
         return quick.generate(request)
 
@@ -470,9 +458,7 @@ def test_in_the_background_raw_notes_are_there_before_any_model_is_called() -> N
         assert memory.stats(namespace=ANN)["states"] == {"done": 2}
 
 
-async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_later(
-    memory: Silent,
-) -> None:
+async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_later(memory):
     memory.down = True
     middleware = AMemMiddleware(memory, namespace=user, name="counting")
     agent = agent_of(memory, before=[middleware], remember=False)
@@ -488,7 +474,7 @@ async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_late
         say(agent_of(memory, on_error="raise"), "Hello.")
 
 
-def test_what_failed_slowly_is_not_tried_again_so_soon(memory: Silent) -> None:
+def test_what_failed_slowly_is_not_tried_again_so_soon(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
     memory.down, memory.delay = True, 0.6
     middleware = AMemMiddleware(memory, namespace=ANN, remember=False)
@@ -499,7 +485,7 @@ def test_what_failed_slowly_is_not_tried_again_so_soon(memory: Silent) -> None:
     assert middleware.failures == {"recall": 2}
 
 
-def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_wanted() -> None:
+def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_wanted():
     embedder = WatchedEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:
         memory.info()  # finds the thresholds of the embedder, once
@@ -516,11 +502,9 @@ def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_
             say(agent_of(memory, on_error="raise"), "I like Rome.")
 
 
-def test_a_filter_that_raises_costs_neither_the_answer_nor_the_thread(
-    memory: AgenticMemory,
-) -> None:
+def test_a_filter_that_raises_costs_neither_the_answer_nor_the_thread(memory):
     agent = agent_of(memory, should_store=lambda one: not one.content.startswith("secret"))
-    words: Any = {"type": "text", "text": "Look at this."}
+    words = {"type": "text", "text": "Look at this."}
     say(agent, HumanMessage(content=[words, PICTURE]))
     assert last(say(agent, "I moved to Oslo.")) == "I do not know."
     assert "I moved to Oslo." in kept(memory)
@@ -529,16 +513,14 @@ def test_a_filter_that_raises_costs_neither_the_answer_nor_the_thread(
         say(agent_of(memory, should_store=lambda _: 1 / 0, on_error="raise"), "Hello.")
 
 
-def test_metadata_that_are_no_dict_cost_neither_the_answer_nor_the_words(
-    memory: AgenticMemory,
-) -> None:
+def test_metadata_that_are_no_dict_cost_neither_the_answer_nor_the_words(memory):
     for wrong in (["text"], "text", 5):
         agent = agent_of(memory, metadata=lambda _, given=wrong: given)
         assert last(say(agent, f"I moved to {wrong}.")) == "I do not know."
         assert f"I moved to {wrong}." in kept(memory)
 
 
-def test_a_closed_memory_always_raises(tmp_path: Any) -> None:
+def test_a_closed_memory_always_raises(tmp_path):
     memory = AgenticMemory.open(tmp_path, embedder=HashEmbedder())
     memory.close()
     with pytest.raises(StoreClosedError):

@@ -24,16 +24,16 @@ NOTE = {"context": "Secret thought.", "keywords": ["x"], "tags": ["t"]}
 WORDS = json.dumps({"notes": [{"id": "n1", **NOTE}, {"id": "n2", **NOTE}]})
 
 
-def in_words(messages: list[Any]) -> str:
+def in_words(messages):
     """Answer as a model that knows no schema."""
     return WORDS if "annotate" in messages[0].text else '{"notes": []}'
 
 
-def by_schema(messages: list[Any]) -> AIMessage:
+def by_schema(messages):
     """Answer as a model that calls tools."""
     is_construct = "annotate" in messages[0].text
     name = "ConstructReply" if is_construct else "EvolveReply"
-    usage: Any = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
+    usage = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
     return called(name, **json.loads(in_words(messages))).model_copy(
         update={"usage_metadata": usage}
     )
@@ -42,7 +42,7 @@ def by_schema(messages: list[Any]) -> AIMessage:
 class Wordy(Talker):
     """A model without tools."""
 
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+    def bind_tools(self, tools, **kwargs):
         raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class Refusing(Talker):
 
     asked: int = 0
 
-    def _generate(self, messages: Any, stop: Any = None, run: Any = None, **kwargs: Any) -> Any:
+    def _generate(self, messages, stop=None, run=None, **kwargs):
         self.asked += 1
         if kwargs.get("tools"):
             raise RefusalError("this model does not support tools")
@@ -67,20 +67,20 @@ class Refusing(Talker):
 class Down(Talker):
     """A model that cannot be reached."""
 
-    def _generate(self, *args: Any, **kwargs: Any) -> Any:
+    def _generate(self, *args, **kwargs):
         raise ConnectionError("no route")
 
 
-def opened(chat: Any, **options: Any) -> AgenticMemory:
+def opened(chat, **options):
     model = LangChainChatModel(chat, **options)
     return AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
 
 
-def add(memory: AgenticMemory) -> Any:
+def add(memory):
     return memory.add("I moved to Oslo.", namespace=ANN)
 
 
-async def test_any_chat_model_can_make_notes() -> None:
+async def test_any_chat_model_can_make_notes():
     plain = GenericFakeChatModel(messages=iter([AIMessage(WORDS), *[AIMessage("{}")] * 3]))
     for chat in (
         Talker(answer=by_schema),
@@ -97,7 +97,7 @@ async def test_any_chat_model_can_make_notes() -> None:
                 assert (note.state, note.contexts[0].text) == ("done", "Secret thought.")
 
 
-def test_after_a_refusal_schemas_are_not_tried_again() -> None:
+def test_after_a_refusal_schemas_are_not_tried_again():
     chat = Refusing(answer=in_words)
     with opened(chat) as memory:
         add(memory)
@@ -108,14 +108,14 @@ def test_after_a_refusal_schemas_are_not_tried_again() -> None:
             assert add(memory).state == "failed"
 
 
-def test_a_model_that_is_down_leaves_the_note_pending() -> None:
+def test_a_model_that_is_down_leaves_the_note_pending():
     with opened(Down()) as memory:
         assert add(memory).state == "pending"
         assert memory.stats()["usage"]["total"]["unavailable"] == 1
 
 
-def test_a_chat_model_may_be_wrapped() -> None:
-    chat: Any = Talker(answer=by_schema)
+def test_a_chat_model_may_be_wrapped():
+    chat = Talker(answer=by_schema)
     for wrapped in (
         chat.with_retry(),
         chat.with_fallbacks([chat]),
@@ -129,7 +129,7 @@ def test_a_chat_model_may_be_wrapped() -> None:
             LangChainChatModel(wrapped | StrOutputParser())
 
 
-def test_tokens_are_counted() -> None:
+def test_tokens_are_counted():
     with opened(Talker(answer=by_schema)) as memory:
         add(memory)
         counted = memory.stats()["usage"]["construct"]
@@ -142,14 +142,14 @@ def test_tokens_are_counted() -> None:
 class Listener(BaseCallbackHandler):
     """Keeps the names and tags of the model runs it sees."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.runs: list[tuple[str, list[str]]] = []
 
-    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+    def on_chat_model_start(self, *args, **kwargs):
         self.runs.append((str(kwargs.get("name")), kwargs["tags"]))
 
 
-def test_config_traces_the_memorys_calls_and_no_callback_of_the_caller_does() -> None:
+def test_config_traces_the_memorys_calls_and_no_callback_of_the_caller_does():
     mine, callers = Listener(), Listener()
     for config in (None, {"callbacks": [mine], "tags": ["mine"]}):
         with opened(Wordy(answer=in_words), config=config) as memory:
@@ -160,9 +160,9 @@ def test_config_traces_the_memorys_calls_and_no_callback_of_the_caller_does() ->
     assert callers.runs == []
 
 
-async def test_the_memorys_thoughts_are_not_in_the_users_token_stream() -> None:
+async def test_the_memorys_thoughts_are_not_in_the_users_token_stream():
     asked = "Where do I live?"
-    given: dict[str, Any] = {"context": User("ann")}
+    given = {"context": User("ann")}
     with opened(Wordy(answer=in_words)) as memory:
         agent = agent_of(memory, keeps=False)
         parts = list(agent.stream(ask(asked), stream_mode="messages", **given))
@@ -183,28 +183,28 @@ async def test_the_memorys_thoughts_are_not_in_the_users_token_stream() -> None:
 class Native(Embeddings):
     """Embeddings with an asynchronous form of their own, which keep what they were given."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.loops: set[Any] = set()
         self.given: list[str] = []
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+    def embed_documents(self, texts):
         self.given += texts
         return [[3.0, 4.0] for _ in texts]
 
-    def embed_query(self, text: str) -> list[float]:
+    def embed_query(self, text):
         self.given.append(text)
         return [0.0, 2.0]
 
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+    async def aembed_documents(self, texts):
         self.loops.add(asyncio.get_running_loop())
         return self.embed_documents(texts)
 
-    async def aembed_query(self, text: str) -> list[float]:
+    async def aembed_query(self, text):
         self.loops.add(asyncio.get_running_loop())
         return self.embed_query(text)
 
 
-def test_vectors_are_of_unit_length_and_know_their_dimensions() -> None:
+def test_vectors_are_of_unit_length_and_know_their_dimensions():
     embedder = LangChainEmbedder(Native())
     assert embedder.dimensions == 2
     rows = embedder.embed_documents(["a", "b"])
@@ -213,7 +213,7 @@ def test_vectors_are_of_unit_length_and_know_their_dimensions() -> None:
     np.testing.assert_allclose(embedder.embed_query("a"), [0, 1])
 
 
-async def test_prefixes_stand_before_the_texts_and_are_in_the_name() -> None:
+async def test_prefixes_stand_before_the_texts_and_are_in_the_name():
     native = Native()
     prefixes = {"query_prefix": "query: ", "document_prefix": "passage: "}
     embedder = LangChainEmbedder(native, dimensions=2, **prefixes)
@@ -225,7 +225,7 @@ async def test_prefixes_stand_before_the_texts_and_are_in_the_name() -> None:
     assert embedder.name == "Native (query: | passage:)"
 
 
-async def test_native_asynchronous_embeddings_are_awaited_on_the_callers_loop() -> None:
+async def test_native_asynchronous_embeddings_are_awaited_on_the_callers_loop():
     native = Native()
     with AgenticMemory.open(":memory:", embedder=LangChainEmbedder(native)) as memory:
         await memory.aadd("I moved.", namespace=ANN)
@@ -236,7 +236,7 @@ async def test_native_asynchronous_embeddings_are_awaited_on_the_callers_loop() 
 # Opening
 
 
-def test_what_is_no_model_is_refused_at_once() -> None:
+def test_what_is_no_model_is_refused_at_once():
     for wrong in (None, "gpt", object()):
         for wrapper in (LangChainChatModel, LangChainEmbedder):
             with pytest.raises(ConfigurationError):
@@ -245,7 +245,7 @@ def test_what_is_no_model_is_refused_at_once() -> None:
         LangChainChatModel(Talker(), structured="yaml")
 
 
-def test_a_memory_with_langchains_models_takes_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_with_langchains_models_takes_one_line(monkeypatch):
     chat, embeddings = Wordy(answer=in_words), DeterministicFakeEmbedding(size=8)
     monkeypatch.setattr("langchain.chat_models.init_chat_model", {"some:chat": chat}.get)
     monkeypatch.setattr("langchain.embeddings.init_embeddings", {"some:embeddings": embeddings}.get)

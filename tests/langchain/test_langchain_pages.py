@@ -8,14 +8,12 @@ import runpy
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langchain_kit import Talker, called, calling, scripted
 
-from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemStore
 
@@ -49,27 +47,27 @@ pytestmark = [
 ]
 
 
-def page(name: str, language: str = "python") -> list[str]:
+def page(name, language="python"):
     """Return the blocks of a language on a page."""
     text = (ROOT / name).read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("name", PROMISED)
-def test_an_example_runs_offline(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_runs_offline(name, capsys):
     runpy.run_path(str(ROOT / f"examples/{name}.py"), run_name="__main__")
     printed = capsys.readouterr().out
     assert [text for text in PROMISED[name] if text not in printed] == []
 
 
-def test_the_readme_shows_each_door_with_a_real_model() -> None:
+def test_the_readme_shows_each_door_with_a_real_model():
     shown = "\n".join(page("README.md"))
     for name in ("AMemMiddleware", "memory_tools", "recall_node", "remember_node", "evolve_node"):
         assert f"{name}(" in shown
     assert shown.count('"openai:') >= 2
 
 
-def talk(messages: list[Any]) -> str:
+def talk(messages):
     return next(
         (answer for asked, answer in ANSWERS.items() if asked in messages[-1].text), "I see."
     )
@@ -78,9 +76,7 @@ def talk(messages: list[Any]) -> str:
 @pytest.mark.parametrize(
     "name", ["langchain", "langchain-documents", "langgraph", "langgraph-store"]
 )
-def test_the_guide_runs(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_guide_runs(name, monkeypatch, capsys):
     code, opening = "\n".join(page(f"docs/{name}.md")), 'open_memory("./memory")'
     assert opening in code
     monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda _: Talker(answer=talk))
@@ -98,15 +94,13 @@ def test_the_guide_runs(
 # LangGraph Platform
 
 
-def named(reference: str) -> Any:
+def named(reference):
     """Return what a reference such as `./store.py:open_store` names, as the server loads it."""
     path, name = reference.split(":")
     return runpy.run_path(str(PLATFORM / path))[name]
 
 
-async def test_the_graph_of_the_platforms_file_works_with_its_store(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_the_graph_of_the_platforms_file_works_with_its_store(monkeypatch, tmp_path):
     config = json.loads((PLATFORM / "langgraph.json").read_text(encoding="utf-8"))
     (shown,) = page("docs/langgraph-store.md", "json")
     assert json.loads(shown) == config
@@ -132,29 +126,27 @@ PLACE = ("memories", "{langgraph_user_id}")
 
 
 @pytest.fixture
-def langmem() -> Any:
+def langmem():
     with warnings.catch_warnings():
         # langmem depends on a package that uses imports LangGraph has moved.
         warnings.simplefilter("ignore")
         return pytest.importorskip("langmem", reason="not with the lowest versions")
 
 
-def of(user: str) -> Any:
+def of(user):
     return {"configurable": {"langgraph_user_id": user, "thread_id": "1"}}
 
 
-def run(langmem: Any, store: AMemStore, user: str, tool: str, **arguments: Any) -> Any:
+def run(langmem, store, user, tool, **arguments):
     tools = [
         langmem.create_manage_memory_tool(namespace=PLACE),
         langmem.create_search_memory_tool(namespace=PLACE, response_format="content_and_artifact"),
     ]
-    agent: Any = create_agent(calling(called(tool, **arguments)), tools, store=store)
+    agent = create_agent(calling(called(tool, **arguments)), tools, store=store)
     return agent.invoke({"messages": [HumanMessage("Go.")]}, of(user))["messages"][2].artifact
 
 
-def test_langmems_tools_write_search_update_and_delete_for_one_user(
-    langmem: Any, memory: AgenticMemory
-) -> None:
+def test_langmems_tools_write_search_update_and_delete_for_one_user(langmem, memory):
     store, mine = AMemStore(memory), ("memories", "ann")
     run(langmem, store, "ann", "manage_memory", content="Ann moved to Oslo.", action="create")
     (item,) = store.search(mine)
@@ -169,9 +161,7 @@ def test_langmems_tools_write_search_update_and_delete_for_one_user(
     assert store.search(mine) == []
 
 
-def test_langmems_store_manager_keeps_what_a_model_extracts(
-    langmem: Any, memory: AgenticMemory
-) -> None:
+def test_langmems_store_manager_keeps_what_a_model_extracts(langmem, memory):
     store = AMemStore(memory, evolve=True)
     model = calling(called("Memory", content="Ann moved to Oslo."))
     manager = langmem.create_memory_store_manager(model, namespace=PLACE, store=store)

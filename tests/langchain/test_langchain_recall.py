@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -55,41 +54,41 @@ TEAM = ("acme", "team")
 Door = Callable[..., str]
 
 
-def by_middleware(memory: AgenticMemory, question: str, **options: Any) -> str:
+def by_middleware(memory, question, **options):
     chat = Talker()
     middleware = AMemMiddleware(memory, namespace=ANN, remember=False, **options)
     create_agent(chat, middleware=[middleware]).invoke(ask(question))
     return system_text(chat.seen[0])
 
 
-def by_node(memory: AgenticMemory, question: str, **options: Any) -> str:
+def by_node(memory, question, **options):
     return str(recall_node(memory, namespace=ANN, **options).invoke(ask(question))["memories"])
 
 
-def by_tool(memory: AgenticMemory, question: str, **options: Any) -> str:
+def by_tool(memory, question, **options):
     (search,) = memory_tools(memory, namespace=ANN, kinds=["search"], **options)
     return str(search.invoke({"query": question}))
 
 
-def by_chain(memory: AgenticMemory, question: str, **options: Any) -> str:
+def by_chain(memory, question, **options):
     classic = AMemMemory(memory=memory, namespace=ANN, **options)
     return str(classic.load_memory_variables({"input": question})["history"])
 
 
-def by_retriever(memory: AgenticMemory, question: str, **options: Any) -> str:
+def by_retriever(memory, question, **options):
     retriever = AMemRetriever(memory=memory, namespace=ANN, **options)
     return "\n".join(document.page_content for document in retriever.invoke(question))
 
 
-def by_call(memory: AgenticMemory, question: str, **options: Any) -> str:
+def by_call(memory, question, **options):
     retriever = AMemRetriever(memory=memory, namespace=ANN)
     return "\n".join(document.page_content for document in retriever.invoke(question, **options))
 
 
-DOORS: list[Door] = [by_middleware, by_node, by_tool, by_chain, by_retriever]
+DOORS = [by_middleware, by_node, by_tool, by_chain, by_retriever]
 
 
-def test_what_is_recalled_can_be_narrowed(memory: AgenticMemory) -> None:
+def test_what_is_recalled_can_be_narrowed(memory):
     for year, town in ((2020, "Oslo"), (2024, "Bergen")):
         at = datetime(year, 1, 1, tzinfo=UTC)
         memory.add(f"Ann moved to {town}.", namespace=ANN, at=at, metadata={"year": year})
@@ -104,7 +103,7 @@ def test_what_is_recalled_can_be_narrowed(memory: AgenticMemory) -> None:
             assert [town for town in ("Oslo", "Bergen") if f"moved to {town}" in found] == towns
 
 
-def test_links_need_not_be_followed() -> None:
+def test_links_need_not_be_followed():
     model = ScriptedModel({"construct": construct, "evolve": to_the_insurance})
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(256)) as memory:
         memory.add("The insurance has number 4711.", namespace=ANN, thread="t")
@@ -116,7 +115,7 @@ def test_links_need_not_be_followed() -> None:
             assert "insurance" not in door(memory, "my dog is called", k=4, links=False)
 
 
-def test_what_was_said_several_times_is_shown_once() -> None:
+def test_what_was_said_several_times_is_shown_once():
     with open_repeating(construct) as memory:
         say_thrice(memory, ANN)
         for door in DOORS:
@@ -130,7 +129,7 @@ def test_what_was_said_several_times_is_shown_once() -> None:
         assert second["times_said"] == 1
 
 
-def test_what_a_prompt_is_given_begins_with_the_profile() -> None:
+def test_what_a_prompt_is_given_begins_with_the_profile():
     profile = {"value": {"work": ["is a zoologist"]}, "of": ["n1"]}
     model = ScriptedModel({"construct": construct, "evolve": {"notes": []}, "profile": profile})
     config = MemoryConfig(profile=True)
@@ -150,13 +149,13 @@ def test_what_a_prompt_is_given_begins_with_the_profile() -> None:
 
 
 @pytest.fixture
-def shared(seeded: AgenticMemory) -> AgenticMemory:
+def shared(seeded):
     seeded.add("The team moved its office to Oslo.", namespace=TEAM, speaker="Eva")
     return seeded
 
 
-def test_further_namespaces_are_read_and_their_notes_marked(shared: AgenticMemory) -> None:
-    also: Any = {"team": TEAM}
+def test_further_namespaces_are_read_and_their_notes_marked(shared):
+    also = {"team": TEAM}
     for door in DOORS:
         assert "office" not in door(shared, "moved to Oslo")
         found = door(shared, "moved to Oslo", also=also)
@@ -176,8 +175,8 @@ def test_further_namespaces_are_read_and_their_notes_marked(shared: AgenticMemor
     assert [*ANN] in whose
 
 
-def test_a_run_says_which_further_namespaces_are_read(shared: AgenticMemory) -> None:
-    def team(run: Any) -> tuple[str, ...]:
+def test_a_run_says_which_further_namespaces_are_read(shared):
+    def team(run):
         return ("acme", run.config["configurable"]["team"]) if run.state else ()
 
     graph = sequence(
@@ -195,10 +194,8 @@ def test_a_run_says_which_further_namespaces_are_read(shared: AgenticMemory) -> 
         graph.invoke(asked, within(), context=User("bob"))
 
 
-def test_a_function_that_fails_costs_its_namespace_and_a_filter_that_fails_all_notes(
-    shared: AgenticMemory,
-) -> None:
-    def broken(_: Any) -> Any:
+def test_a_function_that_fails_costs_its_namespace_and_a_filter_that_fails_all_notes(shared):
+    def broken(_):
         raise ConnectionError("no directory")
 
     for door in (by_middleware, by_node, by_tool):
@@ -209,7 +206,7 @@ def test_a_function_that_fails_costs_its_namespace_and_a_filter_that_fails_all_n
             assert "moved" not in door(shared, "moved to Oslo", where=wrong)
 
 
-def test_without_an_embedder_the_first_of_each_namespace_stand_first() -> None:
+def test_without_an_embedder_the_first_of_each_namespace_stand_first():
     embedder = WatchedEmbedder()
     embedder.error = TimeoutError()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:
@@ -223,9 +220,7 @@ def test_without_an_embedder_the_first_of_each_namespace_stand_first() -> None:
 # Outages
 
 
-def test_what_fails_is_counted_or_raised_where_that_is_wanted_and_words_count_without_the_embedder() -> (
-    None
-):
+def test_what_fails_is_counted_or_raised_where_that_is_wanted_and_words_count_without_the_embedder():
     embedder = WatchedEmbedder()
     with Silent.open(":memory:", embedder=embedder) as memory:
         memory.info()  # finds the thresholds of the embedder, once
@@ -249,15 +244,15 @@ def test_what_fails_is_counted_or_raised_where_that_is_wanted_and_words_count_wi
 # Mistakes
 
 
-def make_chain(memory: AgenticMemory, **options: Any) -> Any:
+def make_chain(memory, **options):
     return AMemMemory(memory=memory, **options)
 
 
-def make_retriever(memory: AgenticMemory, **options: Any) -> Any:
+def make_retriever(memory, **options):
     return AMemRetriever(memory=memory, **options)
 
 
-MISTAKES: list[dict[str, Any]] = [
+MISTAKES = [
     {"where": {"colour": "red"}},
     {"where": {"speaker": {"$like": "A"}}},
     {"where": "Ann"},
@@ -270,8 +265,8 @@ MISTAKES: list[dict[str, Any]] = [
 ]
 
 
-def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory) -> None:
-    doors: list[Any] = [AMemMiddleware, recall_node, memory_tools, make_chain, make_retriever]
+def test_a_mistake_shows_when_it_is_made(memory):
+    doors = [AMemMiddleware, recall_node, memory_tools, make_chain, make_retriever]
     for make in doors:
         for option in MISTAKES:
             (named,) = option
@@ -281,12 +276,12 @@ def test_a_mistake_shows_when_it_is_made(memory: AgenticMemory) -> None:
             make(memory, namespace=ANN, top_k=3)
 
 
-async def later(_message: object) -> bool:
+async def later(_message):
     return False
 
 
-def test_an_option_of_another_type_is_refused(memory: AgenticMemory) -> None:
-    wrong: list[tuple[Any, dict[str, Any]]] = [
+def test_an_option_of_another_type_is_refused(memory):
+    wrong = [
         (
             AMemMiddleware,
             {
@@ -314,22 +309,22 @@ def test_an_option_of_another_type_is_refused(memory: AgenticMemory) -> None:
 
 
 @pytest.fixture(scope="module")
-def embedder() -> MiniLmEmbedder:
+def embedder():
     return MiniLmEmbedder()
 
 
 @pytest.fixture
-def chatting(embedder: MiniLmEmbedder) -> Iterator[AgenticMemory]:
+def chatting(embedder):
     with AgenticMemory.open(":memory:", embedder=embedder) as opened:
         opened.add(chatter.FACT, namespace=ANN, thread="0", speaker="user")
         yield opened
 
 
-def shown(memory: AgenticMemory, *turns: tuple[str, str], **options: int) -> str:
+def shown(memory, *turns, **options):
     """Run turns, each in a thread of its own, and return what the model was shown of the memory at last."""
     answers = iter(answer for _, answer in turns)
     model = Talker(answer=lambda _: next(answers))
-    agent: Any = create_agent(model, middleware=[AMemMiddleware(memory, namespace=ANN, **options)])
+    agent = create_agent(model, middleware=[AMemMiddleware(memory, namespace=ANN, **options)])
     for asked, _ in turns:
         agent.invoke(ask(asked), within(asked))
     return system_text(model.seen[-1])
@@ -340,9 +335,7 @@ def shown(memory: AgenticMemory, *turns: tuple[str, str], **options: int) -> str
     [[(asked, chatter.UNKNOWN) for asked in chatter.PARAPHRASES], chatter.SMALL_TALK],
     ids=["paraphrases", "small talk"],
 )
-def test_neither_paraphrases_of_a_question_nor_small_talk_bury_the_fact(
-    chatting: AgenticMemory, turns: list[tuple[str, str]]
-) -> None:
+def test_neither_paraphrases_of_a_question_nor_small_talk_bury_the_fact(chatting, turns):
     shown(chatting, *turns)
     retriever = AMemRetriever(memory=chatting, namespace=ANN, k=3)
     found = [document.page_content for document in retriever.invoke(chatter.QUESTION)]
@@ -350,13 +343,11 @@ def test_neither_paraphrases_of_a_question_nor_small_talk_bury_the_fact(
     assert "Rex" in shown(chatting, (chatter.QUESTION, chatter.UNKNOWN), k=3)
 
 
-def test_what_a_visible_message_says_is_not_recalled_as_well(chatting: AgenticMemory) -> None:
+def test_what_a_visible_message_says_is_not_recalled_as_well(chatting):
     assert chatter.FACT not in shown(chatting, (chatter.FACT, "A fine name."))
 
 
-def test_a_follow_up_is_searched_with_the_messages_before_the_question(
-    chatting: AgenticMemory,
-) -> None:
+def test_a_follow_up_is_searched_with_the_messages_before_the_question(chatting):
     chatter.tell_of_dates(chatting, ANN)
     asked, answer, again = chatter.FOLLOW_UP
     said = ask(asked, AIMessage(answer), again)

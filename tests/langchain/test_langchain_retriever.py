@@ -14,7 +14,6 @@ from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import ToolException
 from langchain_kit import ANN, BOB, Talker, ask, called, calling
 from langchain_tests.integration_tests import RetrieversIntegrationTests
-from support.ports import Silent
 
 from amem_integrations import (
     AgenticMemory,
@@ -31,33 +30,33 @@ from langchain_amem import (
 
 
 @pytest.fixture
-def retriever(seeded: AgenticMemory) -> AMemRetriever:
+def retriever(seeded):
     return AMemRetriever(memory=seeded, namespace=ANN)
 
 
 class TestStandardSuite(RetrieversIntegrationTests):
     @pytest.fixture(autouse=True)
-    def _memory(self, seeded: AgenticMemory) -> None:
+    def _memory(self, seeded):
         self.memory = seeded
 
     @property
-    def retriever_constructor(self) -> type[AMemRetriever]:
+    def retriever_constructor(self):
         return AMemRetriever
 
     @property
-    def retriever_constructor_params(self) -> dict[str, Any]:
+    def retriever_constructor_params(self):
         return {"memory": self.memory, "namespace": ANN}
 
     @property
-    def retriever_query_example(self) -> str:
+    def retriever_query_example(self):
         return "Where does Ann live?"
 
 
-def texts(found: list[Any]) -> list[str]:
+def texts(found):
     return [document.page_content for document in found]
 
 
-def test_a_document_is_a_note_word_for_word(retriever: AMemRetriever) -> None:
+def test_a_document_is_a_note_word_for_word(retriever):
     found = retriever.invoke("moved to Oslo")[0]
     assert found.page_content == "I moved to Oslo."
     assert found.id == found.metadata["note_id"]
@@ -71,7 +70,7 @@ def test_a_document_is_a_note_word_for_word(retriever: AMemRetriever) -> None:
     assert given.items() <= retriever.invoke("two dogs")[0].metadata.items()
 
 
-def test_metadata_shows_the_links_that_led_to_a_note(retriever: AMemRetriever) -> None:
+def test_metadata_shows_the_links_that_led_to_a_note(retriever):
     found = retriever.invoke("moved Oslo", k=4)
     paths = [document.metadata["via"] for document in found]
     assert "match" in paths
@@ -79,7 +78,7 @@ def test_metadata_shows_the_links_that_led_to_a_note(retriever: AMemRetriever) -
     assert all(step["note_id"] in ids for path in paths if path != "match" for step in path)
 
 
-async def test_k_and_namespace_and_filters_are_taken_per_call(retriever: AMemRetriever) -> None:
+async def test_k_and_namespace_and_filters_are_taken_per_call(retriever):
     assert len(retriever.invoke("cat", k=1)) == len(await retriever.ainvoke("cat", k=1)) == 1
     for found in (
         retriever.invoke("moved", namespace=BOB),
@@ -91,8 +90,8 @@ async def test_k_and_namespace_and_filters_are_taken_per_call(retriever: AMemRet
     assert retriever.invoke(" ") == []
 
 
-def test_options_that_are_set_later_count(memory: AgenticMemory) -> None:
-    def found(asked: AMemRetriever) -> set[str]:
+def test_options_that_are_set_later_count(memory):
+    def found(asked):
         return {document.page_content for document in asked.invoke("tea")}
 
     memory.add("I like tea.", namespace=ANN, evolve=False)
@@ -106,14 +105,14 @@ def test_options_that_are_set_later_count(memory: AgenticMemory) -> None:
     assert found(retriever) == set()
 
 
-def test_the_namespace_can_be_a_configurable_field(retriever: AMemRetriever) -> None:
+def test_the_namespace_can_be_a_configurable_field(retriever):
     configurable = retriever.configurable_fields(namespace=ConfigurableField(id="whose"))
     found = configurable.invoke("moved", config={"configurable": {"whose": BOB}})
     assert texts(found) == ["I moved to Rome."]
     assert "I moved to Oslo." in texts(configurable.invoke("moved"))
 
 
-def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) -> None:
+def test_a_mistake_is_raised_whatever_on_error_says(retriever):
     for namespace in (None, (), ("",)):
         with pytest.raises(NamespaceError):
             AMemRetriever(memory=retriever.memory, namespace=namespace).invoke("moved")
@@ -128,7 +127,7 @@ def test_a_mistake_is_raised_whatever_on_error_says(retriever: AMemRetriever) ->
         retriever.invoke("cat", window=3)
 
 
-def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) -> None:
+def test_the_memory_is_neither_shown_nor_serialised(retriever):
     assert "memory" not in retriever.model_dump()
     assert "AgenticMemory" not in repr(retriever)
     assert "AgenticMemory" not in json.dumps(dumpd(retriever)["id"])
@@ -140,26 +139,24 @@ def test_the_memory_is_neither_shown_nor_serialised(retriever: AMemRetriever) ->
 class Watching(BaseCallbackHandler):
     """Keeps what callback handlers are told about retriever runs."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.started: list[dict[str, Any]] = []
         self.found: list[list[str]] = []
         self.failed: list[BaseException] = []
 
-    def on_retriever_start(self, serialized: Any, query: str, **options: Any) -> None:
+    def on_retriever_start(self, serialized, query, **options):
         self.started.append({"query": query, **options})
 
-    def on_retriever_end(self, documents: Any, **_: Any) -> None:
+    def on_retriever_end(self, documents, **_):
         self.found.append(texts(documents))
 
-    def on_retriever_error(self, error: BaseException, **_: Any) -> None:
+    def on_retriever_error(self, error, **_):
         self.failed.append(error)
 
 
-async def test_a_trace_says_what_was_searched_and_with_which_embedder(
-    retriever: AMemRetriever,
-) -> None:
+async def test_a_trace_says_what_was_searched_and_with_which_embedder(retriever):
     watching = Watching()
-    config: Any = {"callbacks": [watching]}
+    config = {"callbacks": [watching]}
     retriever.invoke("cat", config=config)
     await retriever.ainvoke("cat", config=config)
     expected = {
@@ -177,7 +174,7 @@ async def test_a_trace_says_what_was_searched_and_with_which_embedder(
     assert params["ls_embedding_model"] == "fake-8"
 
 
-def recalling(memory: AgenticMemory) -> dict[str, Any]:
+def recalling(memory):
     """Return what recalls in a run of its own, below that of an agent or node."""
     middleware = AMemMiddleware(memory, namespace=ANN, remember=False)
     tools = memory_tools(memory, namespace=ANN, kinds=["search"])
@@ -188,10 +185,10 @@ def recalling(memory: AgenticMemory) -> dict[str, Any]:
     }
 
 
-async def test_recall_is_a_retriever_run_below_that_of_the_agent(seeded: AgenticMemory) -> None:
+async def test_recall_is_a_retriever_run_below_that_of_the_agent(seeded):
     for runnable in recalling(seeded).values():
         watching = Watching()
-        config: Any = {"callbacks": [watching]}
+        config = {"callbacks": [watching]}
         runnable.invoke(ask("moved?"), config)
         await runnable.ainvoke(ask("moved?"), config)
         for started, found in zip(watching.started, watching.found, strict=True):
@@ -203,10 +200,10 @@ async def test_recall_is_a_retriever_run_below_that_of_the_agent(seeded: Agentic
         assert len(watching.found) == 2
 
 
-async def test_a_recall_that_fails_is_a_run_that_fails(memory: Silent) -> None:
+async def test_a_recall_that_fails_is_a_run_that_fails(memory):
     memory.down = True
     watching = Watching()
-    config: Any = {"callbacks": [watching]}
+    config = {"callbacks": [watching]}
     agent = recalling(memory)["middleware"]
     agent.invoke(ask("moved?"), config)
     await agent.ainvoke(ask("moved?"), config)

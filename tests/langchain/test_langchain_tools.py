@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool
 from langchain_kit import (
     ANN,
     BOB,
@@ -24,7 +22,6 @@ from langchain_kit import (
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
 from pydantic import BaseModel, ValidationError
-from support.ports import Silent
 from typing_extensions import TypedDict
 
 from amem_integrations import (
@@ -38,19 +35,18 @@ from langchain_amem import AMemMiddleware, described_call, memory_tools, recall_
 TEAM = ("acme", "team")
 
 
-def tools(memory: AgenticMemory, **options: Any) -> dict[str, BaseTool]:
+def tools(memory, **options):
     return {tool.name: tool for tool in memory_tools(memory, **{"namespace": ANN, **options})}
 
 
-def one(memory: AgenticMemory, kind: Any, **options: Any) -> BaseTool:
+def one(memory, kind, **options):
     """Return one tool over Ann's memory."""
     (found,) = tools(memory, kinds=[kind], **options).values()
     return found
 
 
-def call(tool: BaseTool, **arguments: Any) -> ToolMessage:
-    message: ToolMessage = tool.invoke(called(tool.name, **arguments).tool_calls[0])
-    return message
+def call(tool, **arguments):
+    return tool.invoke(called(tool.name, **arguments).tool_calls[0])
 
 
 class Kit:
@@ -60,22 +56,22 @@ class Kit:
     arguments: Callable[[list[str]], dict[str, Any]]
 
     @pytest.fixture(autouse=True)
-    def _memory(self) -> Iterator[None]:
+    def _memory(self):
         with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as memory:
             self.notes = [memory.add(f"Fact {i} about Oslo.", namespace=ANN).id for i in range(3)]
             self.built = tools(memory)[self.name]
             yield
 
     @property
-    def tool_constructor(self) -> BaseTool:
+    def tool_constructor(self):
         return self.built
 
     @property
-    def tool_invoke_params_example(self) -> dict[str, Any]:
+    def tool_invoke_params_example(self):
         return type(self).arguments(self.notes)
 
 
-ARGUMENTS: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+ARGUMENTS = {
     "search_memory": lambda _: {"query": "Oslo"},
     "remember": lambda _: {"content": "Ann moved to Oslo."},
     "correct_memory": lambda ids: {"note_id": ids[0], "content": "Ann moved to Rome."},
@@ -90,7 +86,7 @@ for _name, _arguments in ARGUMENTS.items():
         )
 
 
-def test_a_search_shows_notes_as_data_with_their_ids(seeded: AgenticMemory) -> None:
+def test_a_search_shows_notes_as_data_with_their_ids(seeded):
     message = call(one(seeded, "search"), query="moved to Oslo")
     assert message.text.startswith("<memories>")
     assert message.text.endswith("</memories>")
@@ -103,7 +99,7 @@ def test_a_search_shows_notes_as_data_with_their_ids(seeded: AgenticMemory) -> N
     assert message.artifact[0]["note_id"] in short.text
 
 
-def test_a_search_tool_takes_a_limit_and_filters(memory: AgenticMemory) -> None:
+def test_a_search_tool_takes_a_limit_and_filters(memory):
     for city in ("Oslo", "Rome", "Bonn"):
         memory.add(f"I saw {city}.", namespace=ANN, metadata={"trip": city}, evolve=False)
     search = one(memory, "search", filters={"trip": "name of a trip"}, k=2)
@@ -122,7 +118,7 @@ def test_a_search_tool_takes_a_limit_and_filters(memory: AgenticMemory) -> None:
     assert "does not answer" in broken.invoke({"query": "I saw"})
 
 
-def test_what_is_remembered_can_be_corrected_and_forgotten(memory: AgenticMemory) -> None:
+def test_what_is_remembered_can_be_corrected_and_forgotten(memory):
     kit = tools(memory)
     call(kit["remember"], content="Ann moved to Oslo.")
     assert memory.flush(timeout=10)
@@ -138,16 +134,14 @@ def test_what_is_remembered_can_be_corrected_and_forgotten(memory: AgenticMemory
     assert memory.get_all(namespace=ANN)[0].state == "pending"
 
 
-def test_a_note_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(
-    memory: AgenticMemory,
-) -> None:
+def test_a_note_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(memory):
     first, second = memory.add_many(["Ann moved to Oslo.", "It rains."], namespace=ANN)
     call(one(memory, "forget"), note_id=first.id, thorough=True)
     (note,) = memory.get_all(namespace=ANN)
     assert (note.id, note.state, note.contexts) == (second.id, "pending", ())
 
 
-def test_a_tool_says_what_came_of_a_supersession(memory: AgenticMemory) -> None:
+def test_a_tool_says_what_came_of_a_supersession(memory):
     said = memory.add("I live in Oslo.", namespace=ANN, speaker="Ann", evolve=False)
     careful = one(memory, "remember", evolve=False)
     text = careful.invoke({"content": "Ann lives in Rome.", "supersedes": [said.id]})
@@ -160,7 +154,7 @@ def test_a_tool_says_what_came_of_a_supersession(memory: AgenticMemory) -> None:
     bold.invoke({"content": "Ann sings.", "supersedes": None})
 
 
-def test_a_description_for_a_reviewer_shows_the_notes_that_a_call_names(memory: Silent) -> None:
+def test_a_description_for_a_reviewer_shows_the_notes_that_a_call_names(memory):
     note = memory.add("I live in Oslo.", namespace=ANN, evolve=False)
     describe = described_call(memory, namespace=ANN)
     for given, is_shown in (
@@ -176,7 +170,7 @@ def test_a_description_for_a_reviewer_shows_the_notes_that_a_call_names(memory: 
     assert "does not answer" in told
 
 
-def test_what_is_wrong_is_told_to_the_model(seeded: AgenticMemory) -> None:
+def test_what_is_wrong_is_told_to_the_model(seeded):
     anns = seeded.get_all(namespace=ANN)[0]
     kit = tools(seeded, namespace=BOB)
     assert anns.id not in call(kit["search_memory"], query="moved to Oslo").text
@@ -189,13 +183,13 @@ def test_what_is_wrong_is_told_to_the_model(seeded: AgenticMemory) -> None:
     assert anns.content in kept(seeded)
 
 
-def test_only_the_kinds_asked_for_are_made(memory: AgenticMemory) -> None:
+def test_only_the_kinds_asked_for_are_made(memory):
     assert list(tools(memory, kinds=["search"])) == ["search_memory"]
     with pytest.raises(ConfigurationError, match="erase"):
         tools(memory, kinds=["erase"])
 
 
-def test_what_is_no_memory_is_refused_when_a_door_is_made() -> None:
+def test_what_is_no_memory_is_refused_when_a_door_is_made():
     for door in (memory_tools, AMemMiddleware, recall_node):
         with pytest.raises(
             ConfigurationError, match="memory is a str and must be an AgenticMemory"
@@ -214,14 +208,14 @@ class Model(BaseModel):
     user_id: str
 
 
-async def test_in_an_agent_the_user_comes_from_the_context(memory: AgenticMemory) -> None:
-    def whose(run: Any) -> tuple[str, ...]:
+async def test_in_an_agent_the_user_comes_from_the_context(memory):
+    def whose(run):
         found = run.context
         return (found["user_id"] if isinstance(found, dict) else found.user_id,)
 
-    contexts: list[Any] = [User("dataclass"), {"user_id": "dict"}, Model(user_id="model")]
+    contexts = [User("dataclass"), {"user_id": "dict"}, Model(user_id="model")]
     for context in contexts:
-        schema: Any = Dictionary if isinstance(context, dict) else type(context)
+        schema = Dictionary if isinstance(context, dict) else type(context)
         for text in ("One.", "Two."):
             model = calling(called("remember", content=text))
             agent = create_agent(
@@ -235,7 +229,7 @@ async def test_in_an_agent_the_user_comes_from_the_context(memory: AgenticMemory
     assert all(kept(memory, space) == ["One.", "Two."] for space in memory.namespaces())
 
 
-def test_the_model_cannot_say_whose_memory_it_is(memory: AgenticMemory) -> None:
+def test_the_model_cannot_say_whose_memory_it_is(memory):
     spoofed = {
         name: {"context": {"user_id": "bob"}} for name in ("runtime", "namespace", "user_id")
     }
@@ -255,7 +249,7 @@ def test_the_model_cannot_say_whose_memory_it_is(memory: AgenticMemory) -> None:
         }
 
 
-def test_a_run_without_a_user_is_an_error(memory: AgenticMemory) -> None:
+def test_a_run_without_a_user_is_an_error(memory):
     kit = memory_tools(memory, namespace=user)
     agent = create_agent(calling(called("remember", content="One.")), kit, context_schema=User)
     with pytest.raises(NamespaceError):
@@ -265,9 +259,9 @@ def test_a_run_without_a_user_is_an_error(memory: AgenticMemory) -> None:
     assert memory.namespaces() == []
 
 
-def test_a_tool_of_a_fixed_user_can_ask_the_run_for_the_team(memory: AgenticMemory) -> None:
+def test_a_tool_of_a_fixed_user_can_ask_the_run_for_the_team(memory):
     note = memory.add("The team moved its office to Oslo.", namespace=TEAM)
-    also: Any = {"team": lambda run: ("acme", run.context.user_id)}
+    also = {"team": lambda run: ("acme", run.context.user_id)}
     kit = tools(memory, kinds=["search", "forget"], also=also)
     search, forget = kit.values()
     assert "runtime" not in search.tool_call_schema.model_json_schema()["properties"]
@@ -283,7 +277,7 @@ def test_a_tool_of_a_fixed_user_can_ask_the_run_for_the_team(memory: AgenticMemo
     assert memory.get(note.id, namespace=TEAM) == note
 
 
-def test_two_sets_of_tools_work_in_one_agent(memory: AgenticMemory) -> None:
+def test_two_sets_of_tools_work_in_one_agent(memory):
     mine = memory_tools(memory, namespace=user)
     ours = memory_tools(memory, namespace=TEAM, prefix="team_", owner="the team")
     model = calling(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pytest
@@ -36,32 +35,32 @@ class WithoutIds(MemoryState):
 
 
 @pytest.fixture
-def flaky() -> Iterator[Silent]:
+def flaky():
     with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
         yield memory
 
 
-def answered(state: Any) -> dict[str, Any]:
+def answered(state):
     return {"messages": [AIMessage(f"re: {state['messages'][-1].text}")]}
 
 
-def by_remember_node(memory: AgenticMemory, **options: Any) -> Any:
+def by_remember_node(memory, **options):
     remember = remember_node(memory, namespace=user, **options)
     return sequence(State, answer=answered, remember=remember)
 
 
-def by_both_nodes(memory: AgenticMemory, answer: Any = answered, **options: Any) -> Any:
+def by_both_nodes(memory, answer=answered, **options):
     remember = remember_node(memory, namespace=user, **options)
     recall = recall_node(memory, namespace=user)
     return sequence(State, recall=recall, answer=answer, remember=remember)
 
 
-def by_node_without_ids(memory: AgenticMemory) -> Any:
+def by_node_without_ids(memory):
     remember = remember_node(memory, namespace=user)
     return sequence(WithoutIds, answer=answered, remember=remember)
 
 
-def by_middleware(memory: AgenticMemory, **options: Any) -> Any:
+def by_middleware(memory, **options):
     return agent_of(memory, Talker(answer=lambda said: f"re: {said[-1].text}"), **options)
 
 
@@ -69,18 +68,18 @@ DOORS = [by_remember_node, by_both_nodes, by_node_without_ids, by_middleware]
 all_doors = pytest.mark.parametrize("door", DOORS)
 
 
-def tell(graph: Any, memory: Silent, text: str, who: str = "ann", *, down: bool = False) -> None:
+def tell(graph, memory, text, who="ann", *, down=False):
     memory.down = down
     say(graph, text, who)
     memory.down = False
 
 
-def turns(*said: str) -> list[str]:
+def turns(*said):
     return [text for one in said for text in (one, f"re: {one}")]
 
 
 @all_doors
-async def test_turns_of_an_outage_are_stored_after_it(flaky: Silent, door: Any) -> None:
+async def test_turns_of_an_outage_are_stored_after_it(flaky, door):
     for number, outage in enumerate(({"1.", "2."}, {"2.", "3."})):
         graph, who = door(flaky), str(number)
         for text in ("1.", "2.", "3.", "4."):
@@ -96,7 +95,7 @@ async def test_turns_of_an_outage_are_stored_after_it(flaky: Silent, door: Any) 
     assert kept(flaky) == turns("1.", "2.")
 
 
-def test_what_an_outage_left_is_not_evolved_all_at_once(flaky: Silent) -> None:
+def test_what_an_outage_left_is_not_evolved_all_at_once(flaky):
     for number, door in enumerate((by_remember_node, by_both_nodes)):
         graph, who = door(flaky), str(number)
         for text in ("1.", "2.", "3.", "4."):
@@ -107,7 +106,7 @@ def test_what_an_outage_left_is_not_evolved_all_at_once(flaky: Silent) -> None:
 
 
 @all_doors
-def test_after_an_outage_each_user_has_their_own_turns(flaky: Silent, door: Any) -> None:
+def test_after_an_outage_each_user_has_their_own_turns(flaky, door):
     graph = door(flaky)
     for text, who in (("1.", "ann"), ("2.", "bob"), ("3.", "ann")):
         tell(graph, flaky, text, who, down=True)
@@ -119,7 +118,7 @@ def test_after_an_outage_each_user_has_their_own_turns(flaky: Silent, door: Any)
     assert kept(flaky, BOB) == turns("2.", "4.")
 
 
-def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky: Silent) -> None:
+def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky):
     graph = by_remember_node(flaky)
     tell(graph, flaky, "1.")
     tell(graph, flaky, "2.", down=True)
@@ -129,7 +128,7 @@ def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky: Silen
     assert kept(flaky) == turns("1.", "2.", "3.")
 
 
-def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky: Silent) -> None:
+def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky):
     graph = by_both_nodes(flaky)
     tell(graph, flaky, "1.", "bob")
     tell(graph, flaky, "2.", "ann", down=True)
@@ -141,10 +140,8 @@ def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky:
     assert not set(turns("1.")) & set(kept(flaky))
 
 
-def test_what_was_asked_before_an_interrupt_stays_with_whom_it_began_in_an_outage(
-    flaky: Silent,
-) -> None:
-    def approved(state: Any) -> dict[str, Any]:
+def test_what_was_asked_before_an_interrupt_stays_with_whom_it_began_in_an_outage(flaky):
+    def approved(state):
         interrupt("May I?")
         return answered(state)
 
@@ -160,7 +157,7 @@ def test_what_was_asked_before_an_interrupt_stays_with_whom_it_began_in_an_outag
     assert kept(flaky, BOB) == turns("2.")
 
 
-def test_two_nodes_of_two_memories_keep_to_their_own_in_an_outage(flaky: Silent) -> None:
+def test_two_nodes_of_two_memories_keep_to_their_own_in_an_outage(flaky):
     with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as other:
         mine = remember_node(flaky, namespace=lambda run: (run.context.user_id,))
         team = remember_node(other, namespace=lambda run: ("team", run.context.user_id))
@@ -171,7 +168,7 @@ def test_two_nodes_of_two_memories_keep_to_their_own_in_an_outage(flaky: Silent)
         assert [*flaky.namespaces(), *other.namespaces()] == [("ann",), ("team", "ann")]
 
 
-def test_a_message_that_was_edited_after_its_turn_changes_its_note(flaky: Silent) -> None:
+def test_a_message_that_was_edited_after_its_turn_changes_its_note(flaky):
     for number, door in enumerate((by_remember_node, by_both_nodes, by_middleware)):
         graph, who = door(flaky), str(number)
         for text in ("I live in Rome.", "I live in Oslo."):
@@ -180,7 +177,7 @@ def test_a_message_that_was_edited_after_its_turn_changes_its_note(flaky: Silent
         assert "I live in Rome." not in kept(flaky, (who,))
 
 
-def test_without_a_state_that_is_kept_nothing_of_an_outage_is_lost(flaky: Silent) -> None:
+def test_without_a_state_that_is_kept_nothing_of_an_outage_is_lost(flaky):
     agent = by_middleware(flaky, keeps=False)
     tell(agent, flaky, "1.", "ann", down=True)
     tell(agent, flaky, "2.", "bob", down=True)
@@ -194,9 +191,7 @@ def test_without_a_state_that_is_kept_nothing_of_an_outage_is_lost(flaky: Silent
     assert kept(flaky, ("eve",)) == turns("1.", "2.", "3.")
 
 
-def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(
-    flaky: Silent,
-) -> None:
+def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(flaky):
     for thread in (None, "monday"):
         space = (thread or "none",)
         memory = AMemMemory(memory=flaky, namespace=space, thread=thread)
@@ -208,7 +203,7 @@ def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(
         assert {note.state for note in flaky.get_all(namespace=space)} == {"done"}
 
 
-async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls() -> None:
+async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls():
     """A turn that evolves may take four calls; no text is given to the embedder twice in a turn."""
     for evolves in (False, True):
         embedder = WatchedEmbedder()

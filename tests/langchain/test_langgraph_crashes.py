@@ -7,10 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
-from pathlib import Path
-from typing import Any
 
 import pytest
 from evolution_kit import (
@@ -18,7 +15,6 @@ from evolution_kit import (
     BEGIN,
     CONFIG,
     CrashError,
-    Crashing,
     crashing,
     opened,
     picture,
@@ -37,7 +33,7 @@ from langgraph.types import RetryPolicy
 from amem_integrations import ModelUnavailableError
 from langchain_amem import build_evolution_graph
 
-START_WITH: Any = {"namespace": list(ANN)}
+START_WITH = {"namespace": list(ANN)}
 WHEN = ("before", "after")
 STEPS = [(step, when) for step in ("construct", "propose", "commit") for when in WHEN]
 REVIEW = [("review", when) for when in WHEN]
@@ -45,16 +41,14 @@ TURN = [(step, when) for step in ("recall", "remember", "evolve") for when in WH
 
 
 @pytest.fixture
-def fragile() -> Iterator[Crashing]:
+def fragile():
     with crashing() as memory:
         seed(memory)
         yield memory
 
 
 @pytest.mark.parametrize(("step", "when"), STEPS)
-def test_after_an_exception_the_graph_resumes_where_it_broke(
-    fragile: Crashing, step: str, when: str
-) -> None:
+def test_after_an_exception_the_graph_resumes_where_it_broke(fragile, step, when):
     fragile.step, fragile.when = step, when
     graph = build_evolution_graph(fragile, checkpointer=InMemorySaver())
     with pytest.raises(CrashError):
@@ -68,7 +62,7 @@ def test_after_an_exception_the_graph_resumes_where_it_broke(
     assert again == [*construct, *(["evolve"] if step != "commit" else [])]
 
 
-def test_without_a_checkpointer_running_it_again_is_enough() -> None:
+def test_without_a_checkpointer_running_it_again_is_enough():
     for step, when in STEPS:
         with crashing() as memory:
             seed(memory)
@@ -80,8 +74,8 @@ def test_without_a_checkpointer_running_it_again_is_enough() -> None:
             assert picture(memory) == undisturbed()
 
 
-def test_a_retry_policy_tries_a_step_again(fragile: Crashing) -> None:
-    def down() -> None:
+def test_a_retry_policy_tries_a_step_again(fragile):
+    def down():
         raise ModelUnavailableError("not now")
 
     fragile.step, fragile.crash = "propose", down
@@ -94,14 +88,14 @@ def test_a_retry_policy_tries_a_step_again(fragile: Crashing) -> None:
 # Every graph
 
 
-def invoking(graph: Any, durability: Any, asynchronous: bool = False) -> Callable[[Any], Any]:
+def invoking(graph, durability, asynchronous=False):
     """Return how to give something to a graph, in either form."""
     if asynchronous:
         return lambda given: asyncio.run(graph.ainvoke(given, CONFIG, durability=durability))
     return lambda given: graph.invoke(given, CONFIG, durability=durability)
 
 
-def finish(invoke: Callable[[Any], Any]) -> bool:
+def finish(invoke):
     """Resume a run to its end, and return whether there was anything to resume."""
     resumed, given = True, None
     for _ in range(4):
@@ -127,7 +121,7 @@ CRASHES += [(with_nodes, [*TURN, ("answer", "before")], FORMS), (with_subgraph, 
 @pytest.mark.parametrize(
     ("build", "step", "when"), [(build, *end) for build, ends, _ in CRASHES for end in ends]
 )
-def test_after_an_exception_every_graph_resumes(build: Any, step: str, when: str) -> None:
+def test_after_an_exception_every_graph_resumes(build, step, when):
     (forms,) = [forms for one, _, forms in CRASHES if one is build]
     for durability, asynchronous in forms:
         with crashing() as memory:
@@ -146,7 +140,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 
 
 @pytest.fixture(scope="module")
-def _server() -> None:
+def _server():
     """Start the process that forks those to be killed; it has everything imported already."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
@@ -165,9 +159,7 @@ def _server() -> None:
         (with_subgraph, "commit", "after", "sync"),
     ],
 )
-def test_after_kill_9_another_process_resumes(
-    tmp_path: Path, build: Any, step: str, when: str, durability: str
-) -> None:
+def test_after_kill_9_another_process_resumes(tmp_path, build, step, when, durability):
     arguments = (str(tmp_path), build, step, when, durability)
     process = PROCESSES.Process(target=run_and_die, args=arguments)
     process.start()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
-from typing import Any
 
 import pytest
 from evolution_kit import CONFIG, SAID, picture, seed, undisturbed
@@ -27,28 +24,28 @@ from amem_integrations import (
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import build_evolution_graph, evolve_node, remember_node
 
-ALL: Any = {"namespace": list(ANN)}
-YES: Any = Command(resume=True)
-NO: Any = Command(resume=False)
+ALL = {"namespace": list(ANN)}
+YES = Command(resume=True)
+NO = Command(resume=False)
 
 
 @pytest.fixture
-def said(memory: AgenticMemory) -> AgenticMemory:
+def said(memory):
     seed(memory)
     return memory
 
 
 @contextmanager
-def thinking(model: Any, **config: Any) -> Iterator[AgenticMemory]:
+def thinking(model, **config):
     """Yield a memory with this model, in which Ann has said two things."""
-    options: dict[str, Any] = {"model": ScriptedModel(model), "config": MemoryConfig(**config)}
+    options = {"model": ScriptedModel(model), "config": MemoryConfig(**config)}
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), **options) as memory:
         for text in SAID[:2]:
             memory.add(text, namespace=ANN, thread="t", evolve=False)
         yield memory
 
 
-def parent(memory: AgenticMemory, **options: Any) -> Any:
+def parent(memory, **options):
     """Return a graph of which evolution is the last step."""
     return sequence(
         State,
@@ -58,7 +55,7 @@ def parent(memory: AgenticMemory, **options: Any) -> Any:
     )
 
 
-async def test_it_does_what_evolve_does(said: AgenticMemory) -> None:
+async def test_it_does_what_evolve_does(said):
     report = (await build_evolution_graph(said).ainvoke(ALL))["evolution"]
     assert len(report["constructed"]) == len(report["done"]) == report["links"] == 3
     with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as other:
@@ -67,13 +64,11 @@ async def test_it_does_what_evolve_does(said: AgenticMemory) -> None:
         assert picture(said) == picture(other) == undisturbed()
 
 
-def test_as_a_node_it_works_on_what_was_remembered_and_keeps_to_itself(
-    memory: AgenticMemory,
-) -> None:
-    told: dict[str, Any] = {}
+def test_as_a_node_it_works_on_what_was_remembered_and_keeps_to_itself(memory):
+    told = {}
     graph = parent(memory)
     given = {**ask("I moved to Oslo."), "plan": "mine"}
-    modes: Any = {"stream_mode": "custom", "subgraphs": True}
+    modes = {"stream_mode": "custom", "subgraphs": True}
     for _, event in graph.stream(given, CONFIG, context=User("ann"), **modes):
         told[event["amem"]] = event
     state = graph.get_state(CONFIG).values
@@ -86,7 +81,7 @@ def test_as_a_node_it_works_on_what_was_remembered_and_keeps_to_itself(
     assert (told["commit"]["links"], len(told["commit"]["evolved"])) == (1, 1)
 
 
-def test_a_node_in_a_graph_without_our_keys_works_on_what_is_pending(said: AgenticMemory) -> None:
+def test_a_node_in_a_graph_without_our_keys_works_on_what_is_pending(said):
     graph = StateGraph(MessagesState)
     graph.add_node("evolution", build_evolution_graph(said, namespace=ANN))
     graph.add_edge(START, "evolution")
@@ -94,17 +89,13 @@ def test_a_node_in_a_graph_without_our_keys_works_on_what_is_pending(said: Agent
     assert picture(said) == undisturbed()
 
 
-def test_with_nothing_pending_no_model_is_called_and_the_report_is_empty(
-    memory: AgenticMemory, model: ScriptedModel
-) -> None:
+def test_with_nothing_pending_no_model_is_called_and_the_report_is_empty(memory, model):
     report = build_evolution_graph(memory).invoke(ALL)["evolution"]
     assert (report["done"], report["links"], report["interrupted"]) == ([], 0, None)
     assert model.requests == []
 
 
-def test_nothing_is_written_before_the_commit_but_the_notes_own_attributes(
-    said: AgenticMemory,
-) -> None:
+def test_nothing_is_written_before_the_commit_but_the_notes_own_attributes(said):
     graph = build_evolution_graph(said, checkpointer=InMemorySaver())
     earlier = said.get_all(namespace=ANN)[0]
     for step in graph.stream(ALL, CONFIG, stream_mode="updates"):
@@ -115,7 +106,7 @@ def test_nothing_is_written_before_the_commit_but_the_notes_own_attributes(
     assert {note.state for note in said.get_all(namespace=ANN)} == {"done"}
 
 
-def test_the_state_is_plain_json_without_vectors(said: AgenticMemory) -> None:
+def test_the_state_is_plain_json_without_vectors(said):
     graph = build_evolution_graph(said, checkpointer=InMemorySaver())
     graph.invoke(ALL, CONFIG)
     for snapshot in graph.get_state_history(CONFIG):
@@ -124,7 +115,7 @@ def test_the_state_is_plain_json_without_vectors(said: AgenticMemory) -> None:
         assert "vector" not in text
 
 
-def test_limit_leaves_the_rest_for_the_next_run(said: AgenticMemory) -> None:
+def test_limit_leaves_the_rest_for_the_next_run(said):
     graph = build_evolution_graph(said, limit=2)
     assert [len(graph.invoke(ALL)["evolution"]["done"]) for _ in range(3)] == [2, 1, 0]
     *older, newest = [said.add(text, namespace=ANN, evolve=False).id for text in SAID[:3]]
@@ -137,7 +128,7 @@ def test_limit_leaves_the_rest_for_the_next_run(said: AgenticMemory) -> None:
 # Whose memory it is
 
 
-def test_without_a_namespace_nothing_is_touched(said: AgenticMemory) -> None:
+def test_without_a_namespace_nothing_is_touched(said):
     with pytest.raises(NamespaceError, match="whose memory"):
         build_evolution_graph(said).invoke({})
     with pytest.raises(NamespaceError):
@@ -145,7 +136,7 @@ def test_without_a_namespace_nothing_is_touched(said: AgenticMemory) -> None:
     assert said.stats(namespace=ANN)["states"]["pending"] == 3
 
 
-def test_ids_of_somebody_elses_notes_in_the_state_are_passed_over(said: AgenticMemory) -> None:
+def test_ids_of_somebody_elses_notes_in_the_state_are_passed_over(said):
     bob = said.add("Bob moved to Rome.", namespace=BOB, evolve=False)
     build_evolution_graph(said, namespace=ANN).invoke({"remembered": [bob.id]})
     evolve_node(said, namespace=ANN).invoke({"remembered": [bob.id, "no id"]})
@@ -154,9 +145,7 @@ def test_ids_of_somebody_elses_notes_in_the_state_are_passed_over(said: AgenticM
 
 
 @pytest.mark.parametrize("whose", [ANN, user], ids=["fixed namespace", "from the context"])
-def test_a_plan_that_a_client_edits_reaches_no_other_namespace(
-    said: AgenticMemory, whose: Any
-) -> None:
+def test_a_plan_that_a_client_edits_reaches_no_other_namespace(said, whose):
     bob = said.add("Bob moved to Rome.", namespace=BOB, evolve=False)
     before = said.get_all(namespace=BOB)
     graph = build_evolution_graph(said, namespace=whose, review=True, checkpointer=InMemorySaver())
@@ -166,7 +155,7 @@ def test_a_plan_that_a_client_edits_reaches_no_other_namespace(
         first = {**plan["notes"][0], "id": bob.id}
         edited = {**plan, "notes": [first], "failed": {bob.id: "ann was here"}, **edit}
         # A fixed namespace is never read from the state.
-        state: Any = {"plan": edited, **({"namespace": ["bob"]} if whose is ANN else {})}
+        state = {"plan": edited, **({"namespace": ["bob"]} if whose is ANN else {})}
         graph.update_state(CONFIG, state, as_node="propose")
         say(graph, None)
         with pytest.raises(NamespaceError) if edit else nullcontext():
@@ -174,9 +163,7 @@ def test_a_plan_that_a_client_edits_reaches_no_other_namespace(
         assert said.get_all(namespace=BOB) == before
 
 
-def test_a_review_in_a_parent_graph_resumes_for_whom_it_began_and_starts_clean_each_time(
-    memory: AgenticMemory,
-) -> None:
+def test_a_review_in_a_parent_graph_resumes_for_whom_it_began_and_starts_clean_each_time(memory):
     graph = parent(memory, review=True)
     memory.add("Bob moved to Rome.", namespace=BOB)
     for number, text in enumerate(("I moved to Oslo.", "Oslo is cold.", "I like it.")):
@@ -194,7 +181,7 @@ def test_a_review_in_a_parent_graph_resumes_for_whom_it_began_and_starts_clean_e
 # When a model does not answer
 
 
-async def test_a_model_that_is_down_ends_the_run_and_what_was_done_is_kept() -> None:
+async def test_a_model_that_is_down_ends_the_run_and_what_was_done_is_kept():
     down = ModelUnavailableError("down")
     with thinking({"construct": down}) as memory:
         with pytest.raises(ModelUnavailableError):
@@ -209,7 +196,7 @@ async def test_a_model_that_is_down_ends_the_run_and_what_was_done_is_kept() -> 
         assert memory.stats(namespace=ANN)["states"] == {"constructed": 2}
 
 
-async def test_a_note_that_failed_too_often_is_left_alone() -> None:
+async def test_a_note_that_failed_too_often_is_left_alone():
     with thinking({"construct": "no JSON"}, max_attempts=2) as memory:
         graph = build_evolution_graph(memory)
         for _ in range(3):
@@ -221,7 +208,7 @@ async def test_a_note_that_failed_too_often_is_left_alone() -> None:
 # Review
 
 
-def reviewing(memory: AgenticMemory) -> tuple[Any, list[dict[str, Any]]]:
+def reviewing(memory):
     """Return the graph, and the entries it waits with."""
     graph = build_evolution_graph(memory, review=True, checkpointer=InMemorySaver())
     (pending,) = graph.invoke(ALL, CONFIG)["__interrupt__"]
@@ -229,7 +216,7 @@ def reviewing(memory: AgenticMemory) -> tuple[Any, list[dict[str, Any]]]:
     return graph, pending.value["entries"]
 
 
-def added(memory: AgenticMemory) -> dict[str, str]:
+def added(memory):
     """Return by note id the context that evolution added."""
     return {
         note.id: entry.text
@@ -239,7 +226,7 @@ def added(memory: AgenticMemory) -> dict[str, str]:
     }
 
 
-def test_a_person_sees_every_entry_as_before_and_after(said: AgenticMemory) -> None:
+def test_a_person_sees_every_entry_as_before_and_after(said):
     _, entries = reviewing(said)
     first = entries[0]
     note = said.get(first["note"]["id"], namespace=ANN)
@@ -251,13 +238,11 @@ def test_a_person_sees_every_entry_as_before_and_after(said: AgenticMemory) -> N
     json.dumps(entries)
 
 
-def test_approved_entries_are_written_and_no_model_is_asked_again(
-    said: AgenticMemory, model: ScriptedModel
-) -> None:
+def test_approved_entries_are_written_and_no_model_is_asked_again(said, model):
     graph, entries = reviewing(said)
     asked = len(model.requests)
     # An answer that cannot be used is asked for again.
-    parts: list[Any] = ["yes", {}, {"text": "x"}, {"context": ""}, {"tags": "x"}]
+    parts = ["yes", {}, {"text": "x"}, {"context": ""}, {"tags": "x"}]
     for answer in ("yes", 1, {"nobody": True}, *({entries[0]["id"]: part} for part in parts)):
         (again,) = graph.invoke(Command(resume=answer), CONFIG)["__interrupt__"]
         assert again.value["problem"]
@@ -271,7 +256,7 @@ def test_approved_entries_are_written_and_no_model_is_asked_again(
     assert len(report["done"]) == len(report["constructed"]) == 1
 
 
-async def test_each_entry_can_be_approved_edited_or_rejected(said: AgenticMemory) -> None:
+async def test_each_entry_can_be_approved_edited_or_rejected(said):
     graph, (one, two, three) = reviewing(said)
     edit = {"context": "A person wrote this.", "tags": []}
     answer = {one["id"]: True, two["id"]: edit, three["id"]: False}
@@ -282,9 +267,7 @@ async def test_each_entry_can_be_approved_edited_or_rejected(said: AgenticMemory
     assert three["adds"]["context"] not in found.values()
 
 
-def test_a_memory_with_a_review_shows_its_links_too_and_leaves_the_rest_among_the_proposals() -> (
-    None
-):
+def test_a_memory_with_a_review_shows_its_links_too_and_leaves_the_rest_among_the_proposals():
     for everything in (True, False):
         config, model = MemoryConfig(review=True), scripted()
         opened = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
@@ -296,7 +279,7 @@ def test_a_memory_with_a_review_shows_its_links_too_and_leaves_the_rest_among_th
             link = next(entry for entry in entries if entry["kind"] == "link")
             assert set(link["adds"]) == {"relation", "reason", "strength"}
             assert link["after"].startswith("linked (")
-            answer: Any = True if everything else {link["id"]: True}
+            answer = True if everything else {link["id"]: True}
             report = graph.invoke(Command(resume=answer), CONFIG)["evolution"]
             if everything:
                 assert (report["links"], report["proposals"]) == (3, [])
@@ -306,8 +289,8 @@ def test_a_memory_with_a_review_shows_its_links_too_and_leaves_the_rest_among_th
                 assert len(memory.proposals(namespace=ANN)) == len(entries) - 1
 
 
-def test_what_supersedes_what_is_shown_and_written_as_decided() -> None:
-    def outdating(request: Any) -> Any:
+def test_what_supersedes_what_is_shown_and_written_as_decided():
+    def outdating(request):
         first, second = (note["alias"] for note in request.inputs["notes"])
         gone = {"to": first, "relation": "retracts", "reason": "no longer so"}
         return {"notes": [{"id": second, "supersedes": [gone]}]}
@@ -323,7 +306,7 @@ def test_what_supersedes_what_is_shown_and_written_as_decided() -> None:
             assert (memory.get(first.id, namespace=ANN).superseded_by is None) != answer
 
 
-def test_a_yes_leaves_what_the_gate_stopped_and_one_by_one_it_is_written() -> None:
+def test_a_yes_leaves_what_the_gate_stopped_and_one_by_one_it_is_written():
     notes = [{"id": name, "context": "", "keywords": ["x"], "tags": []} for name in ("n1", "n2")]
     model = {"construct": {"notes": notes}, "evolve": scripted().generate}
     for by_id in (False, True):
@@ -336,13 +319,13 @@ def test_a_yes_leaves_what_the_gate_stopped_and_one_by_one_it_is_written() -> No
             assert len(memory.proposals(namespace=ANN)) == (0 if by_id else 1)
 
 
-def test_with_nothing_proposed_nobody_is_asked(memory: AgenticMemory) -> None:
+def test_with_nothing_proposed_nobody_is_asked(memory):
     memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
     graph = build_evolution_graph(memory, review=True, checkpointer=InMemorySaver())
     assert len(graph.invoke(ALL, CONFIG)["evolution"]["done"]) == 1
 
 
-def test_a_review_that_could_never_be_answered_is_refused(said: AgenticMemory) -> None:
+def test_a_review_that_could_never_be_answered_is_refused(said):
     for config in (None, CONFIG):
         with pytest.raises(ConfigurationError, match="checkpointer"):
             build_evolution_graph(said, review=True).invoke(ALL, config)
@@ -380,6 +363,6 @@ with crashing() as memory:
 """
 
 
-def test_strict_msgpack_takes_the_state_of_every_graph(tmp_path: Path) -> None:
+def test_strict_msgpack_takes_the_state_of_every_graph(tmp_path):
     done = run_alone(STRICT, tmp_path / "checkpoints.sqlite")
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise, product
-from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -38,13 +37,13 @@ from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import evolve_node, failures, recall_node, remember_node
 
 
-def answer(state: State) -> dict[str, Any]:
+def answer(state):
     """Answer with what was recalled."""
     known = "Oslo" in state["memories"]
     return {"messages": [AIMessage("In Oslo." if known else "I do not know.")]}
 
 
-def build(memory: AgenticMemory, **options: Any) -> Any:
+def build(memory, **options):
     """Return a graph in which the memory takes three of four steps."""
     options = {"namespace": user, **options}
     return sequence(
@@ -57,11 +56,9 @@ def build(memory: AgenticMemory, **options: Any) -> Any:
 
 
 @pytest.mark.on_a_server
-def test_notes_are_raw_when_the_answer_is_given_and_done_after_evolve(
-    memory: AgenticMemory, model: ScriptedModel
-) -> None:
+def test_notes_are_raw_when_the_answer_is_given_and_done_after_evolve(memory, model):
     told, seen = [], {}
-    modes: Any = ["updates", "custom"]
+    modes = ["updates", "custom"]
     run = build(memory).stream(
         ask("I moved to Oslo."), within(), context=User("ann"), stream_mode=modes
     )
@@ -79,32 +76,32 @@ def test_notes_are_raw_when_the_answer_is_given_and_done_after_evolve(
 
 
 @pytest.mark.on_a_server
-def test_evolution_changes_earlier_notes_and_reports_it(memory: AgenticMemory) -> None:
+def test_evolution_changes_earlier_notes_and_reports_it(memory):
     state = say(build(memory), "I moved to Oslo.")
     first = state["remembered"][0]
     assert (state["evolution"]["links"], state["evolution"]["evolved"]) == (1, [first])
     assert "evolved" in memory.get(first, namespace=ANN).tags
 
 
-def test_a_note_carries_the_key_thread_and_speaker_of_its_message(memory: AgenticMemory) -> None:
+def test_a_note_carries_the_key_thread_and_speaker_of_its_message(memory):
     say(build(memory), HumanMessage("I moved to Oslo.", id="message-1", name="Ann"), thread="t")
     note, reply = memory.get_all(namespace=ANN)
     assert note.key == message_key("t", "user", "message-1")
     assert (note.thread, note.speaker, note.source) == ("t", "Ann", "user")
     assert (reply.speaker, reply.source) == ("assistant", "assistant")
-    numbered: Any = {"configurable": {"thread_id": 0}}
+    numbered = {"configurable": {"thread_id": 0}}
     build(memory, namespace=BOB).invoke(ask("I moved to Rome."), numbered)
     assert {note.thread for note in memory.get_all(namespace=BOB)} == {"0"}
 
 
-def test_state_keys_are_the_users_choice(memory: AgenticMemory) -> None:
+def test_state_keys_are_the_users_choice(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
     recall = recall_node(memory, namespace=ANN, messages_key="chat", output_key="notes")
     assert "Oslo" in recall.invoke({"chat": [("user", "Oslo?")]})["notes"]
     remember = remember_node(memory, namespace=ANN, messages_key="chat", output_key="ids")
     assert len(remember.invoke({"chat": [("user", "Hello there.")]})["ids"]) == 1
     other = memory.add("Tea.", namespace=ANN, evolve=False)
-    keys: dict[str, str] = {"remembered_key": "ids", "output_key": "report"}
+    keys = {"remembered_key": "ids", "output_key": "report"}
     evolve = evolve_node(memory, namespace=ANN, limit=0, **keys)
     assert evolve.invoke({"ids": [other.id]})["report"]["done"] == [other.id]
 
@@ -112,7 +109,7 @@ def test_state_keys_are_the_users_choice(memory: AgenticMemory) -> None:
 # Whose memory it is
 
 
-def test_the_namespace_may_come_from_the_state_or_the_configuration(memory: AgenticMemory) -> None:
+def test_the_namespace_may_come_from_the_state_or_the_configuration(memory):
     by_state = remember_node(memory, namespace=lambda run: (run.state["who"],))
     by_state.invoke({"who": "ann", **ask("One.")})
     by_config = remember_node(memory, namespace=lambda run: (run.config["configurable"]["who"],))
@@ -120,8 +117,8 @@ def test_the_namespace_may_come_from_the_state_or_the_configuration(memory: Agen
     assert kept(memory) == ["One.", "Two."]
 
 
-def test_a_run_that_does_not_say_whose_memory_it_is_fails(memory: AgenticMemory) -> None:
-    whose: list[Any] = [user, lambda run: (run.context["id"],), lambda run: "ann", lambda run: ()]
+def test_a_run_that_does_not_say_whose_memory_it_is_fails(memory):
+    whose = [user, lambda run: (run.context["id"],), lambda run: "ann", lambda run: ()]
     for namespace in whose:
         for context in (None, User("")):
             with pytest.raises(NamespaceError):
@@ -130,7 +127,7 @@ def test_a_run_that_does_not_say_whose_memory_it_is_fails(memory: AgenticMemory)
 
 
 @pytest.mark.on_a_server
-def test_two_users_of_one_graph_and_one_thread_never_share_notes(memory: AgenticMemory) -> None:
+def test_two_users_of_one_graph_and_one_thread_never_share_notes(memory):
     graph = build(memory, turn_key="not_in_the_state")
     say(graph, "I moved to Oslo.")
     assert say(graph, "Where did Ann move to?", "bob")["memories"] == ""
@@ -142,17 +139,17 @@ def test_two_users_of_one_graph_and_one_thread_never_share_notes(memory: Agentic
 class Whose:
     """An object that gives a namespace, by its call or by a method."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key):
         self.key = key
 
-    def __call__(self, run: Any) -> tuple[str, ...]:
+    def __call__(self, run):
         return (run.config["configurable"][self.key],)
 
     of = __call__
 
 
 KEYS = ("who", "team")
-PAIRS: list[list[Any]] = [
+PAIRS = [
     [Whose(key) for key in KEYS],
     [Whose(key).of for key in KEYS],
     [lambda run, key=key: (run.config["configurable"][key],) for key in KEYS],
@@ -161,7 +158,7 @@ PAIRS: list[list[Any]] = [
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=["objects", "methods", "lambdas", "partials"])
-def test_nobodys_words_are_in_anothers_memory(pair: list[Any]) -> None:
+def test_nobodys_words_are_in_anothers_memory(pair):
     for parallel, team_first, reads_only in product((False, True), repeat=3):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
             graph = StateGraph(State)
@@ -194,10 +191,10 @@ def test_nobodys_words_are_in_anothers_memory(pair: list[Any]) -> None:
             assert len(kept(memory, ("team",))) == (0 if reads_only else 4)
 
 
-def waiting(memory: AgenticMemory, adds: bool) -> Any:
+def waiting(memory, adds):
     """Return a graph that waits for somebody between the question and the answer."""
 
-    def wait(_: State) -> dict[str, Any]:
+    def wait(_):
         said = interrupt("Is that so?")
         return {"messages": [HumanMessage(said)] if adds else []}
 
@@ -208,13 +205,13 @@ def waiting(memory: AgenticMemory, adds: bool) -> Any:
     return sequence(State, recall=recall, wait=wait, answer=answer, remember=remember)
 
 
-async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_asked() -> None:
+async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_asked():
     for adds, asynchronous in product((False, True), repeat=2):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
             graph = waiting(memory, adds)
             say(graph, "Is anybody there?", "bob")  # nobody resumes that
             say(graph, "I moved to Oslo.")
-            go: Any = Command(resume="I am Bob, and it is so.")
+            go = Command(resume="I am Bob, and it is so.")
             _ = await asay(graph, go, "bob") if asynchronous else say(graph, go, "bob")
             answered = ["I do not know."]
             assert kept(memory) == ["I moved to Oslo.", *([] if adds else answered)]
@@ -225,9 +222,7 @@ async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_ask
             }
 
 
-def test_a_node_of_a_fixed_namespace_tells_nobody_elses_node_whose_words_are_meant(
-    memory: AgenticMemory,
-) -> None:
+def test_a_node_of_a_fixed_namespace_tells_nobody_elses_node_whose_words_are_meant(memory):
     team, gate = ("team",), lambda _: {"plan": interrupt("Is that so?")}
     recall, remember = recall_node(memory, namespace=ANN), remember_node(memory, namespace=team)
     graph = sequence(State, recall=recall, gate=gate, answer=answer, remember=remember)
@@ -237,10 +232,8 @@ def test_a_node_of_a_fixed_namespace_tells_nobody_elses_node_whose_words_are_mea
     assert kept(memory) == []
 
 
-def test_a_run_that_is_copied_to_another_thread_is_still_that_of_its_caller(
-    memory: AgenticMemory,
-) -> None:
-    def who(run: Any) -> tuple[str, ...]:
+def test_a_run_that_is_copied_to_another_thread_is_still_that_of_its_caller(memory):
+    def who(run):
         return (run.config["configurable"]["who"],)
 
     recall = recall_node(memory, namespace=lambda run: (*who(run), "facts"))
@@ -249,16 +242,14 @@ def test_a_run_that_is_copied_to_another_thread_is_still_that_of_its_caller(
     assert memory.namespaces() == [ANN]
 
 
-def test_what_a_person_adds_during_a_run_belongs_to_the_turn(memory: AgenticMemory) -> None:
+def test_what_a_person_adds_during_a_run_belongs_to_the_turn(memory):
     graph = waiting(memory, adds=True)
     say(graph, "I moved to Oslo.")
     say(graph, Command(resume="The one in Norway."))
     assert kept(memory) == ["I moved to Oslo.", "The one in Norway.", "I do not know."]
 
 
-def test_resumed_without_saying_by_whom_nothing_is_stored_and_it_can_be_resumed_again(
-    memory: AgenticMemory,
-) -> None:
+def test_resumed_without_saying_by_whom_nothing_is_stored_and_it_can_be_resumed_again(memory):
     graph = waiting(memory, adds=False)
     say(graph, "I moved to Oslo.")
     with pytest.raises(NamespaceError, match="resumed"):
@@ -268,10 +259,8 @@ def test_resumed_without_saying_by_whom_nothing_is_stored_and_it_can_be_resumed_
     assert kept(memory) == ["I moved to Oslo.", "I do not know."]
 
 
-def test_resumed_by_somebody_else_nothing_is_stored_where_two_memories_could_be_meant(
-    memory: AgenticMemory,
-) -> None:
-    def wait(_: State) -> dict[str, Any]:
+def test_resumed_by_somebody_else_nothing_is_stored_where_two_memories_could_be_meant(memory):
+    def wait(_):
         return {"messages": [AIMessage(interrupt("Is that so?"))]}
 
     diary = recall_node(
@@ -287,10 +276,8 @@ def test_resumed_by_somebody_else_nothing_is_stored_where_two_memories_could_be_
     assert memory.namespaces() == [ANN]
 
 
-def test_nothing_is_written_to_a_memory_that_nodes_only_read_nor_for_who_resumes_a_run(
-    memory: AgenticMemory,
-) -> None:
-    def diary(run: Any) -> tuple[str, ...]:
+def test_nothing_is_written_to_a_memory_that_nodes_only_read_nor_for_who_resumes_a_run(memory):
+    def diary(run):
         return (run.context.user_id, "diary")
 
     team, gate = ("team",), lambda _: {"messages": [AIMessage(interrupt("Is that so?"))]}
@@ -318,15 +305,13 @@ def test_nothing_is_written_to_a_memory_that_nodes_only_read_nor_for_who_resumes
 # Runs that fail, and answers that were given twice
 
 
-def failing(state: Any) -> Any:
+def failing(state):
     if last(state) == "Secret.":
         raise ConnectionError("no answer")
     return {"messages": [AIMessage("I see.")]}
 
 
-def test_what_a_failed_run_said_is_stored_for_each_memory_of_the_next_run(
-    memory: AgenticMemory,
-) -> None:
+def test_what_a_failed_run_said_is_stored_for_each_memory_of_the_next_run(memory):
     spaces = {"mine": user, "team": ("team",)}
     recalls = {f"recall {n}": recall_node(memory, namespace=s) for n, s in spaces.items()}
     remembers = {f"remember {n}": remember_node(memory, namespace=s) for n, s in spaces.items()}
@@ -337,7 +322,7 @@ def test_what_a_failed_run_said_is_stored_for_each_memory_of_the_next_run(
     assert kept(memory) == kept(memory, ("team",)) == ["Secret.", "I moved to Oslo.", "I see."]
 
 
-def test_nodes_leave_out_what_a_failed_run_said() -> None:
+def test_nodes_leave_out_what_a_failed_run_said():
     for recalls in (True, False):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
             steps = {"recall": recall_node(memory, namespace=user)} if recalls else {}
@@ -350,7 +335,7 @@ def test_nodes_leave_out_what_a_failed_run_said() -> None:
             assert kept(memory) == ["Hello.", "I see.", "I moved to Oslo.", "I see."]
 
 
-def test_an_answer_that_was_given_again_is_stored_once(memory: AgenticMemory) -> None:
+def test_an_answer_that_was_given_again_is_stored_once(memory):
     node = remember_node(memory, namespace=ANN)
     earlier = [HumanMessage("I moved to Oslo.", id="p"), AIMessage("Nice.", id="a")]
     question = HumanMessage("Where do I live?", id="q")
@@ -366,7 +351,7 @@ def test_an_answer_that_was_given_again_is_stored_once(memory: AgenticMemory) ->
 # When the model does not answer
 
 
-def test_with_the_model_down_the_answer_is_given_and_the_notes_wait() -> None:
+def test_with_the_model_down_the_answer_is_given_and_the_notes_wait():
     before = failures().get("evolve", 0)
     model = ScriptedModel({"construct": ModelUnavailableError("the model is down")})
     for on_model_error in ("log", "raise"):
@@ -380,9 +365,7 @@ def test_with_the_model_down_the_answer_is_given_and_the_notes_wait() -> None:
     assert failures()["evolve"] == before + 2
 
 
-def test_a_turn_also_finishes_a_bounded_number_of_notes_that_earlier_ones_left(
-    memory: AgenticMemory,
-) -> None:
+def test_a_turn_also_finishes_a_bounded_number_of_notes_that_earlier_ones_left(memory):
     memory.add_many([f"Fact {i}." for i in range(20)], namespace=ANN, evolve=False)
     state = say(build(memory), "I moved to Oslo.")
     done = state["evolution"]["done"]

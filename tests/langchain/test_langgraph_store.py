@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,8 +22,8 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 from support.ports import WatchedEmbedder
 
-from amem_integrations import AgenticMemory, ConfigurationError, Note
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations import AgenticMemory, ConfigurationError
+from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemRetriever, AMemStore
 
 NS = ("memories", "ann")
@@ -36,7 +35,7 @@ class Meddling(AgenticMemory):
     then: Any = None
     reads = 0
 
-    def get_all(self, **options: Any) -> Any:
+    def get_all(self, **options):
         self.reads += 1
         found = super().get_all(**options)
         if found and self.then:
@@ -44,43 +43,43 @@ class Meddling(AgenticMemory):
             happens()
         return found
 
-    def delete(self, *args: Any, **kwargs: Any) -> Any:
+    def delete(self, *args, **kwargs):
         if self.then is KeyboardInterrupt:
             raise KeyboardInterrupt
         return super().delete(*args, **kwargs)
 
 
 @pytest.fixture
-def memory(model: ScriptedModel) -> Iterator[Meddling]:
+def memory(model):
     with Meddling.open(":memory:", model=model, embedder=HashEmbedder()) as opened:
         yield opened
 
 
 @pytest.fixture
-def store(memory: AgenticMemory) -> AMemStore:
+def store(memory):
     return AMemStore(memory)
 
 
-def note_of(store: AMemStore, key: str = "k") -> Note:
+def note_of(store, key="k"):
     note = store.note(NS, key)
     assert note is not None
     return note
 
 
-def value_of(store: AMemStore, key: str = "k") -> Any:
+def value_of(store, key="k"):
     """Return the value of an item, or None if there is no such item."""
     item = store.get(NS, key)
     return None if item is None else item.value
 
 
-def put_all(store: AMemStore, count: int, text: str, namespace: tuple[str, ...] = NS) -> None:
+def put_all(store, count, text, namespace=NS):
     """Put items in one batch; `text` is formatted with the number of each."""
     store.batch([PutOp(namespace, str(n), {"text": text.format(n=n)}) for n in range(count)])
 
 
 # LangGraph's own store, over operations of all kinds
 
-EXACT: dict[str, Any] = {
+EXACT = {
     "text": "Grüße, 世界 🌍, my cat",
     "number": 1.5,
     "big": 2**40,
@@ -93,7 +92,7 @@ VALUES = [
     {"text": "she has a boat", "color": "blue", "n": 2, "at": {"city": "Oslo"}},
     {"text": "a nurse", "color": "red", "n": 3.5, "at": {"city": "Rome"}, "parts": ["a", "b"]},
 ]
-FILTERS: list[dict[str, Any] | None] = [
+FILTERS = [
     None,
     {"color": "red"},
     {"color": {"$eq": "red"}},
@@ -135,7 +134,7 @@ OPERATIONS = st.one_of(
 )
 
 
-def done(store: Any, operation: Any) -> Any:
+def done(store, operation):
     """Return what came of an operation, without times and scores, and of hits on several pages only how many they are."""
     try:
         (result,) = store.batch([operation])
@@ -149,8 +148,8 @@ def done(store: Any, operation: Any) -> Any:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(OPERATIONS, max_size=30))
-def test_it_does_what_langgraphs_own_store_does(operations: list[Any]) -> None:
-    def embed(texts: list[str]) -> list[list[float]]:
+def test_it_does_what_langgraphs_own_store_does(operations):
+    def embed(texts):
         return [[float(x) for x in row] for row in HashEmbedder().embed_documents(texts)]
 
     theirs = InMemoryStore(index={"dims": 64, "embed": embed, "fields": ["$"]})
@@ -160,7 +159,7 @@ def test_it_does_what_langgraphs_own_store_does(operations: list[Any]) -> None:
             assert done(ours, operation) == done(theirs, operation)
 
 
-def test_putting_again_keeps_the_time_of_creation(store: AMemStore) -> None:
+def test_putting_again_keeps_the_time_of_creation(store):
     times = []
     for number in range(2):
         store.put(NS, "k", {"list": [number]})
@@ -173,7 +172,7 @@ def test_putting_again_keeps_the_time_of_creation(store: AMemStore) -> None:
     assert times[0][0].tzinfo is not None
 
 
-def test_a_range_leaves_out_what_cannot_be_compared(store: AMemStore) -> None:
+def test_a_range_leaves_out_what_cannot_be_compared(store):
     for number, n in enumerate((1, 2, 9, "many", None, "2026-01-28", "2026-01-29")):
         store.put(NS, str(number), {"n": n})
     for condition, found in (
@@ -186,10 +185,8 @@ def test_a_range_leaves_out_what_cannot_be_compared(store: AMemStore) -> None:
         assert [item.key for item in store.search(NS, filter={"n": condition})] == [*found]
 
 
-def test_a_search_by_meaning_finds_the_nearest_first_and_what_is_not_indexed_last(
-    store: AMemStore,
-) -> None:
-    def found(query: str, **options: Any) -> list[str]:
+def test_a_search_by_meaning_finds_the_nearest_first_and_what_is_not_indexed_last(store):
+    def found(query, **options):
         return [item.key for item in store.search(("memories",), query=query, **options)]
 
     store.put(NS, "hidden", {"text": "my cat is called Mia"}, index=False)
@@ -206,7 +203,7 @@ def test_a_search_by_meaning_finds_the_nearest_first_and_what_is_not_indexed_las
     assert [i.score is None for i in store.search(NS, query="chess") if i.key == "d"] == [True]
 
 
-def test_a_search_by_meaning_knows_the_paths_asked_for_and_no_others(store: AMemStore) -> None:
+def test_a_search_by_meaning_knows_the_paths_asked_for_and_no_others(store):
     value = {"one": "my cat", "many": [{"text": "a nurse"}, {"text": "in Oslo"}]}
     store.put(NS, "a", {**value, "secret": "we play chess"}, index=["one", "many[*].text"])
     store.put(NS, "b", {"one": "we play chess", "secret": "my cat"}, index=["one"])
@@ -214,7 +211,7 @@ def test_a_search_by_meaning_knows_the_paths_asked_for_and_no_others(store: AMem
         assert store.search(NS, query=query)[0].key == key
 
 
-def test_a_search_by_meaning_ranks_all_that_a_filter_leaves(store: AMemStore) -> None:
+def test_a_search_by_meaning_ranks_all_that_a_filter_leaves(store):
     put_all(store, 150, "cat {n}")
     for key, text in (("chess", "we play chess"), ("boat", "she has a boat")):
         store.put(NS, key, {"text": text, "odd": True})
@@ -223,13 +220,13 @@ def test_a_search_by_meaning_ranks_all_that_a_filter_leaves(store: AMemStore) ->
     assert all(item.score is not None for item in found)
 
 
-def test_namespaces_with_items_are_listed_by_prefix_suffix_and_depth(store: AMemStore) -> None:
+def test_namespaces_with_items_are_listed_by_prefix_suffix_and_depth(store):
     first, second, third = spaces = [("a", "x", "1"), ("a", "y", "1"), ("b", "x", "2")]
     for space in (*spaces, ("emptied",)):
         store.put(space, "k", {"v": 1})
     store.delete(("emptied",), "k")
     store.get(("nowhere",), "k")
-    conditions: list[tuple[dict[str, Any], list[tuple[str, ...]]]] = [
+    conditions = [
         ({}, spaces),
         ({"prefix": ("a",)}, [first, second]),
         ({"suffix": ("1",)}, [first, second]),
@@ -243,17 +240,17 @@ def test_namespaces_with_items_are_listed_by_prefix_suffix_and_depth(store: AMem
         assert store.list_namespaces(**options) == listed
 
 
-def test_a_batch_reads_before_it_writes_and_the_last_write_wins(store: AMemStore) -> None:
+def test_a_batch_reads_before_it_writes_and_the_last_write_wins(store):
     store.put(NS, "k", {"v": 0})
     under = ListNamespacesOp((MatchCondition("prefix", ("memories",)),))
     puts = [PutOp(NS, "k", {"v": number}) for number in (1, 2)]
-    results: list[Any] = store.batch([puts[0], GetOp(NS, "k"), puts[1], SearchOp(NS), under])
+    results = store.batch([puts[0], GetOp(NS, "k"), puts[1], SearchOp(NS), under])
     assert (results[1].value, [item.value for item in results[3]]) == ({"v": 0}, [{"v": 0}])
     assert (results[0], results[4], value_of(store)) == (None, [NS], {"v": 2})
     assert store.batch([]) == []
 
 
-async def test_the_asynchronous_form_does_the_same(store: AMemStore) -> None:
+async def test_the_asynchronous_form_does_the_same(store):
     await store.aput(NS, "k", EXACT)
     item = await store.aget(NS, "k")
     assert item is not None
@@ -267,15 +264,15 @@ async def test_the_asynchronous_form_does_the_same(store: AMemStore) -> None:
 # Items are notes
 
 
-def test_a_namespace_may_be_a_list(store: AMemStore) -> None:
-    labels: Any = ["users", "ann"]
+def test_a_namespace_may_be_a_list(store):
+    labels = ["users", "ann"]
     store.put(labels, "k", {"v": 1})
     item = store.get(("users", "ann"), "k")
     assert item is not None
     assert item.value == {"v": 1}
 
 
-def test_an_item_is_a_note_that_can_be_read_as_one(store: AMemStore, memory: AgenticMemory) -> None:
+def test_an_item_is_a_note_that_can_be_read_as_one(store, memory):
     store.put(NS, "k", {"kind": "Memory", "content": {"content": "Ann moved to Oslo."}})
     note = note_of(store)
     assert note.content == "Memory\nAnn moved to Oslo."
@@ -284,7 +281,7 @@ def test_an_item_is_a_note_that_can_be_read_as_one(store: AMemStore, memory: Age
     assert memory.stats()["usage"]["total"] == {}  # no model is called, unless items evolve
 
 
-def test_evolution_changes_the_note_and_never_the_value(memory: AgenticMemory) -> None:
+def test_evolution_changes_the_note_and_never_the_value(memory):
     store = AMemStore(memory, evolve=True)
     for key, text in (("1", "Ann moved to Oslo."), ("2", "Ann likes Oslo.")):
         store.put(NS, key, {"text": text})
@@ -297,7 +294,7 @@ def test_evolution_changes_the_note_and_never_the_value(memory: AgenticMemory) -
     assert note_of(store, "1").state == "done"
 
 
-def test_other_notes_of_a_namespace_are_left_alone(store: AMemStore, memory: AgenticMemory) -> None:
+def test_other_notes_of_a_namespace_are_left_alone(store, memory):
     other = memory.add("I moved to Oslo.", namespace=NS, key="k")
     store.put(NS, "k", {"text": "Ann moved to Oslo."})
     assert [item.key for item in store.search(NS)] == ["k"]
@@ -307,7 +304,7 @@ def test_other_notes_of_a_namespace_are_left_alone(store: AMemStore, memory: Age
     assert store.list_namespaces() == []
 
 
-def test_long_and_strange_text_is_kept_exactly(store: AMemStore) -> None:
+def test_long_and_strange_text_is_kept_exactly(store):
     value = {"text": "word " * 20_000 + "\0 \ud800", "n": 2**70, "f": 1e300}
     store.put(NS, "k", value)
     assert value_of(store) == value
@@ -316,9 +313,7 @@ def test_long_and_strange_text_is_kept_exactly(store: AMemStore) -> None:
 # Searching
 
 
-def test_the_order_is_the_memorys_by_words_too_and_scores_follow_it(
-    store: AMemStore, memory: AgenticMemory
-) -> None:
+def test_the_order_is_the_memorys_by_words_too_and_scores_follow_it(store, memory):
     for number in range(20):
         store.put(NS, str(number), {"title": f"item {number}", "text": "cat dog boat " * number})
     found = store.search(NS, query="dog item 7", limit=20)
@@ -331,7 +326,7 @@ def test_the_order_is_the_memorys_by_words_too_and_scores_follow_it(
     assert max(filter(None, cosines.values())) == pytest.approx(found[0].score)
 
 
-def test_more_than_a_search_goes_deep_is_ranked_all_the_same(store: AMemStore) -> None:
+def test_more_than_a_search_goes_deep_is_ranked_all_the_same(store):
     put_all(store, 230, "cat number {n}")
     found = store.search(NS, query="cat number 229", limit=300)
     assert len({item.key for item in found}) == 230
@@ -340,9 +335,7 @@ def test_more_than_a_search_goes_deep_is_ranked_all_the_same(store: AMemStore) -
     assert scores == sorted(scores, reverse=True)
 
 
-def test_pages_over_several_namespaces_hold_each_item_once_and_the_best_first(
-    store: AMemStore,
-) -> None:
+def test_pages_over_several_namespaces_hold_each_item_once_and_the_best_first(store):
     for name in ("ann", "bob", "eve"):  # more than a search goes deep
         put_all(store, 50, f"cat {{n}} of {name} and more of cat 3", (name,))
     pages = [store.search((), query="cat 3 ann", limit=10, offset=at) for at in range(0, 150, 10)]
@@ -353,9 +346,9 @@ def test_pages_over_several_namespaces_hold_each_item_once_and_the_best_first(
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_negative_cosine_is_shown_as_it_is() -> None:
+def test_a_negative_cosine_is_shown_as_it_is():
     class Opposite(HashEmbedder):
-        def embed_documents(self, texts: Any) -> Any:
+        def embed_documents(self, texts):
             return -super().embed_documents(texts)
 
     with AgenticMemory.open(":memory:", embedder=Opposite()) as memory:
@@ -365,9 +358,7 @@ def test_a_negative_cosine_is_shown_as_it_is() -> None:
         assert item.score == pytest.approx(-1.0)
 
 
-def test_a_search_and_a_list_look_into_no_more_namespaces_than_they_have_to(
-    store: AMemStore, memory: Meddling
-) -> None:
+def test_a_search_and_a_list_look_into_no_more_namespaces_than_they_have_to(store, memory):
     for number in range(30):
         store.put(("users", f"user {number:02}"), "k", {"text": "a cat"})
     memory.reads = 0
@@ -377,9 +368,7 @@ def test_a_search_and_a_list_look_into_no_more_namespaces_than_they_have_to(
     assert memory.reads <= 9
 
 
-def test_what_is_indexed_is_all_of_a_value_or_paths_as_langgraph_has_them(
-    memory: AgenticMemory,
-) -> None:
+def test_what_is_indexed_is_all_of_a_value_or_paths_as_langgraph_has_them(memory):
     value = {
         "title": "T",
         "meta": {"author": {"name": "N"}, "year": 7},
@@ -387,7 +376,7 @@ def test_what_is_indexed_is_all_of_a_value_or_paths_as_langgraph_has_them(
         "tags": ["a", "b"],
     }
     whole = "T\nN\n7\none\ntwo\na\nb"
-    texts: list[tuple[Any, str]] = [
+    texts = [
         (None, whole),
         ([], whole),
         (["$"], whole),
@@ -409,10 +398,8 @@ def test_what_is_indexed_is_all_of_a_value_or_paths_as_langgraph_has_them(
 # What is not indexed
 
 
-def test_what_is_not_indexed_is_no_note_among_others(
-    store: AMemStore, memory: AgenticMemory, model: ScriptedModel
-) -> None:
-    indexes: list[Any] = [["no.such.path"], [], False]
+def test_what_is_not_indexed_is_no_note_among_others(store, memory, model):
+    indexes = [["no.such.path"], [], False]
     for number, index in enumerate(indexes):
         store.put(NS, f"{number} settings", {"text": "my cat"}, index=index)
     memory.add("My cat is called Mia.", namespace=NS, evolve=False)
@@ -424,7 +411,7 @@ def test_what_is_not_indexed_is_no_note_among_others(
     assert store.list_namespaces() == [NS]
 
 
-def test_an_item_can_be_indexed_and_not_and_again(store: AMemStore, memory: AgenticMemory) -> None:
+def test_an_item_can_be_indexed_and_not_and_again(store, memory):
     created, indexes = set(), list[Any]([None, False, False, None, ["text"], False])
     for number, index in enumerate(indexes):
         store.put(NS, "k", {"text": f"my cat {number}"}, index=index)
@@ -440,11 +427,11 @@ def test_an_item_can_be_indexed_and_not_and_again(store: AMemStore, memory: Agen
 
 
 def test_interrupted_between_two_writes_the_newer_value_counts_and_the_next_put_mends_it(
-    store: AMemStore, memory: Meddling
-) -> None:
+    store, memory
+):
     store.put(NS, "k", {"text": "old"})
 
-    def interrupted() -> None:
+    def interrupted():
         memory.then = KeyboardInterrupt
 
     memory.then = interrupted
@@ -459,7 +446,7 @@ def test_interrupted_between_two_writes_the_newer_value_counts_and_the_next_put_
 # Time to live
 
 
-def test_no_door_of_the_memory_finds_what_has_expired(memory: AgenticMemory) -> None:
+def test_no_door_of_the_memory_finds_what_has_expired(memory):
     store, text = AMemStore(memory), "Ann moved to Oslo."
     retriever = AMemRetriever(memory=memory, namespace=NS)
     store.put(NS, "k", {"text": text}, ttl=60)
@@ -467,7 +454,7 @@ def test_no_door_of_the_memory_finds_what_has_expired(memory: AgenticMemory) -> 
     assert memory.search(text, namespace=NS)
     assert retriever.invoke(text)
     memory.update(note_of(store).id, namespace=NS, expires_at=datetime.now(UTC))
-    found: list[Any] = [memory.search(text, namespace=NS), memory.context(text, namespace=NS)]
+    found = [memory.search(text, namespace=NS), memory.context(text, namespace=NS)]
     found += [memory.get_all(namespace=NS), retriever.invoke(text), store.search(NS, query=text)]
     found += [value_of(store), store.note(NS, "k"), value_of(store, "apart"), store.search(NS)]
     assert not any([*found, store.list_namespaces()])
@@ -477,10 +464,8 @@ def test_no_door_of_the_memory_finds_what_has_expired(memory: AgenticMemory) -> 
     assert memory.stats(namespace=NS)["notes"] == 1
 
 
-def test_what_is_read_lives_for_its_ttl_from_then_on_and_is_seldom_written(
-    store: AMemStore, memory: AgenticMemory
-) -> None:
-    reads: list[Any] = [lambda: store.get(NS, "k"), lambda: store.search(NS, query="1")]
+def test_what_is_read_lives_for_its_ttl_from_then_on_and_is_seldom_written(store, memory):
+    reads = [lambda: store.get(NS, "k"), lambda: store.search(NS, query="1")]
     for read in reads:
         store.put(NS, "k", {"v": 1}, ttl=60)
         for _ in range(10):
@@ -500,7 +485,7 @@ def test_what_is_read_lives_for_its_ttl_from_then_on_and_is_seldom_written(
     assert note_of(still, "still").expires_at == before
 
 
-def test_a_ttl_can_be_changed_and_taken_away(store: AMemStore) -> None:
+def test_a_ttl_can_be_changed_and_taken_away(store):
     for ttl in (0.0, 60.0, None):
         store.put(NS, "k", {"v": 1}, ttl=ttl)
         store.put(NS, "k", {"v": 2}, ttl=None)
@@ -510,7 +495,7 @@ def test_a_ttl_can_be_changed_and_taken_away(store: AMemStore) -> None:
         assert value_of(store) is None
 
 
-def test_a_read_that_prolongs_brings_back_no_old_value(memory: Meddling) -> None:
+def test_a_read_that_prolongs_brings_back_no_old_value(memory):
     store = AMemStore(memory)
     store.put(NS, "k", {"v": "old"}, ttl=60)
     memory.then = lambda: AMemStore(memory).put(NS, "k", {"v": "new"}, ttl=60)
@@ -522,7 +507,7 @@ def test_a_read_that_prolongs_brings_back_no_old_value(memory: Meddling) -> None
     assert value_of(store) == {"v": "newest"}
 
 
-def test_a_read_that_prolongs_embeds_nothing_and_a_batch_is_encoded_by_one_call() -> None:
+def test_a_read_that_prolongs_embeds_nothing_and_a_batch_is_encoded_by_one_call():
     embedder = WatchedEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder, model=scripted()) as memory:
         put_all(AMemStore(memory), 9, "cat {n}")
@@ -540,11 +525,11 @@ def test_a_read_that_prolongs_embeds_nothing_and_a_batch_is_encoded_by_one_call(
         assert len(embedder.calls) == embedded
 
 
-def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory: AgenticMemory) -> None:
+def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory):
     store = AMemStore(memory, ttl={"sweep_interval_minutes": 0.01 / 60})
     swept, sweep = threading.Event(), memory.sweep
 
-    def sweeping(**options: Any) -> Any:
+    def sweeping(**options):
         try:
             return sweep(**options)
         finally:
@@ -566,7 +551,7 @@ def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory: AgenticM
     assert seldom.stop_ttl_sweeper()
 
 
-def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled() -> None:
+def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled():
     for stop in ("close", "cancel"):
         before = set(threading.enumerate())
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
@@ -582,7 +567,7 @@ def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled() -> N
         assert not thread.is_alive()
 
 
-def test_a_sweeper_whose_memory_is_closed_in_a_sweep_says_that_it_is_done() -> None:
+def test_a_sweeper_whose_memory_is_closed_in_a_sweep_says_that_it_is_done():
     with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
         future = AMemStore(memory, ttl={"default_ttl": 5.0}).start_ttl_sweeper(0.001)
         memory._runtime.store.close()  # before the sweeper hears of it
@@ -591,7 +576,7 @@ def test_a_sweeper_whose_memory_is_closed_in_a_sweep_says_that_it_is_done() -> N
 
 # Mistakes
 
-BAD: list[Any] = [
+BAD = [
     *(PutOp(NS, "bad", value) for value in ({"x": object()}, {1: "one"}, "text", ["text"], 5)),
     *(PutOp(space, "bad", {"v": 1}) for space in ((), ("",), ("a.b",))),
     *(PutOp(NS, "bad", {"v": 1}, index=index) for index in ("text", True, [1], [["text"]])),
@@ -604,7 +589,7 @@ BAD: list[Any] = [
 ]
 
 
-def test_a_batch_with_a_wrong_operation_writes_nothing(store: AMemStore) -> None:
+def test_a_batch_with_a_wrong_operation_writes_nothing(store):
     store.put(NS, "there", {"v": 0})
     for bad in BAD:
         with pytest.raises((ValueError, TypeError)):
@@ -612,8 +597,8 @@ def test_a_batch_with_a_wrong_operation_writes_nothing(store: AMemStore) -> None
         assert {item.key: item.value for item in store.search(NS)} == {"there": {"v": 0}}
 
 
-def test_options_that_a_store_cannot_have_are_refused(memory: AgenticMemory) -> None:
-    wrong: list[Any] = [{"fields": "text"}, {"fields": [1]}, {"ttl": 60}, {"ttl": {"default": 60}}]
+def test_options_that_a_store_cannot_have_are_refused(memory):
+    wrong = [{"fields": "text"}, {"fields": [1]}, {"ttl": 60}, {"ttl": {"default": 60}}]
     for options in wrong:
         with pytest.raises(ConfigurationError, match=next(iter(options))):
             AMemStore(memory, **options)
@@ -622,9 +607,9 @@ def test_options_that_a_store_cannot_have_are_refused(memory: AgenticMemory) -> 
 # Many at a time
 
 
-def test_threads_that_put_one_key_leave_a_whole_item(memory: AgenticMemory) -> None:
-    def put(number: int) -> None:
-        index: Any = False if number % 3 == 0 else None
+def test_threads_that_put_one_key_leave_a_whole_item(memory):
+    def put(number):
+        index = False if number % 3 == 0 else None
         AMemStore(memory).put(NS, "k", {"text": f"value {number}"}, index=index)
 
     with ThreadPoolExecutor(8) as pool:
@@ -635,12 +620,10 @@ def test_threads_that_put_one_key_leave_a_whole_item(memory: AgenticMemory) -> N
     assert sum(memory.stats(namespace=space)["notes"] for space in memory.namespaces()) == 1
 
 
-def test_sweeping_spares_what_is_put_again_meanwhile(
-    memory: AgenticMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweeping_spares_what_is_put_again_meanwhile(memory, monkeypatch):
     store, within = AMemStore(memory), memory._runtime.store
 
-    def swept_first(*given: Any) -> Any:
+    def swept_first(*given):
         monkeypatch.undo()
         assert store.sweep_ttl() == 1
         return within.swap_notes(*given)

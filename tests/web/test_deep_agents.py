@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -19,25 +18,25 @@ from langchain_kit import ANN, Talker, User, oslo, user
 pytestmark = pytest.mark.web
 
 
-def test_a_deep_agent_remembers_by_the_middleware() -> None:
+def test_a_deep_agent_remembers_by_the_middleware():
     from deepagents import create_deep_agent  # noqa: PLC0415 - of this environment alone
 
     with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
         kept = AMemMiddleware(memory, namespace=user)
         agent = create_deep_agent(Talker(answer=oslo), middleware=[kept], context_schema=User)
         for text in ("I moved to Oslo.", "Where did I move to?"):
-            given: Any = {"messages": [HumanMessage(text)]}
+            given = {"messages": [HumanMessage(text)]}
             state = agent.invoke(given, context=User("ann"))
         assert state["messages"][-1].text == "In Oslo."
         said = [note.content for note in memory.get_all(namespace=ANN) if note.source == "user"]
         assert said == ["I moved to Oslo.", "Where did I move to?"]
 
 
-def test_files_of_a_deep_agent_are_items_that_are_found_by_their_words() -> None:
+def test_files_of_a_deep_agent_are_items_that_are_found_by_their_words():
     from deepagents import create_deep_agent  # noqa: PLC0415 - of this environment alone
     from deepagents.backends import StoreBackend  # noqa: PLC0415 - as above
 
-    def write(messages: list[Any]) -> AIMessage:
+    def write(messages):
         if messages[-1].type == "tool":
             return AIMessage(messages[-1].text)
         arguments = {"file_path": "/plan.txt", "content": "Prune the quince in March."}

@@ -8,11 +8,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,14 +23,14 @@ ROOT = Path(__file__).parents[2]
 USERS, TURNS = 20, 5
 
 
-def free_port() -> int:
+def free_port():
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
 
 
 @contextmanager
-def server(location: Path, *options: str) -> Iterator[tuple[str, Any]]:
+def server(location, *options):
     """Yield the address of the example's server, and its process."""
     port = str(free_port())
     program = [sys.executable, "-m", "uvicorn", "--app-dir", str(ROOT / "examples/web_server")]
@@ -52,7 +50,7 @@ def server(location: Path, *options: str) -> Iterator[tuple[str, Any]]:
         process.communicate()
 
 
-def say(address: str, user: str, text: str, thread: str = "main") -> str:
+def say(address, user, text, thread="main"):
     import httpx  # noqa: PLC0415 - of this environment alone
 
     for _ in range(100):
@@ -66,12 +64,12 @@ def say(address: str, user: str, text: str, thread: str = "main") -> str:
     raise AssertionError("the server does not start")
 
 
-def test_of_many_users_at_once_no_turn_is_lost_and_sigterm_flushes(tmp_path: Path) -> None:
+def test_of_many_users_at_once_no_turn_is_lost_and_sigterm_flushes(tmp_path):
     folder = tmp_path / "memory"
     with server(folder) as (address, process):
         say(address, "first", "Hello.")
 
-        def talk(number: int) -> None:
+        def talk(number):
             for turn in range(TURNS):
                 say(address, f"user-{number}", f"My number {turn} is {number * 100 + turn}.")
 
@@ -89,7 +87,7 @@ def test_of_many_users_at_once_no_turn_is_lost_and_sigterm_flushes(tmp_path: Pat
             assert {note.state for note in notes} == {"done"}
 
 
-def test_several_processes_on_a_folder_get_an_error_that_names_the_url(tmp_path: Path) -> None:
+def test_several_processes_on_a_folder_get_an_error_that_names_the_url(tmp_path):
     with server(tmp_path / "memory", "--workers", "4") as (_, process):
         printed = ""
         while "http://localhost:6333" not in printed:
