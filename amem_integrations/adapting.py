@@ -35,9 +35,8 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import islice
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
 from .errors import (
     AmemError,
@@ -59,7 +58,9 @@ from .flows.turn import HASH as HASH
 from .flows.turn import LEFT_OVERS as LEFT_OVERS
 from .flows.turn import RECALLED as RECALLED
 from .flows.turn import Recalled as Recalled
+from .flows.turn import RecallOptions as RecallOptions
 from .flows.turn import Remembered as Remembered
+from .flows.turn import SearchOptions as SearchOptions
 from .ids import derive, note_id
 from .ids import parse_time as parse_time
 from .memory import AgenticMemory
@@ -139,23 +140,6 @@ def both(
 
 
 # Options
-
-
-class SearchOptions(TypedDict, total=False):
-    """The arguments of `AgenticMemory.search`, as keyword arguments of a door; `where` may be a function of its run."""
-
-    k: int
-    where: Any
-    min_similarity: float | None
-    links: bool
-    as_of: datetime | None
-
-
-class RecallOptions(SearchOptions, total=False):
-    """The arguments of `AgenticMemory.recall_turn`, as keyword arguments of a door."""
-
-    max_tokens: int
-    window: int
 
 
 def checked_recall(

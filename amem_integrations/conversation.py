@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -107,62 +107,56 @@ def note_inputs(
     thread: str | None,
     roles: Sequence[str] = SPEAKING,
     max_chars: int | None = None,
+    now: datetime | None = None,
+    new: bool = False,
 ) -> list[NoteInput]:
-    """Return a note for each non-empty message of the given roles, in order.
+    """Return a note for each non-empty message of the given roles that is not left out, in order.
 
     Args:
         messages: A conversation from its start: a message without an id is known as the nth of its text and role.
         thread: The conversation.
         roles: Whose messages are taken, by any name (see `ROLES`).
         max_chars: Longest text that can be stored; of a longer one the beginning is, with a warning.
+        now: When those were said that carry no time, if that is known.
+        new: The messages follow what is stored: those without an id get no key, as their numbers are still to be found.
 
     Raises:
         InvalidInputError: `roles` are no list of texts.
     """
     wanted, seen, items = parties(roles), Counter[tuple[str, str]](), []
     for message in messages:
+        full = storable(message.text).strip()
+        text = full[:max_chars]
         # Of the roles that are stored several may be one source, whose occurrences are counted together.
-        said = message.source if message.party in wanted else message.party, message.text.strip()
+        said = message.source if message.party in wanted else message.party, text
         seen[said] += 1
-        if message.stored and message.party in wanted and message.text.strip():
-            items.append(note_input(message, thread, seen[said], max_chars=max_chars))
-    return items
-
-
-def note_input(
-    message: Message,
-    thread: str | None,
-    nth: int | None,
-    *,
-    now: datetime | None = None,
-    max_chars: int | None = None,
-) -> NoteInput:
-    """Return the note of one message.
-
-    Without an id the message is known as the nth of its text; where the number is still to be found (None), there is
-    no key.
-    """
-    text = message.text.strip()
-    if max_chars is not None and len(text) > max_chars:
-        log.warning(
-            "a message of %d characters is stored up to the first %d (MemoryConfig.max_content_chars)",
-            len(text),
-            max_chars,
+        is_looked_at = message.stored is None and message.id is not None
+        if message.party not in wanted or not text or not (message.stored or is_looked_at):
+            continue
+        if text != full:
+            log.warning(
+                "a message of %d characters is stored up to the first %d (MemoryConfig.max_content_chars)",
+                len(full),
+                max_chars,
+            )
+        key = None
+        if message.id is not None:
+            key = message_key(thread, message.party, message.id)
+        elif not new:
+            key = occurrence_key(thread, message.source, text, seen[said])
+        items.append(
+            NoteInput(
+                content=text,
+                key=key,
+                thread=thread,
+                at=message.at,
+                default_at=now,
+                speaker=message.speaker or message.party,
+                source=message.source,
+                metadata=message.metadata,
+            )
         )
-        text = text[:max_chars]
-    item = NoteInput(
-        content=text,
-        key=None if message.id is None else message_key(thread, message.party, message.id),
-        thread=thread,
-        at=message.at,
-        default_at=now,
-        speaker=message.speaker or message.party,
-        source=message.source,
-        metadata=message.metadata,
-    )
-    if item.key is not None or nth is None:
-        return item
-    return replace(item, key=occurrence_key(thread, item.source, item.content, nth))
+    return items
 
 
 def from_dict(message: Mapping[str, Any]) -> Message:
@@ -191,14 +185,7 @@ def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if content is None or isinstance(content, str):
         return (content or "").strip()
-    if isinstance(content, Sequence):
-        return "\n".join(text for block in content if (text := _block(block))).strip()
-    raise InvalidInputError(f"content of message {message!r} must be text or a list of blocks")
-
-
-def _block(block: object) -> str:
-    if isinstance(block, str):
-        return block
-    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
-        return str(block["text"])
-    return ""
+    if not isinstance(content, Sequence):
+        raise InvalidInputError(f"content of message {message!r} must be text or a list of blocks")
+    texts = [block.get("text") if isinstance(block, Mapping) else block for block in content]
+    return "\n".join(text for text in texts if text and isinstance(text, str)).strip()

@@ -123,17 +123,22 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class NoteQuery:
-    """A query for stored notes: (not) deleted, expired at a time, or with an open purge."""
+    """A query for stored notes: (not) deleted, expired at a time, with an open purge, or without vectors.
+
+    With `least`, at least so many of them, if there are so many.
+    """
 
     alive: bool | None = None
     expired_at: datetime | None = None
     owing: bool = False
+    bare: bool = False
+    least: int | None = None
 
     def finds(self, note: StoredNote) -> bool:
         """Return whether a note is one of those wanted."""
         if self.alive is not None and self.alive is note.is_deleted:
             return False
-        if self.owing and note.purge is None:
+        if (self.owing and note.purge is None) or (self.bare and note.has_vectors):
             return False
         time = self.expired_at
         return time is None or (note.note is not None and note.note.is_expired(time))

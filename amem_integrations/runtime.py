@@ -31,7 +31,7 @@ from .errors import AmemError, ConfigurationError, InvalidInputError
 from .ids import Clock
 from .notes import Namespace, Note, NoteInput
 from .ports import ChatModel, Embedder, MaybeAwaitable
-from .stored_note import StoredNote, Vector
+from .stored_note import Vector
 
 if TYPE_CHECKING:
     from .stores.store import Store
@@ -318,9 +318,6 @@ class Runtime:
     claims: Claims = field(default_factory=Claims)
     unfinished: set[Namespace] = field(default_factory=set)  # where a write has failed half way
     outbox: Outbox = field(default_factory=Outbox)
-    # Notes of turns under way, which get their vectors when the turn is over; notes without a vector may be anywhere in a
-    # namespace that is not named here.
-    fresh: dict[Namespace, deque[StoredNote]] = field(default_factory=dict)
     degraded: Callable[[AmemError], object] = _by_words  # told why the embedder gave no vectors
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
     # Goes round each call of the model: a worker counts it, and keeps its lease alive meanwhile.

@@ -246,8 +246,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         done = adapting.Remembered()
         with self._failures.tolerated("write", callback=True):
             space = self._space(thread, asked=any(one.party == "user" for one in said))
-            if not new:  # what waits since an outage is among these
-                self.memory.remember_turn([], namespace=space, complete=False)
             done = self.memory.remember_turn(
                 said,
                 namespace=space,

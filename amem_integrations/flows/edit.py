@@ -378,7 +378,7 @@ async def store(
             runtime, items, planned, older
         )  # what is not later is refused before anything is stored
         new = [note for i, note in notes.items() if i not in before]
-        notes |= await _insert(runtime, writer, new, known) if new else {}
+        notes |= await _insert(writer, new, known) if new else {}
         for item, i in said:
             if item.key is not None:
                 notes[i] = await _take_over(runtime, writer, item, notes[i])
@@ -423,7 +423,7 @@ def _is_past(stored: StoredNote | None, item: NoteInput, time: datetime) -> bool
 
 
 async def _insert(
-    runtime: Runtime, writer: Writer, notes: Sequence[Note], known: Mapping[str, StoredNote]
+    writer: Writer, notes: Sequence[Note], known: Mapping[str, StoredNote]
 ) -> dict[str, Note]:
     """Store new notes, and return what stands under their ids, by id.
 
@@ -431,8 +431,6 @@ async def _insert(
     """
     look = any(note.key is not None for note in notes)
     stands = await insert(writer, notes, known, look=look)
-    if not all(stands[note.id].has_vectors for note in notes):
-        runtime.fresh.pop(writer.namespace, None)  # the next turn looks for these notes
     return {note.id: living_note(writer, note.id, stands.get(note.id)) for note in notes}
 
 

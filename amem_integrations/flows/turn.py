@@ -15,39 +15,56 @@ process.
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from itertools import chain
+from typing import Any, TypedDict, Unpack
 
-from ..conversation import SPEAKING, Message, message_key, note_input, occurrence_key, parties
+from ..conversation import SPEAKING, Message, message_key, note_inputs, occurrence_key
 from ..errors import AmemError, ModelUnavailableError
-from ..fetch import existing, living
-from ..filters import WITHOUT_VECTOR
+from ..fetch import living
+from ..filters import conditions_of
 from ..ids import note_id
-from ..journal.writer import Writer, restore
+from ..journal.writer import as_it_is, insert
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
 from ..plans import EvolutionReport
+from ..ports import NoteQuery
 from ..retrieval.context import render_notes
 from ..retrieval.relevance import WINDOW
 from ..retrieval.search import search
 from ..runtime import Runtime, log, resolve
 from ..stored_note import StoredNote
-from .edit import add, new_note, store, supersede
+from .edit import add, new_note, store
 from .evolve import evolve
 from .forms import profile
-from .read import get_all, marked, recall
+from .read import marked, recall
 from .writing import PAGE, writing
 
-ANSWERS = "answers"  # metadata of a message and its note: the id of the message that it answers
+ANSWERS = "message_answers"  # metadata of a message and its note: the message that it answers
 HASH = "message_hash"  # metadata of a note: tells a message that was edited from a note that was corrected
 RECALLED = 30  # notes to choose from; 1,000 tokens hold about 25
 LEFT_OVERS = 8  # unfinished notes of earlier turns that a turn also finishes, if it evolves itself
 MOST_ANSWERS = 64  # to one message that are looked through
-MOST_NAMESPACES = 10_000  # of which it is known which notes have no vectors
 AT_ONCE = 8  # occurrences of a text that are looked up at once
+
+
+class SearchOptions(TypedDict, total=False):
+    """The arguments of `AgenticMemory.search`, as keyword arguments of a door; `where` may be a function of its run."""
+
+    k: int
+    where: Any
+    min_similarity: float | None
+    links: bool
+    as_of: datetime | None
+
+
+class RecallOptions(SearchOptions, total=False):
+    """The arguments of `AgenticMemory.recall_turn`, as keyword arguments of a door."""
+
+    max_tokens: int
+    window: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +109,9 @@ async def recall_turn(
     *,
     namespace: Sequence[str],
     also: Mapping[str, Sequence[str]] | None = None,
-    k: int = RECALLED,
     max_tokens: int = 1000,
-    where: Mapping[str, Any] | None = None,
-    min_similarity: float | None = None,
-    links: bool = True,
-    as_of: datetime | None = None,
     window: int = WINDOW,
+    **options: Unpack[SearchOptions],
 ) -> Recalled:
     """Return the notes that are worth showing for the last message of a user.
 
@@ -108,10 +121,10 @@ async def recall_turn(
         messages: The conversation so far, oldest first; nothing is recalled if no user said anything in words.
         namespace: Whose memory.
         also: Further namespaces to read, each by the name that marks its notes in the text.
-        k: How many notes to consider, of which as many are shown as fit; for more `max_tokens`, consider more.
-        where, min_similarity, links, as_of: See `AgenticMemory.recall`.
         max_tokens: Most tokens of text, about.
         window: How many messages before the question make clear what the question is about. 0: the question alone.
+        options: `k` (30), how many notes to consider, of which as many are shown as fit (for more `max_tokens`, consider
+            more); `where`, `min_similarity`, `links`, `as_of`: see `AgenticMemory.recall`.
 
     Raises:
         InvalidInputError: As for `AgenticMemory.recall`.
@@ -121,25 +134,20 @@ async def recall_turn(
     asked = [n for n, one in enumerate(messages) if one.party == "user" and one.text.strip()]
     if not asked:
         return Recalled()
-    last = asked[-1]
+    last, errors = asked[-1], list[AmemError]()
     before = [one.text for one in messages[:last] if one.party in SPEAKING and one.text.strip()]
-    errors: list[AmemError] = []
-    said = {one.text.strip() for one in messages if one.party in SPEAKING}
+    options.setdefault("k", RECALLED)
     hits = await recall(
         replace(runtime, degraded=errors.append),
         messages[last].text.strip(),
         namespace=namespace,
         also=also,
-        k=k,
-        where=where,
-        min_similarity=min_similarity,
-        links=links,
-        as_of=as_of,
         messages=before[-window:] if window else (),
-        said=said,
+        said={one.text.strip() for one in messages if one.party in SPEAKING},
+        **options,
     )
     known = None
-    if runtime.config.profile and where is None and as_of is None:
+    if runtime.config.profile and options.get("where") is options.get("as_of") is None:
         known = await profile(runtime, namespace=namespace)
     error = next(iter(errors), None)
     found = Recalled(hits=hits, error=error, about=str(known or ""), also=also)
@@ -193,61 +201,27 @@ async def remember_turn(
         StoreError: The store refused; the messages wait in the outbox.
     """
     space, most = check_namespace(namespace), runtime.config.max_content_chars
-    wanted, seen = parties(roles), Counter[tuple[str, str]]()
-    time = runtime.clock.now() if just_said else None
-    said, present, looked_at = list[NoteInput](), set[str | None](), set[str | None]()
-    for message in messages:
-        text = message.text.strip()
-        counted = message.source if message.party in wanted else message.party
-        seen[counted, text] += 1
-        present.add(message.id and message_key(thread, message.party, message.id))
-        if message.party in wanted and message.stored is not False and text:
-            nth = None if new else seen[counted, text]
-            item = note_input(message, thread, nth, now=time, max_chars=most)
-            digest = sha256(item.content.encode()).hexdigest()[:16]
-            said.append(replace(item, metadata={**(metadata or {}), **item.metadata, HASH: digest}))
-            looked_at |= {item.key} if message.stored is None else set()
-    for item in said:
-        check_note_input(item, most)
-    known: dict[str | None, NoteInput] = {one.key: one for one in said if one.key is not None}
-    waiting = [  # in the words that they have by now, with the time at which they were said
-        replace(known.get(item.key, item), default_at=item.default_at)
-        for item in runtime.outbox.take(space)
-    ]
-    keys = {item.key for item in waiting} - {None}
-    only_edited = looked_at - keys
-    items = [*waiting, *(item for item in said if item.key not in keys)]
+    given, time = list(messages), runtime.clock.now() if just_said else None
+    said = note_inputs(given, thread=thread, roles=roles, max_chars=most, now=time, new=new)
+    for number, item in enumerate(said):
+        own = {HASH: sha256(item.content.encode()).hexdigest()[:16]}
+        said[number] = replace(item, metadata={**(metadata or {}), **item.metadata, **own})
+        check_note_input(said[number], most)
+    present = {message_key(thread, one.party, one.id): one for one in given if one.id is not None}
+    looked_at = {key for key, one in present.items() if one.stored is None}
+    waiting, errors = runtime.outbox.take(space), list[AmemError]()
+    told = replace(runtime, degraded=errors.append)
     try:
-        error, changed = None, list[Note]()
-        while True:
-            bare = [place for place, item in enumerate(items) if item.key is None]
-            items = await _numbered(runtime, space, items)
-            notes, made, edited = await _looked_up(runtime, space, items, present, only_edited)
-            if made or complete:
-                stands, error = await _inserted(runtime, space, made, complete=complete)
-                notes |= stands
-                # Another process may have stored the same message in the meantime, in other words.
-                by_id = {note_id(space, item): item for item in items}
-                edited += [
-                    _edited(by_id[i], one) for i, one in stands.items() if _differs(by_id[i], one)
-                ]
-            # Or another message of the same text, which has the number now: this one takes the next.
-            if not _beaten(space, items, bare, made, notes):
-                break
-        if edited:
-            changed, _ = await store(runtime, space, edited)
+        if waiting:
+            await _stored(told, space, waiting, present)
+        notes = await _stored(told, space, said, present, looked_at, complete=complete)
     except BaseException:
         # Also of a task that was cancelled: to store a message again changes nothing.
-        items = [item for item in items if item.key is None or item.key not in only_edited]
+        items = [*waiting, *(item for item in said if item.key not in looked_at)]
         if lost := runtime.outbox.keep(space, items):
             log.warning("%d messages that could not be stored were given up", lost)
         raise
-    now = {note.id: note for note in changed}
-    mine = {item.key for item in (*said, *items[len(waiting) :])} - looked_at
-    ids = [note_id(space, item) for item in items if item.key in mine]
-    return Remembered(
-        notes=[now.get(notes[i].id, notes[i]) for i in ids if i in notes], error=error
-    )
+    return Remembered(notes=notes, error=next(iter(errors), None))
 
 
 async def remember_fact(
@@ -268,27 +242,20 @@ async def remember_fact(
         NoteNotFoundError: A note in `supersedes` is not there; nothing is stored.
         InvalidInputError: The content cannot be stored.
     """
-    space, older = check_namespace(namespace), list(dict.fromkeys(supersedes))
-    await existing(runtime.store, space, older)
+    space = check_namespace(namespace)
+    if assistant_supersedes:
+        runtime = replace(runtime, config=replace(runtime.config, assistant_supersedes=True))
     note = await add(
         runtime,
         content,
         namespace=space,
         thread=thread,
         source="assistant",
-        supersedes=() if assistant_supersedes else older,
+        supersedes=supersedes,
         evolve=False,
     )
-
-    async def taken() -> list[str]:
-        stands = await living(runtime.store, space, older)
-        return [i for i, one in stands.items() if note.id in one.supersessions]
-
-    if assistant_supersedes:
-        known = await taken()
-        for note_id in (one for one in older if one not in known):
-            await supersede(runtime, note_id, note.id, namespace=space)
-    return note, await taken()
+    older = await living(runtime.store, space, supersedes)
+    return note, [i for i, one in older.items() if note.id in one.supersessions]
 
 
 async def evolve_turn(
@@ -315,160 +282,132 @@ async def evolve_turn(
     return report
 
 
-async def _looked_up(
+async def _stored(
     runtime: Runtime,
     namespace: Namespace,
-    items: Sequence[NoteInput],
-    present: Collection[str | None],
-    only_edited: Collection[str | None],
-) -> tuple[dict[str, Note], list[Note], list[NoteInput]]:
-    """Return the notes that are there of these items, by id, new notes of the others, and the items that were edited."""
-    by_id = {note_id(namespace, item): item for item in items}
-    known = await resolve(runtime.store.notes(namespace, sorted(by_id))) if items else {}
-    notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
-    # A message of the turn under way has no earlier answer.
-    fresh = {one.id: one.note for one in tuple(runtime.fresh.get(namespace, ()))}
-    asked = {note.key for note in fresh.values() if note is not None}
-    if any(not known[i].has_vectors for i in notes.keys() - fresh.keys()):
-        # A process that was killed has left them so: the end of the turn looks for all that have none.
-        runtime.fresh.pop(namespace, None)
-    new, edited, taken = list[Note](), list[NoteInput](), set(present)
-    for i, item in by_id.items():
-        note, question = notes.get(i), item.metadata.get(ANSWERS)
-        if note is None and (i in known or item.key in only_edited):
-            continue
-        if note is None and question and message_key(item.thread, "user", question) not in asked:
-            note = await _given_before(runtime, namespace, item, taken)
-        if note is None:
-            new.append(new_note(runtime, namespace, i, item))
-            continue
-        notes[i] = note
-        taken.add(note.key)
-        if _differs(item, note):
-            edited.append(_edited(item, note))
-    return notes, new, edited
+    items: list[NoteInput],
+    present: Collection[str],
+    looked_at: Collection[str | None] = (),
+    *,
+    complete: bool = False,
+) -> list[Note]:
+    """Store messages that are not there, and edit the notes of those that were said in other words.
 
+    Items without a key are given that of the next occurrence of their text, in the list itself: after an error the same
+    items mean the same messages.
 
-def _differs(item: NoteInput, note: Note) -> bool:
-    """Return whether a message has other words than when its note was stored."""
-    return bool(note.metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH])
+    Args:
+        runtime: The ports.
+        namespace: Whose memory.
+        items: The messages.
+        present: The keys of all messages of the conversation that are known; their notes are no earlier answers.
+        looked_at: The keys of the items that are not stored if they are not there.
+        complete: The turn is over; see `remember_turn`.
 
-
-def _edited(item: NoteInput, note: Note) -> NoteInput:
-    """Return the update of a note whose message was said in other words."""
-    return replace(item, key=note.key, metadata={**note.metadata, **item.metadata})
-
-
-async def _given_before(
-    runtime: Runtime, namespace: Namespace, item: NoteInput, taken: Collection[str | None]
-) -> Note | None:
-    """Return the note of an earlier answer to the same message that belongs to none of the messages."""
-    where = {
-        "thread": item.thread,
-        "source": item.source,
-        f"metadata.{ANSWERS}": item.metadata[ANSWERS],
+    Returns:
+        The notes as they stand, but for items that are only looked at, and for deleted ones.
+    """
+    while True:
+        nameless = [place for place, item in enumerate(items) if item.key is None]
+        known = await _numbered(runtime, namespace, items)
+        ids = [note_id(namespace, item) for item in items]
+        by_id = dict(zip(ids, items, strict=True))
+        notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
+        taken, new = {*present, *(item.key for item in items)}, list[Note]()
+        for i, item in by_id.items():
+            if i not in known and item.key not in looked_at:
+                if (earlier := await _earlier_answer(runtime, namespace, item, taken)) is None:
+                    new.append(new_note(runtime, namespace, i, item))
+                else:
+                    notes[i] = earlier
+                    taken.add(earlier.key)
+        if new or complete:
+            notes |= await _inserted(runtime, namespace, new, complete=complete)
+        # Where another process has stored a message of the same text meanwhile, this one takes the next number.
+        others = {note.id for note in new if notes[note.id].seq != note.seq}
+        lost = [place for place in nameless if ids[place] in others]
+        for place in lost:
+            items[place] = replace(items[place], key=None)
+        if not lost:
+            break
+    edited = {
+        i: replace(item, key=notes[i].key, metadata={**notes[i].metadata, **item.metadata})
+        for i, item in by_id.items()
+        if i in notes and notes[i].metadata.get(HASH, item.metadata[HASH]) != item.metadata[HASH]
     }
-    found = await get_all(runtime, namespace=namespace, where=where, limit=MOST_ANSWERS)
-    return next((note for note in found if note.key not in taken), None)
+    if edited:
+        changed, _ = await store(runtime, namespace, list(edited.values()))
+        notes |= zip(edited, changed, strict=True)
+    return [notes[i] for i in ids if i in notes and by_id[i].key not in looked_at]
 
 
 async def _numbered(
-    runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
-) -> list[NoteInput]:
-    """Give those without a key the key of the next occurrence that is neither stored nor among the items.
+    runtime: Runtime, namespace: Namespace, items: list[NoteInput]
+) -> dict[str, StoredNote]:
+    """Give items without a key that of the next occurrence which is neither stored nor among the items.
 
-    The next occurrences of all of them are looked up by one request; another follows where so many are stored already.
+    Return what is stored under the ids of the items. One request does, if not very many occurrences are stored.
     """
-    numbered, used, first = list(items), {item.key for item in items}, 1
-    while places := [place for place, item in enumerate(numbered) if item.key is None]:
-        named = {
+    known, used, first = dict[str, StoredNote](), {item.key for item in items}, 1
+    nameless = [place for place, item in enumerate(items) if item.key is None]
+    while True:
+        tried = {
             place: [
-                replace(one, key=occurrence_key(one.thread, one.source, one.content, first + n))
-                for n in range(AT_ONCE)
+                replace(item, key=occurrence_key(item.thread, item.source, item.content, nth))
+                for nth in range(first, first + AT_ONCE)
             ]
-            for place in places
-            for one in [numbered[place]]
+            for place, item in enumerate(items)
+            if place in nameless
         }
-        ids = {one.key: note_id(namespace, one) for some in named.values() for one in some}
-        known = await resolve(runtime.store.notes(namespace, sorted(set(ids.values()))))
-        for place, some in named.items():
-            free = (one for one in some if one.key not in used and ids[one.key] not in known)
-            if (next_one := next(free, None)) is not None:
-                numbered[place] = next_one
-                used.add(next_one.key)
+        ids = {note_id(namespace, item) for item in chain(items, *tried.values())}
+        known |= await resolve(runtime.store.notes(namespace, sorted(ids)))
+        for place, some in tried.items():
+            free = (one for one in some if note_id(namespace, one) not in known)
+            items[place] = next((one for one in free if one.key not in used), items[place])
+            used.add(items[place].key)
+        nameless = [place for place in nameless if items[place].key is None]
+        if not nameless:
+            return known
         first += AT_ONCE
-    return numbered
 
 
-def _beaten(
-    namespace: Namespace,
-    items: list[NoteInput],
-    numbered: Iterable[int],
-    made: Sequence[Note],
-    notes: Mapping[str, Note],
-) -> bool:
-    """Take the new key of each message away under which another note stands; return whether there was one."""
-    own, found = {note.id: note.seq for note in made}, False
-    for place in numbered:
-        note = notes.get(i := note_id(namespace, items[place]))
-        if note is not None and note.id == i and note.seq != own.get(i):
-            items[place], found = replace(items[place], key=None), True
-    return found
+async def _earlier_answer(
+    runtime: Runtime, namespace: Namespace, item: NoteInput, taken: Collection[str | None]
+) -> Note | None:
+    """Return the note of an earlier answer to the same message, whose key is not taken: a killed run was asked again."""
+    if ANSWERS not in item.metadata:
+        return None
+    name = f"metadata.{ANSWERS}"
+    where = {"thread": item.thread, "source": item.source, name: item.metadata[ANSWERS]}
+    conditions = conditions_of(where, None, None)
+    found = await resolve(runtime.store.scan(namespace, where=conditions, limit=MOST_ANSWERS))
+    return next((note for note in found if note.key not in taken), None)
 
 
 async def _inserted(
     runtime: Runtime, namespace: Namespace, notes: Sequence[Note], *, complete: bool
-) -> tuple[dict[str, Note], AmemError | None]:
-    """Store new notes; if the turn is `complete`, with vectors, which the notes that turns have stored without get too.
+) -> dict[str, Note]:
+    """Store new notes, and return by id what stands there; until the turn is `complete`, without vectors.
 
-    The embedder is called once at most. Return the notes as they stand, by id, and why they are stored without vectors,
-    if the embedder did not answer.
+    Then those that have none get theirs too, by the same call of the embedder, whoever stored them.
     """
-    errors: list[AmemError] = []
-    stands: Mapping[str, StoredNote] = {}
-    lacks = True
-    try:
-        fresh = await _fresh(runtime, namespace) if complete else []
-        async with writing(replace(runtime, degraded=errors.append), namespace) as writer:
-            bare = [_bare(writer, note) for note in notes]
-            made = [*fresh, *bare]
-            if complete:
-                made = await writer.embed(made)
-            now = [replace(one, token=writer.new_token()) for one in made[: len(fresh)]]
-            swaps = zip(fresh, now, strict=True)
-            await writer.swap_notes((old, one) for old, one in swaps if one.has_vectors)
-            if notes:
-                stands = await restore(writer, made[len(fresh) :], {})
-        lacks = not all(one.has_vectors for one in made)
-        if not complete and (under_way := runtime.fresh.get(namespace)) is not None:
-            under_way.extend(stands[one.id] for one in bare if one.id in stands)
-    finally:
-        if lacks and complete:  # the next turn looks for the notes that this one has taken
-            runtime.fresh.pop(namespace, None)
-    if complete and lacks and not errors:
-        name = runtime.embedder.name
-        text = (
-            f"embedder {name} gave no vector for some of what was said, which is found by its words"
+
+    async def embed_with_others(new: Sequence[StoredNote]) -> list[StoredNote]:
+        bare = await writer.find_notes(NoteQuery(alive=True, bare=True, least=PAGE))
+        others = list(bare.values())[:PAGE]
+        made = await writer.embed([*others, *new])
+        await writer.swap_notes(
+            (old, replace(one, token=writer.new_token()))
+            for old, one in zip(others, made, strict=False)
+            if one.has_vectors
         )
-        errors.append(ModelUnavailableError(text))
-    notes_now = {i: one.note for i, one in stands.items() if one.note is not None}
-    return notes_now, next(iter(errors), None)
+        if not all(one.has_vectors for one in made):
+            name, how = runtime.embedder.name, "which is found by its words"
+            text = f"embedder {name} gave no vector for some of what was said, {how}"
+            runtime.degraded(ModelUnavailableError(text))
+        return made[len(others) :]
 
-
-def _bare(writer: Writer, note: Note) -> StoredNote:
-    token = writer.new_token()
-    return StoredNote(id=note.id, namespace=writer.namespace, token=token, rev=note.rev, note=note)
-
-
-async def _fresh(runtime: Runtime, namespace: Namespace) -> list[StoredNote]:
-    """Return the notes of turns under way, which have no vectors yet; in the first turn of a namespace, any that have none."""
-    if (under_way := runtime.fresh.get(namespace)) is not None:
-        return [under_way.popleft() for _ in range(len(under_way))]
-    if len(runtime.fresh) >= MOST_NAMESPACES:
-        runtime.fresh.clear()
-    runtime.fresh[namespace] = deque()  # takes the notes that are stored meanwhile
-    page = await resolve(runtime.store.scan(namespace, where=(WITHOUT_VECTOR,), limit=PAGE))
-    found = await resolve(runtime.store.notes(namespace, [note.id for note in page]))
-    if len(page) == PAGE:
-        del runtime.fresh[namespace]
-    return list(found.values())
+    async with writing(runtime, namespace) as writer:
+        embed = embed_with_others if complete else as_it_is
+        stands = await insert(replace(writer, embed=embed), notes, {})
+    return {i: stored.note for i, stored in stands.items() if stored.note is not None}

@@ -114,6 +114,10 @@ def note_filter(dialect: Dialect, namespace: str | None, where: Conditions = ())
             some = [note_filter(dialect, None, one) for one in condition.alternatives]
             must.append(dialect.some(some))
         else:
+            if condition == WITHOUT_VECTOR and namespace is not None:
+                must.append(
+                    dialect.any_of("owing", [namespace])
+                )  # which has an index, and few notes
             clauses = must_not if condition.operator == "$ne" else must
             clauses.append(_clause(dialect, condition))
     return dialect.every(must, must_not)

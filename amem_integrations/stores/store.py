@@ -259,12 +259,12 @@ class Store:
         which = [
             self._dialect.some([any_of(name, [key]) for name, is_in in whose.items() if is_in])
         ]
-        if query.owing:
+        if query.owing or query.bare:
             which.append(any_of("owing", [key]))
         if query.expired_at is not None:
             time = stamp(query.expired_at, "expired_at")
             which.append(self._dialect.during("expires_at", {"lte": time}))
-        notes = _by_id(self._notes.scroll(every(which)))
+        notes = _by_id(self._notes.scroll(every(which), query.least))
         return {key: note for key, note in notes.items() if query.finds(note)}
 
     def insert_notes(self, namespace: Namespace, notes: Sequence[StoredNote]) -> None:

@@ -18,6 +18,7 @@ from amem_integrations import (
     NamespaceError,
     NoteNotFoundError,
     StoreError,
+    adapting,
 )
 from amem_integrations.conversation import Message, message_key, occurrence_key
 
@@ -132,14 +133,14 @@ def test_an_edited_message_edits_its_note_and_a_corrected_or_deleted_note_stays(
 
 def test_an_answer_that_is_given_again_is_returned_as_it_stands(memory):
     for text, known in (("It is 41.", "a1"), ("It is 42.", "a2")):
-        answer = Message(role="assistant", text=text, id=known, metadata={"answers": "q"})
+        answer = Message(role="assistant", text=text, id=known, metadata={adapting.ANSWERS: "q"})
         done = memory.remember_turn([user("How much?", "q"), answer], namespace=ANN, thread="t")
         assert [note.content for note in done.notes] == ["How much?", text]
     assert contents(memory) == ["How much?", "It is 42."]
 
 
 def test_several_answers_that_are_given_again_take_the_place_of_one(memory):
-    how = {"answers": "q"}
+    how = {adapting.ANSWERS: "q"}
     for texts in (["It is 41."], ["One moment.", "It is 42."]):
         answers = [Message(role="assistant", text=one, id=one, metadata=how) for one in texts]
         memory.remember_turn([user("How much?", "q"), *answers], namespace=ANN, thread="t")
@@ -231,7 +232,7 @@ def test_a_turn_that_another_process_goes_on_with_has_vectors_and_one_answer():
 
     def answer(known):
         return Message(
-            role="assistant", text=f"Nice, {known}!", id=known, metadata={"answers": "q"}
+            role="assistant", text=f"Nice, {known}!", id=known, metadata={adapting.ANSWERS: "q"}
         )
 
     asked = user("I moved to Oslo.", "q")
