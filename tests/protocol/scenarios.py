@@ -465,7 +465,7 @@ def checked(more: Check | None = None, *, newest: int | None = None) -> Check:
             about = RecordQuery(about=frozenset([stored.id]), newest=newest).of(decisions)
             if problem := _view_problem(stored, about):
                 return problem
-        if told.get("del") and b is not None and b.note and SECRET in b.note.content:
+        if told.get("delete") and b is not None and b.note and SECRET in b.note.content:
             return "a delete that returned did nothing"
         if more and (problem := more(collections, told)):
             return problem
@@ -501,9 +501,9 @@ def unseen(*names: str) -> Check:
     return always
 
 
-def never_seen(collections: Collections, told: Told) -> str | None:
-    del told
-    return "a search shows deleted text" if secret_in(collections.notes) else None
+def must(problem: str, holds: Callable[[Collections, Told], bool]) -> Check:
+    """Return what checks that something holds, and tells the problem where that does not."""
+    return lambda collections, told: None if holds(collections, told) else problem
 
 
 def contexts(collections: Collections, note_id: str) -> list[str]:
@@ -516,29 +516,6 @@ def is_pending(collections: Collections, note_id: str) -> bool:
     return stored.note is not None and stored.note.state == "pending"
 
 
-def made(name: str, note_id: str) -> Check:
-    def after(collections: Collections, told: Told) -> str | None:
-        if told.get(name) == "made" and is_pending(collections, note_id):
-            return f"{name} was told that its entry for {note_id} is made; the note is pending"
-        return None
-
-    return after
-
-
-def says(note_id: str, content: str, name: str | None = None) -> Check:
-    """Return what checks that a note says something, if the process that said it was told so."""
-
-    def after(collections: Collections, told: Told) -> str | None:
-        stored = collections.notes.get(note_id)
-        if name is not None and told.get(name) != "added":
-            return None
-        if stored is None or stored.note is None or stored.note.content != content:
-            return f"{note_id}, which was added again, is gone"
-        return None
-
-    return after
-
-
 def linked(collections: Collections, one: str, other: str) -> bool:
     stored = collections.notes[one]
     return stored.note is not None and other in stored.note.links
@@ -549,38 +526,94 @@ def outdated(collections: Collections, note_id: str) -> bool:
     return stored.note is not None and bool(stored.note.supersessions)
 
 
-def kept(collections: Collections, told: Told) -> str | None:
-    """Check that what was made without the deleted note stays."""
-    del told
-    stored = collections.notes["c"]
-    if stored.note is None:
-        return None
-    reasons = [link.reason for link in stored.note.links.values()]
-    return None if "ca" in reasons else "what was made without the note went too"
+def content(collections: Collections, note_id: str) -> str | None:
+    stored = collections.notes.get(note_id)
+    return stored.note.content if stored and stored.note else None
 
 
-def no_stale_answer(collections: Collections, told: Told) -> str | None:
-    del told
-    b = collections.notes.get("b")
-    if b is not None and b.note is not None and b.note.content == "b anew":
-        shown = [one.note.contexts for one in collections.notes.values() if one.note]
-        if SECRET in repr(shown):
-            return "an answer made from the deleted text stands"
-    return None
+never_seen = must("a search shows deleted text", lambda held, _: not secret_in(held.notes))
+
+
+def made(name: str, note_id: str) -> Check:
+    return must(
+        f"{name} was told that its entry for {note_id} is made; the note is pending",
+        lambda held, told: told.get(name) != "made" or not is_pending(held, note_id),
+    )
+
+
+def says(note_id: str, text: str, name: str | None = None) -> Check:
+    """Return what checks that a note says something, if the process that said it was told so."""
+    return must(
+        f"{note_id}, which was added again, is gone",
+        lambda held, told: (
+            (name is not None and told.get(name) != "added") or content(held, note_id) == text
+        ),
+    )
+
+
+def _keeps(held: Collections, _told: Told) -> bool:
+    note = held.notes["c"].note
+    return note is None or "ca" in [link.reason for link in note.links.values()]
+
+
+kept = must("what was made without the deleted note went too", _keeps)
+
+
+def _has_no_stale_answer(held: Collections, _told: Told) -> bool:
+    shown = [one.note.contexts for one in held.notes.values() if one.note]
+    return content(held, "b") != "b anew" or SECRET not in repr(shown)
+
+
+no_stale_answer = must("an answer made from the deleted text stands", _has_no_stale_answer)
 
 
 def imported(note_id: str, text: str) -> Check:
     """Return what checks that a note which was imported has its entry."""
+    return must(
+        "an import did nothing",
+        lambda held, told: told.get("I") != "imported" or text in contexts(held, note_id),
+    )
 
-    def check(collections: Collections, told: Told) -> str | None:
-        is_done = told.get("I") == "imported"
-        return (
-            "an import did nothing"
-            if is_done and text not in contexts(collections, note_id)
-            else None
-        )
 
-    return check
+def lost(text: str) -> Check:
+    """Return what checks that the sentence of `W2` shows on `c`, if `W2` was told so."""
+    return must(
+        "a sentence that was made is lost",
+        lambda held, told: told.get("W2") != "made" or text in contexts(held, "c"),
+    )
+
+
+remade = must("c is not made anew", lambda held, _: contexts(held, "c")[:1] == ["c again"])
+redone = must(
+    "the redo does not show",
+    lambda held, told: not told.get("U") or contexts(held, "c")[:1] == ["c"],
+)
+link_redone = must(
+    "the redo is lost", lambda held, told: told.get("U") != "toggled" or linked(held, "c", "a")
+)
+extended = must(
+    "swept what was extended",
+    lambda held, told: told.get("U") != "extended" or not held.notes["b"].is_deleted,
+)
+still_outdated = must(
+    "c counts as current again", lambda held, told: not told.get("U") or outdated(held, "c")
+)
+slot_is_free = must("a stays pending: its slot is taken", lambda held, _: not is_pending(held, "a"))
+has_links = must("the links of b are lost", lambda held, _: linked(held, "b", "a"))
+not_paid_again = must(
+    "d stays pending, and is paid again and again", lambda held, _: not is_pending(held, "d")
+)
+no_expired_answer = must(
+    "an answer made from an expired note stands",
+    lambda held, _: not any(SECRET in text for text in contexts(held, "d")),
+)
+both_stand = must(
+    "the user's supersession or the model's link is lost",
+    lambda held, told: (
+        (told.get("U") != "made" or outdated(held, "c"))
+        and (told.get("W") != "made" or linked(held, "d", "a"))
+    ),
+)
 
 
 # --- the scenarios ---------------------------------------------------------------------------------------------------
@@ -602,30 +635,23 @@ peaceful, by_inference = partial(begin, "b"), partial(begin, inferred=True)
 
 def explore(
     start: Callable[[], Collections],
-    processes: Mapping[str, Process],
     faults: Faults = NO_FAULTS,
+    *,
     also: Check | None = None,
-    **options: Any,
+    always: Check | None = None,
+    resume: Process | None = resume,
+    after: Check | None = None,
+    **writers: Process,
 ) -> Scenario:
     """Return the scenario of writers who begin with what `start` returns.
 
-    No view shows the secret once a writer has returned whose name has `del` in it.
+    No view shows the secret once a writer has returned whose name has `delete` in it.
     """
-    deleting = [name for name in processes if "del" in name]
-    given = {"resume": resume, "resume_power": resume_after_power_cut, "after": checked(also)}
-    given |= {"always": unseen(*deleting)} if deleting else {}
-    return lambda: Exploration(start(), processes, faults=faults, **{**given, **options})
-
-
-def lost(text: str) -> Check:
-    """Return what checks that the sentence of `W2` shows on `c`, if `W2` was told so."""
-
-    def after(collections: Collections, told: Told) -> str | None:
-        if told.get("W2") == "made" and text not in contexts(collections, "c"):
-            return "a sentence that was made is lost"
-        return None
-
-    return after
+    deleting = [name for name in writers if "delete" in name]
+    given: dict[str, Any] = {"resume": resume, "resume_power": resume_after_power_cut}
+    given |= {"after": after or checked(also)}
+    given |= {"always": always or unseen(*deleting)} if always or deleting else {}
+    return lambda: Exploration(start(), writers, faults=faults, **given)
 
 
 def decided_once(collections: Collections, told: Told) -> str | None:
@@ -636,64 +662,12 @@ def decided_once(collections: Collections, told: Told) -> str | None:
     return None
 
 
-def remade(collections: Collections, told: Told) -> str | None:
-    del told
-    return None if contexts(collections, "c")[:1] == ["c again"] else "c is not made anew"
-
-
-def redone(collections: Collections, told: Told) -> str | None:
-    if told.get("U") and contexts(collections, "c")[:1] != ["c"]:
-        return "the redo does not show"
-    return None
-
-
-def link_redone(collections: Collections, told: Told) -> str | None:
-    if told.get("U") == "toggled" and not linked(collections, "c", "a"):
-        return "the redo is lost"
-    return None
-
-
 def corrected_twice(collections: Collections, told: Told) -> str | None:
     stored = collections.notes["b"]
     if told.get("C1") == told.get("C2") == "corrected" and len(stored.earlier) != 2:
         return "a correction is lost"
     revs = [*(one.rev for one in stored.earlier), stored.rev]
     return None if revs == sorted(set(revs)) else f"the rev falls: {revs}"
-
-
-def extended(collections: Collections, told: Told) -> str | None:
-    if told.get("U") == "extended" and collections.notes["b"].is_deleted:
-        return "swept what was extended"
-    return None
-
-
-def both_stand(collections: Collections, told: Told) -> str | None:
-    if told.get("U") == "made" and not outdated(collections, "c"):
-        return "the user's supersession is lost"
-    if told.get("W") == "made" and not linked(collections, "d", "a"):
-        return "the model's link is lost"
-    return None
-
-
-def still_outdated(collections: Collections, told: Told) -> str | None:
-    if told.get("U") and not outdated(collections, "c"):
-        return "c counts as current again"
-    return None
-
-
-def slot_is_free(collections: Collections, told: Told) -> str | None:
-    del told
-    return "a stays pending: its slot is taken" if is_pending(collections, "a") else None
-
-
-def has_links(collections: Collections, told: Told) -> str | None:
-    del told
-    return None if linked(collections, "b", "a") else "the links of b are lost"
-
-
-def not_paid_again(collections: Collections, told: Told) -> str | None:
-    del told
-    return "d stays pending, and is paid again and again" if is_pending(collections, "d") else None
 
 
 def cleared(collections: Collections, told: Told) -> str | None:
@@ -708,12 +682,6 @@ def cleared(collections: Collections, told: Told) -> str | None:
     return None
 
 
-def no_expired_answer(collections: Collections, told: Told) -> str | None:
-    del told
-    found = any(SECRET in text for text in contexts(collections, "d"))
-    return "an answer made from an expired note stands" if found else None
-
-
 def arriving(*, secretly: bool = False) -> Exploration:
     """A commit of which a part has arrived when its writer died, and all of it arrives once more."""
     collections = begin(inferred=secretly)
@@ -724,8 +692,8 @@ def arriving(*, secretly: bool = False) -> Exploration:
     collections.run("o3", lambda _: insert_only(apart))
     remove = delete("b", thorough=secretly)
     also = kept if secretly else None
-    processes = {"R1": resume, "del": remove}
-    return explore(lambda: collections, processes, ONE_KILL, late=[request], also=also)()
+    made = explore(lambda: collections, ONE_KILL, also=also, R1=resume, delete=remove)()
+    return replace(made, late=[request])
 
 
 def request_of(name: str, process: Process) -> Request:
@@ -745,206 +713,176 @@ undo_entry, redo_entry = (switch(construct_slot("c"), 0, state) for state in ("o
 
 SCENARIOS: dict[str, Scenario] = {
     **{
-        f"late answer and delete, {how}": explore(
-            begin, {"late": late(), "del": delete("b")}, faults
-        )
+        f"late answer and delete, {how}": explore(begin, faults, late=late(), delete=delete("b"))
         for how, faults in WITH_FAULTS.items()
     },
     **{
         f"thorough delete and late answer, {how}": explore(
-            by_inference, {"late": inferred(), "del": delete("b", thorough=True)}, faults, kept
+            by_inference, faults, also=kept, late=inferred(), delete=delete("b", thorough=True)
         )
         for how, faults in WITH_FAULTS.items()
     },
     "thorough correction, then a plain delete, and a late answer": explore(
         by_inference,
-        {"W": then(correct("b", "b other", thorough=True), delete("b")), "late": inferred()},
         always=unseen("W"),
         also=kept,
+        W=then(correct("b", "b other", thorough=True), delete("b")),
+        late=inferred(),
     ),
     "late answer and correction, kill": explore(
-        begin, {"late": late(), "cor": correct("b", "b other")}, ONE_KILL, always=unseen("cor")
+        begin, ONE_KILL, always=unseen("cor"), late=late(), cor=correct("b", "b other")
     ),
     "an import of what was made of a note that is being deleted, kill, late copy": explore(
-        begin, {"I": bring("e", "e", f"e {SECRET}", of="b"), "del": delete("b")}, KILL_AND_COPY
+        begin, KILL_AND_COPY, I=bring("e", "e", f"e {SECRET}", of="b"), delete=delete("b")
     ),
     "an import brings a deleted note back, beside a late answer for the old one, kill": explore(
         deleted,
-        {"I": bring("b", "b anew", "b entry"), "late": late()},
         ONE_KILL,
         always=no_stale_answer,
         also=imported("b", "b entry"),
+        I=bring("b", "b anew", "b entry"),
+        late=late(),
     ),
     "two imports of one file, kill, late copy": explore(
         deleted,
-        {"I": bring("b", "b anew", "b entry"), "J": bring("b", "b anew", "b entry")},
         KILL_AND_COPY,
         also=imported("b", "b entry"),
+        I=bring("b", "b anew", "b entry"),
+        J=bring("b", "b anew", "b entry"),
     ),
     "three writers and a delete": explore(
-        begin,
-        {"late": late(), "W2": sentence(), "W3": fresh(), "del": delete("b")},
-        also=made("W3", "d"),
+        begin, also=made("W3", "d"), late=late(), W2=sentence(), W3=fresh(), delete=delete("b")
     ),
     "another writer projects the same notes, kill": explore(
-        begin, {"late": late(), "W2": sentence()}, ONE_KILL, also=lost("c new")
+        begin, ONE_KILL, also=lost("c new"), late=late(), W2=sentence()
     ),
     "stale writer and a good one take one slot": explore(
-        deleted, {"late": late(), "W2": fresh()}, ONE_KILL, always=never_seen, also=made("W2", "d")
+        deleted, ONE_KILL, always=never_seen, also=made("W2", "d"), late=late(), W2=fresh()
     ),
     "two workers evolve one thread": explore(
-        peaceful, {"W1": work("w1", "one"), "W2": work("w2", "two")}, ONE_KILL, also=decided_once
+        peaceful, ONE_KILL, also=decided_once, W1=work("w1", "one"), W2=work("w2", "two")
     ),
     "undo of an entry, then evolve again": explore(
-        peaceful, {"U": then(undo_entry, again("o6", "c"))}, also=remade
+        peaceful, also=remade, U=then(undo_entry, again("o6", "c"))
     ),
     "undo of an entry, evolve again, redo of the first": explore(
         peaceful,
-        {"U": then(undo_entry, again("o6", "c"), redo_entry), "W2": sentence(of="d")},
         ONE_KILL,
         also=redone,
+        U=then(undo_entry, again("o6", "c"), redo_entry),
+        W2=sentence(of="d"),
     ),
     "undo and redo against delete, kill, late copy": explore(
         begin,
-        {
-            "U": then(switch(link_slot("c"), 0, "off"), switch(link_slot("c"), 0, "on")),
-            "del": delete("b"),
-        },
         KILL_AND_COPY,
         also=link_redone,
+        U=then(switch(link_slot("c"), 0, "off"), switch(link_slot("c"), 0, "on")),
+        delete=delete("b"),
     ),
     "two items of one decision are undone at once, kill": explore(
         partial(with_two, "link"),
-        {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
         KILL_AND_COPY,
+        U=switch(link_slot("d"), 0, "off"),
+        V=switch(link_slot("d"), 1, "off"),
     ),
     "all sentences of a decision are undone at once, kill": explore(
         partial(with_two, "sentence"),
-        {"U": switch(link_slot("d"), 0, "off"), "V": switch(link_slot("d"), 1, "off")},
         KILL_AND_COPY,
+        U=switch(link_slot("d"), 0, "off"),
+        V=switch(link_slot("d"), 1, "off"),
     ),
     "one sentence after the other is undone and redone beside a delete, kill": explore(
         partial(with_two, "sentence"),
-        {
-            "U": then(
-                switch(link_slot("d"), 0, "off"),
-                switch(link_slot("d"), 1, "off"),
-                switch(link_slot("d"), 1, "on"),
-            ),
-            "del": delete("b"),
-        },
         ONE_KILL,
+        U=then(
+            switch(link_slot("d"), 0, "off"),
+            switch(link_slot("d"), 1, "off"),
+            switch(link_slot("d"), 1, "on"),
+        ),
+        delete=delete("b"),
     ),
     "undo of what a delete is removing": explore(
-        begin, {"U": switch(link_slot("b"), 0, "off"), "del": delete("b")}, KILL_AND_COPY
+        begin, KILL_AND_COPY, U=switch(link_slot("b"), 0, "off"), delete=delete("b")
     ),
     "undo of a link of a late answer": explore(
-        begin, {"late": late(), "U": switch(link_slot("d"), 1, "off"), "del": delete("b")}
+        begin, late=late(), U=switch(link_slot("d"), 1, "off"), delete=delete("b")
     ),
     "undo of an answer that nobody looked at, beside a writer": explore(
-        died_late,
-        {"U": switch(link_slot("d"), 0, "off"), "W2": sentence()},
-        ONE_KILL,
-        always=never_seen,
+        died_late, ONE_KILL, always=never_seen, U=switch(link_slot("d"), 0, "off"), W2=sentence()
     ),
     "same key said again, late answer, kill": explore(
-        begin,
-        {"late": late(), "del+add": said_again},
-        ONE_KILL,
-        also=says("b", "b anew", "del+add"),
+        begin, ONE_KILL, also=says("b", "b anew", "delete_add"), late=late(), delete_add=said_again
     ),
     "same key said again, late copy": explore(
-        begin,
-        {"late": late(), "del+add": said_again},
-        faults=Faults(copies=1),
-        also=says("b", "b anew"),
+        begin, Faults(copies=1), also=says("b", "b anew"), late=late(), delete_add=said_again
     ),
     "add of an id whose delete is open, resumed by two": explore(
         half_deleted,
-        {"add": say("b", "b anew", LATER), "R1": resume, "R2": resume},
         ONE_KILL,
         also=says("b", "b anew", "add"),
+        add=say("b", "b anew", LATER),
+        R1=resume,
+        R2=resume,
     ),
     "add of an id whose delete is open, then deleted again": explore(
         half_deleted,
-        {
-            "add+del": then(
-                say("b", f"b {SECRET} too", 50), about_the_next(f"{SECRET} too"), delete("b")
-            ),
-            "R1": resume,
-        },
         ONE_KILL,
+        add_delete=then(
+            say("b", f"b {SECRET} too", 50), about_the_next(f"{SECRET} too"), delete("b")
+        ),
+        R1=resume,
     ),
     "an add, and a delete of what was just added": explore(
-        Collections,
-        {"add": say("b", f"b {SECRET}"), "del": delete_what_is_there("b")},
-        KILL_AND_COPY,
+        Collections, KILL_AND_COPY, add=say("b", f"b {SECRET}"), delete=delete_what_is_there("b")
     ),
     "an add of an id whose delete is open, and a delete of what was just added": explore(
         half_deleted,
-        {"add": say("b", f"b {SECRET}", LATER), "del": delete_what_is_there("b"), "R1": resume},
         ONE_KILL,
+        add=say("b", f"b {SECRET}", LATER),
+        delete=delete_what_is_there("b"),
+        R1=resume,
     ),
     "two corrections at once": explore(
-        begin,
-        {"C1": correct("b", "b one"), "C2": correct("b", "b two")},
-        ONE_KILL,
-        also=corrected_twice,
+        begin, ONE_KILL, also=corrected_twice, C1=correct("b", "b one"), C2=correct("b", "b two")
     ),
     "correction and delete at once": explore(
-        begin, {"C1": correct("b", "b one"), "del": delete("b")}, ONE_KILL
+        begin, ONE_KILL, C1=correct("b", "b one"), delete=delete("b")
     ),
     "two deletes of linked notes, kill": explore(
-        begin, {"del": delete("b"), "d2": delete("a")}, ONE_KILL
+        begin, ONE_KILL, delete=delete("b"), d2=delete("a")
     ),
-    "two deletes of one note": explore(
-        begin, {"del": delete("b"), "d2": delete("b")}, KILL_AND_COPY
-    ),
+    "two deletes of one note": explore(begin, KILL_AND_COPY, delete=delete("b"), d2=delete("b")),
     "late copy of the add after the delete": explore(
-        Collections,
-        {"add+del": then(say("b", f"b {SECRET}"), delete("b"))},
-        faults=Faults(copies=1),
+        Collections, Faults(copies=1), add_delete=then(say("b", f"b {SECRET}"), delete("b"))
     ),
     "resumed by two, an undo, the slow one killed": explore(
-        half_deleted, {"R1": resume, "R2": resume, "U": switch(link_slot("c"), 0, "off")}, ONE_KILL
+        half_deleted, ONE_KILL, R1=resume, R2=resume, U=switch(link_slot("c"), 0, "off")
     ),
     "resumed twice, killed at each request": explore(
-        half_deleted, {"R1": resume, "R2": resume}, faults=Faults(kills=2)
+        half_deleted, Faults(kills=2), R1=resume, R2=resume
     ),
     "sweep while the user extends the note": explore(
-        partial(begin, "b", expired="b"),
-        {"sweep": sweeping, "U": extend("b")},
-        ONE_KILL,
-        also=extended,
+        partial(begin, "b", expired="b"), ONE_KILL, also=extended, sweep=sweeping, U=extend("b")
     ),
     "sweep of a thread, late answer": explore(
-        partial(begin, expired="ab"),
-        {"sweep": sweeping, "late": late()},
-        ONE_KILL,
-        always=unseen("sweep"),
+        partial(begin, expired="ab"), ONE_KILL, always=unseen("sweep"), sweep=sweeping, late=late()
     ),
     "a form, and another made of it, of a deleted note": explore(
-        with_forms, {"del": delete("b")}, ONE_KILL
+        with_forms, ONE_KILL, delete=delete("b")
     ),
     "a form is written while its source goes": explore(
         begin,
-        {
-            "F": answer("F", "ab", decide("F", "F", ("form", "F", SECRET), shown="ab", rev=0)),
-            "del": delete("b"),
-        },
         KILL_AND_COPY,
+        F=answer("F", "ab", decide("F", "F", ("form", "F", SECRET), shown="ab", rev=0)),
+        delete=delete("b"),
     ),
-    "power cut: delete": explore(begin, {"del": delete("b")}, POWER_CUT),
-    "power cut: commit and delete": explore(begin, {"W": then(late(), delete("b"))}, POWER_CUT),
+    "power cut: delete": explore(begin, POWER_CUT, delete=delete("b")),
+    "power cut: commit and delete": explore(begin, POWER_CUT, W=then(late(), delete("b"))),
     "power cut: delete, add again": explore(
-        begin,
-        {"W": then(delete("b"), say("b", "b anew", LATER), about_the_next("d anew"))},
-        POWER_CUT,
+        begin, POWER_CUT, W=then(delete("b"), say("b", "b anew", LATER), about_the_next("d anew"))
     ),
     "late answer and delete, resumed, late copy": explore(
-        begin,
-        {"late": late(), "R1": resume, "del": delete("b")},
-        faults=Faults(kills=1, copies=1, partial=1),
+        begin, Faults(kills=1, copies=1, partial=1), late=late(), R1=resume, delete=delete("b")
     ),
     "a part of a commit arrives after its writer died, resume, delete": arriving,
     "a commit of which the call arrives last, resume, thorough delete": lambda: arriving(
@@ -952,191 +890,175 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "thorough correction and late answer, kill": explore(
         by_inference,
-        {"late": inferred(), "cor": correct("b", "b other", thorough=True)},
         ONE_KILL,
         always=unseen("cor"),
         also=kept,
+        late=inferred(),
+        cor=correct("b", "b other", thorough=True),
     ),
     "thorough delete half done, resume, undo": explore(
         partial(half_deleted, thorough=True),
-        {"R1": resume, "U": switch(link_slot("b"), 0, "off")},
         ONE_KILL,
         also=kept,
+        R1=resume,
+        U=switch(link_slot("b"), 0, "off"),
     ),
     "thorough delete of what a plain delete is removing": explore(
         by_inference,
-        {"del": delete("b", thorough=True), "d2": delete("b", thorough=True)},
         ONE_KILL,
         also=kept,
+        delete=delete("b", thorough=True),
+        d2=delete("b", thorough=True),
     ),
     "plain delete, then a thorough one": explore(
         by_inference,
-        {
-            "d1": delete("b"),
-            "d2": then(delete("b"), delete("b", thorough=True)),
-            "late": inferred(),
-        },
         always=unseen("d2"),
         also=kept,
+        d1=delete("b"),
+        d2=then(delete("b"), delete("b", thorough=True)),
+        late=inferred(),
     ),
     "thorough delete, same key said again, late answer, kill": explore(
         by_inference,
-        {"W": then(delete("b", thorough=True), say("b", "b anew", LATER)), "late": inferred()},
         ONE_KILL,
         always=unseen("W"),
         also=kept,
+        W=then(delete("b", thorough=True), say("b", "b anew", LATER)),
+        late=inferred(),
     ),
     "thorough delete, tombstone collected, late answer": explore(
         by_inference,
-        {"W": then(delete("b", thorough=True), collecting), "late": inferred()},
         ONE_KILL,
         always=unseen("W"),
         also=kept,
+        W=then(delete("b", thorough=True), collecting),
+        late=inferred(),
     ),
     "every view is made anew beside a late answer and a delete, kill": explore(
-        begin,
-        {"late": late(), "del": delete("b"), "R": lambda writer: project(writer, "abcd")},
-        ONE_KILL,
+        begin, ONE_KILL, late=late(), delete=delete("b"), R=lambda writer: project(writer, "abcd")
     ),
     "an import among writers, kill": explore(
-        begin,
-        {"I": bring("e", "e", "e entry", of="b"), "late": late(), "del": delete("b")},
-        ONE_KILL,
+        begin, ONE_KILL, I=bring("e", "e", "e entry", of="b"), late=late(), delete=delete("b")
     ),
     "power cut: thorough delete": explore(
-        by_inference, {"del": delete("b", thorough=True)}, POWER_CUT, also=kept
+        by_inference, POWER_CUT, also=kept, delete=delete("b", thorough=True)
     ),
     "late answer, delete, and a writer on the same notes": explore(
-        begin, {"late": late(), "W2": sentence(), "del": delete("b")}
+        begin, late=late(), W2=sentence(), delete=delete("b")
     ),
     "redacted, then made again": explore(
-        begin, {"W": then(delete("b"), again("o8", "a"))}, also=slot_is_free
+        begin, also=slot_is_free, W=then(delete("b"), again("o8", "a"))
     ),
     "undo against another writer": explore(
-        peaceful, {"U": then(undo_entry, redo_entry), "W2": sentence(of="d")}, ONE_KILL
+        peaceful, ONE_KILL, U=then(undo_entry, redo_entry), W2=sentence(of="d")
     ),
     "a worker died after its insertion, another does the work, nobody resumes": explore(
-        died_committing, {"W2": fresh()}, resume=None, after=not_paid_again
+        died_committing, resume=None, after=not_paid_again, W2=fresh()
     ),
     "the user supersedes while a model links": explore(
         peaceful,
-        {
-            "U": supersede("user", "d", "c"),
-            "W": answer(
-                "w1",
-                "ad",
-                decide("w1", "d", ("entry", "d", "d"), shown="d"),
-                decide("w1", "d", ("link", "a", "da"), shown="ad"),
-            ),
-        },
         ONE_KILL,
         also=both_stand,
+        U=supersede("user", "d", "c"),
+        W=answer(
+            "w1",
+            "ad",
+            decide("w1", "d", ("entry", "d", "d"), shown="d"),
+            decide("w1", "d", ("link", "a", "da"), shown="ad"),
+        ),
     ),
     "the user supersedes, then corrects the newer note": explore(
         peaceful,
-        {
-            "U": then(supersede("user", "b", "c"), correct("b", "b without its slip")),
-            "W": answer(
-                "w1",
-                "bd",
-                decide("w1", "d", ("entry", "d", "d"), shown="d"),
-                decide("w1", "d", ("link", "b", "db"), shown="bd"),
-            ),
-        },
         ONE_KILL,
         also=still_outdated,
+        U=then(supersede("user", "b", "c"), correct("b", "b without its slip")),
+        W=answer(
+            "w1",
+            "bd",
+            decide("w1", "d", ("entry", "d", "d"), shown="d"),
+            decide("w1", "d", ("link", "b", "db"), shown="bd"),
+        ),
     ),
     "tombstone collected, same key again, late answer": explore(
         begin,
-        {"W": then(delete("b"), collecting, say("b", "b anew", LATER)), "late": late()},
         ONE_KILL,
         also=no_stale_answer,
+        W=then(delete("b"), collecting, say("b", "b anew", LATER)),
+        late=late(),
     ),
     "tombstone collected, same key again, evolved": explore(
         begin,
-        {
-            "W": then(
-                delete("b"), collecting, say("b", "b anew", LATER), again("o9", "b", links=True)
-            )
-        },
         also=has_links,
+        W=then(delete("b"), collecting, say("b", "b anew", LATER), again("o9", "b", links=True)),
     ),
     "clear, same key again, late answer, kill": explore(
         begin,
-        {"W": then(clearing, say("b", "b anew", LATER)), "late": late()},
         ONE_KILL,
         also=no_stale_answer,
+        W=then(clearing, say("b", "b anew", LATER)),
+        late=late(),
     ),
     "clear, late copy of an add": explore(
-        Collections,
-        {"W": then(say("b", f"b {SECRET}"), clearing)},
-        faults=Faults(copies=1),
-        always=unseen("W"),
+        Collections, Faults(copies=1), always=unseen("W"), W=then(say("b", f"b {SECRET}"), clearing)
     ),
     "bounded views: a late sentence and a delete, kill": explore(
         begin_bounded,
-        {"late": bounded(late()), "more": bounded(sentence()), "del": bounded(delete("b"))},
         ONE_KILL,
         resume=bounded(resume),
         after=checked(newest=1),
+        late=bounded(late()),
+        more=bounded(sentence()),
+        delete=bounded(delete("b")),
     ),
     "bounded views: the newest sentence goes, kill": explore(
         with_sentences,
-        {"del": bounded(delete("b")), "o4": bounded(supersede("user1", "d", "c"))},
         ONE_KILL,
         resume=bounded(resume),
         after=checked(
             lambda c, t: None if not t.get("o4") or outdated(c, "c") else "forgotten", newest=1
         ),
+        delete=bounded(delete("b")),
+        o4=bounded(supersede("user1", "d", "c")),
     ),
     "clear against add and delete": explore(
-        begin, {"W": clearing, "add": say("x", "x new", 50), "del": delete("b")}, ONE_KILL
+        begin, ONE_KILL, W=clearing, add=say("x", "x new", 50), delete=delete("b")
     ),
     "clear beside an evolving add, kill": explore(
-        peaceful,
-        {"W": clearing, "A": then(say("e", "e"), evolved("e", "a"))},
-        ONE_KILL,
-        also=cleared,
+        peaceful, ONE_KILL, also=cleared, W=clearing, A=then(say("e", "e"), evolved("e", "a"))
     ),
     "clear beside the same key said again and evolved, kill": explore(
         begin,
-        {"W": clearing, "A": then(say("b", "b anew", LATER), evolved("b", "c"))},
         ONE_KILL,
         always=unseen("W"),
         also=cleared,
+        W=clearing,
+        A=then(say("b", "b anew", LATER), evolved("b", "c")),
     ),
     "clear beside another writer on the same notes, kill": explore(
-        begin, {"W": clearing, "late": late()}, ONE_KILL, also=cleared
+        begin, ONE_KILL, also=cleared, W=clearing, late=late()
     ),
     "clear, late copy, beside an evolving add": explore(
-        peaceful,
-        {"W": clearing, "A": then(say("e", "e"), evolved("e"))},
-        faults=Faults(copies=1),
-        also=cleared,
+        peaceful, Faults(copies=1), also=cleared, W=clearing, A=then(say("e", "e"), evolved("e"))
     ),
     "clear while a form is written, kill, late copy": explore(
         with_forms,
-        {
-            "W": clearing,
-            "F": answer("H", "ab", decide("H", "H", ("form", "H", SECRET), shown="ab", rev=0)),
-        },
         KILL_AND_COPY,
+        W=clearing,
+        F=answer("H", "ab", decide("H", "H", ("form", "H", SECRET), shown="ab", rev=0)),
     ),
     "clear of a form that names no sources": explore(
-        partial(with_forms, ""), {"W": clearing}, also=cleared
+        partial(with_forms, ""), also=cleared, W=clearing
     ),
-    "two clears, kill": explore(
-        with_forms, {"W": clearing, "W2": clearing}, ONE_KILL, also=cleared
-    ),
-    "power cut: clear": explore(begin, {"W": clearing}, POWER_CUT),
+    "two clears, kill": explore(with_forms, ONE_KILL, also=cleared, W=clearing, W2=clearing),
+    "power cut: clear": explore(begin, POWER_CUT, W=clearing),
     "late answer for an expired note that is not swept yet": explore(
-        partial(begin, expired="b"), {"late": late()}, also=no_expired_answer
+        partial(begin, expired="b"), also=no_expired_answer, late=late()
     ),
 }
 
 # A read of an older state breaks what is promised: replicas have to answer by majority.
 NEEDS_FRESH_READS: dict[str, Scenario] = {
-    "a stale replica is read": explore(begin, {"late": late(), "del": delete("b")}, Faults(stale=1))
+    "a stale replica is read": explore(begin, Faults(stale=1), late=late(), delete=delete("b"))
 }
 
 
