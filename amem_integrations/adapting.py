@@ -26,7 +26,6 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import threading
@@ -133,9 +132,8 @@ def both(
         return await flow(self, awaited, *args, **kwargs)
 
     name = flow.__name__.lstrip("_")
-    own, _call, *others = inspect.signature(flow).parameters.values()
-    describe(now, flow, name, [own, *others])
-    describe(later, flow, f"a{name}", [own, *others])
+    describe(now, flow, name, given=2)
+    describe(later, flow, f"a{name}", given=2)
     return now, later
 
 

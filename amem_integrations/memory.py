@@ -113,6 +113,8 @@ class AgenticMemory:
             MissingExtraError: No embedder was given and none is installed.
             ConfigurationError: `location`, `model` or `embedder` is none, or an option is unknown.
         """
+        if not isinstance(config, MemoryConfig | None):
+            raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         place = Location.of(location, collection, client_options)
         model, embedder = opening.open_model(model), opening.open_embedder(embedder)
         store = opening.open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
@@ -145,17 +147,10 @@ class AgenticMemory:
         config: MemoryConfig | None = None,
     ) -> Self:
         """Return a memory over an open store."""
-        if not isinstance(config, MemoryConfig | None):
-            raise ConfigurationError(f"config={config!r} must be a MemoryConfig")
         memory = cls.__new__(cls)
         memory._location, memory._on_close = None, []
         memory._worker = flows.worker.Background(memory._evolve_pending)
-        memory._connect(
-            store,
-            opening.open_embedder(embedder),
-            opening.open_model(model),
-            config or MemoryConfig(),
-        )
+        memory._connect(store, embedder, opening.open_model(model), config or MemoryConfig())
         return memory
 
     @classmethod
@@ -204,7 +199,7 @@ class AgenticMemory:
                 "only a memory that was opened in a folder takes another embedder in place; export() this one, and "
                 "import_() the file into a memory that is opened with the other embedder and another collection="
             )
-        self._close_store()
+        self._runtime.store.close()
         try:
             done = rebuild(self._location, wanted, progress)
             current = wanted
@@ -276,8 +271,11 @@ class AgenticMemory:
 
     def close(self) -> None:
         """Write everything to disk and let go of the store; calling it again does nothing."""
-        self._stop_work()
-        self._close_store()
+        self._runtime.closing.set()
+        self._worker.close()
+        while self._on_close:
+            self._on_close.pop()()
+        self._runtime.store.close()
 
     async def aclose(self) -> None:
         """Do what `close` does, in a thread."""
@@ -341,12 +339,3 @@ class AgenticMemory:
 
     def _evolve_pending(self, namespace: Namespace | None) -> None:
         run(flows.worker.work(self._runtime, namespace=namespace, once=True))
-
-    def _stop_work(self) -> None:
-        self._runtime.closing.set()
-        self._worker.close()
-        while self._on_close:
-            self._on_close.pop()()
-
-    def _close_store(self) -> None:
-        self._runtime.store.close()

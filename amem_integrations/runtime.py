@@ -325,22 +325,13 @@ class Runtime:
     closing: threading.Event = field(default_factory=threading.Event)  # the store is let go
 
 
-class HasRuntimes(Protocol):
-    """An object whose methods are flows, with a runtime for each form."""
-
-    @property
-    def _runtime(self) -> Runtime: ...
-    @property
-    def _async_runtime(self) -> Runtime: ...
-
-
 Flow = Callable[Concatenate[Runtime, P], Coroutine[Any, Any, R]]
 
 
-def sync_method(flow: Flow[P, R]) -> Callable[Concatenate[HasRuntimes, P], R]:
+def sync_method(flow: Flow[P, R]) -> Callable[Concatenate[Any, P], R]:
     """Return the flow as a synchronous method of `AgenticMemory`."""
 
-    def method(self: HasRuntimes, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: ANN401
         return run(flow(self._runtime, *args, **kwargs))
 
     _describe_method(method, flow, flow.__name__)
@@ -350,12 +341,12 @@ def sync_method(flow: Flow[P, R]) -> Callable[Concatenate[HasRuntimes, P], R]:
 def both_methods(
     flow: Flow[P, R],
 ) -> tuple[
-    Callable[Concatenate[HasRuntimes, P], R],
-    Callable[Concatenate[HasRuntimes, P], Coroutine[Any, Any, R]],
+    Callable[Concatenate[Any, P], R],
+    Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
 ]:
     """Return the flow as a method of `AgenticMemory` and as its asynchronous twin."""
 
-    async def method(self: HasRuntimes, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: ANN401
         return await flow(self._async_runtime, *args, **kwargs)
 
     _describe_method(method, flow, f"a{flow.__name__}")
@@ -363,28 +354,24 @@ def both_methods(
 
 
 def _describe_method(method: Any, flow: Callable[..., object], name: str) -> None:  # noqa: ANN401
-    """Give a method the signature of its flow, with `self` in place of the runtime, and its documentation."""
-    _, *others = inspect.signature(flow).parameters.values()
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    describe(method, flow, name, [itself, *others])
+    """Give a method of `AgenticMemory` what describes its flow."""
+    describe(method, flow, name)
     # Documentation tools take what says it is from elsewhere for an import.
     method.__module__, method.__qualname__ = f"{__package__}.memory", f"AgenticMemory.{name}"
 
 
-def describe(
-    method: Any,  # noqa: ANN401 - a function
-    flow: Callable[..., object],
-    name: str,
-    parameters: Sequence[inspect.Parameter],
-) -> None:
-    """Give a method that was made of a flow its name, docstring and signature."""
+def describe(method: Any, flow: Callable[..., object], name: str, given: int = 1) -> None:  # noqa: ANN401 - a function
+    """Give a method that was made of a flow its name, docstring and signature: `self` for the first `given` parameters."""
     # `typing.get_type_hints` finds the names of types in the module of the flow.
     functools.update_wrapper(method, flow)
     method.__name__ = name
     method.__qualname__ = f"{flow.__qualname__.removesuffix(flow.__name__)}{name}"
-    named = {parameter.name for parameter in parameters} | {"return"}
+    whole = inspect.signature(flow)
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = [itself, *list(whole.parameters.values())[given:]]
+    method.__signature__ = whole.replace(parameters=taken)
+    named = {"return", *method.__signature__.parameters}
     method.__annotations__ = {n: v for n, v in flow.__annotations__.items() if n in named}
-    method.__signature__ = inspect.signature(flow).replace(parameters=parameters)
 
 
 class Meter:

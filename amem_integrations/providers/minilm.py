@@ -238,15 +238,16 @@ def _named(weights: Mapping[str, Vector], name: str) -> Parameters:
 
 
 def _layer(weights: Mapping[str, Vector], name: str, heads: int) -> Layer:
+    attention = f"{name}.attention"
     query, key, value = (
-        _named(weights, f"{name}.attention.self.{part}") for part in ("query", "key", "value")
+        _named(weights, f"{attention}.self.{p}") for p in ("query", "key", "value")
     )
     scale = np.float32((len(query[1]) // heads) ** -0.5)
     scaled = (query[0] * scale, query[1] * scale)
     return (
         _linear(*map(np.concatenate, zip(scaled, key, value, strict=True))),
-        _linear(*_named(weights, f"{name}.attention.output.dense")),
-        _named(weights, f"{name}.attention.output.LayerNorm"),
+        _linear(*_named(weights, f"{attention}.output.dense")),
+        _named(weights, f"{attention}.output.LayerNorm"),
         _linear(*_named(weights, f"{name}.intermediate.dense")),
         _linear(*_named(weights, f"{name}.output.dense")),
         _named(weights, f"{name}.output.LayerNorm"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -31,6 +30,9 @@ from ..stored_note import Vector
 from .embedders import LimitedEmbedder, Prefixes, prefixed, prefixes_of, unit_rows
 
 __all__ = ["OpenAIChatModel", "OpenAIEmbedder"]
+
+Client = Any  # openai.OpenAI or AsyncOpenAI, whose types differ between versions
+Settings = Mapping[str, Any]  # of a request, by name
 
 _MAX_DETAIL = 300
 _MIN_CUT = 256  # characters; a text shorter than this is never too long for an embedder
@@ -62,7 +64,12 @@ class _Client:
 
     def __init__(self, model: str, url: str | None, key: str | None, **options: Any) -> None:  # noqa: ANN401
         openai = _sdk()
-        self._key = _checked_key(key or os.environ.get("OPENAI_API_KEY"))
+        # A key that is read from a file often ends in a line break.
+        self._key = (key or os.environ.get("OPENAI_API_KEY") or "").strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise ConfigurationError(
+                "the API key contains characters that an HTTP header cannot carry; check OPENAI_API_KEY or api_key"
+            )
         key = self._key or (url and "unused")  # local servers need no key, but the SDK requires one
         if not key:
             raise ConfigurationError(
@@ -131,16 +138,6 @@ def _sdk() -> Any:  # noqa: ANN401 - its types differ between versions
     return needed("openai", "openai")
 
 
-def _checked_key(key: str | None) -> str | None:
-    """Return the key without surrounding white space; one read from a file often ends in a line break."""
-    key = (key or "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(
-            "the API key contains characters that an HTTP header cannot carry; check OPENAI_API_KEY or api_key"
-        )
-    return key or None
-
-
 def _message(error: Exception) -> str:
     """Return the whole message of an endpoint, with codes and types.
 
@@ -174,7 +171,7 @@ _OTHERWISE: Sequence[tuple[str, re.Pattern[str], Any]] = (
 )
 
 
-def _arguments(request: ModelRequest, used: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(request: ModelRequest, used: Settings) -> dict[str, Any]:
     """Return the messages, and how the reply is requested: by JSON schema, or in the words of the prompt."""
     prompt, system, more = request.prompt, request.system, {}
     schema = _schema(request.reply.model_json_schema(), strict=used["reply"] == "schema")
@@ -271,7 +268,7 @@ class OpenAIChatModel(_Client):
         self._fixed = {"model": model, **({"extra_body": dict(extra_body)} if extra_body else {})}
         self._otherwise = _OTHERWISE[:-1] if structured == "schema" else _OTHERWISE
         reply = "schema" if structured == "auto" else structured
-        self._used: dict[str, Any] = {
+        self._used: Settings = {
             "temperature": temperature,
             "limit": "max_tokens",
             "system": True,
@@ -295,31 +292,28 @@ class OpenAIChatModel(_Client):
         """Return the model's answer, like `generate`, on the running event loop."""
         return await self._generate(self._async_client, request)
 
-    async def _generate(self, client: Any, request: ModelRequest) -> Completion:  # noqa: ANN401
-        create, used = client.chat.completions.create, self._used
+    async def _generate(
+        self, client: Client, request: ModelRequest, used: Settings | None = None
+    ) -> Completion:
+        """Return the answer to a request, which is sent in another form where one is refused, and from then on."""
+        used = used or self._used
+        numbers = {"temperature": used["temperature"], used["limit"]: self._max_tokens}
+        given = {name: number for name, number in numbers.items() if number is not None}
         with self._errors():
-            while True:
-                numbers = {"temperature": used["temperature"], used["limit"]: self._max_tokens}
-                given = {name: number for name, number in numbers.items() if number is not None}
-                try:
-                    response = await resolve(
-                        create(**self._fixed, **_arguments(request, used), **given)
+            try:
+                response = await resolve(
+                    client.chat.completions.create(
+                        **self._fixed, **_arguments(request, used), **given
                     )
-                except _sdk().APIStatusError as error:
-                    if not _is_about_format(error) or not (other := self._other(used, error)):
-                        raise
-                    used = other
-                else:
-                    return self._completion(response, used)
+                )
+            except _sdk().APIStatusError as error:
+                for name, words, value in self._otherwise if _is_about_format(error) else ():
+                    if used[name] != value and words.search(_message(error)):
+                        return await self._generate(client, request, {**used, name: value})
+                raise
+            return self._completion(response, used)
 
-    def _other(self, used: dict[str, Any], error: Exception) -> dict[str, Any] | None:
-        """Return the settings of the next request after an error, or None if there are no others."""
-        for name, words, value in self._otherwise:
-            if used[name] != value and words.search(_message(error)):
-                return {**used, name: value}
-        return None
-
-    def _completion(self, response: Any, used: dict[str, Any]) -> Completion:  # noqa: ANN401
+    def _completion(self, response: Any, used: Settings) -> Completion:  # noqa: ANN401
         choice = next(iter(getattr(response, "choices", None) or ()), None)
         message = getattr(choice, "message", None)
         if choice is None or message is None:
@@ -401,15 +395,13 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
         self._model, self._dimensions, self._batch_size = model, dimensions, batch_size
         self._prefixes = prefixes_of(model, query_prefix, document_prefix)
         self._requested = {"dimensions": dimensions} if dimensions else {}
-        self._probing = threading.Lock()
         options = {"timeout": timeout, "max_retries": max_retries, **client_options}
         _Client.__init__(self, model, base_url, api_key, **options)
 
     @property
     def dimensions(self) -> int:
         """Length of a vector; the first access can send a request, and raise its errors."""
-        with self._probing:
-            return self._dimensions or len(self.embed_query("dimensions"))
+        return self._dimensions or len(self.embed_query("dimensions"))
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Return a float32 array [len(texts), dimensions] of unit-length rows.
@@ -434,7 +426,7 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
         rows = await self._embed(self._async_client, self._prefixes.query, [text])
         return rows.reshape(-1)
 
-    async def _embed(self, client: Any, prefix: str, texts: Sequence[str]) -> Vector:  # noqa: ANN401
+    async def _embed(self, client: Client, prefix: str, texts: Sequence[str]) -> Vector:
         if not texts and self._dimensions is None:  # only an answer tells the length of a row
             return (await self._embed(client, prefix, ["dimensions"]))[:0]
         given, vectors = prefixed(prefix, texts), list[list[float]]()
@@ -444,7 +436,7 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
                 vectors += await self._batch(client, given[start : start + self._batch_size])
         return self._unit_rows(vectors, len(given))
 
-    async def _batch(self, client: Any, texts: Sequence[str]) -> list[list[float]]:  # noqa: ANN401
+    async def _batch(self, client: Client, texts: Sequence[str]) -> list[list[float]]:
         whole = texts
         while True:
             arguments = {

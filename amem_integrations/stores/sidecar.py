@@ -134,7 +134,7 @@ class Sidecar:
         if differing:
             raise EmbedderMismatchError(
                 f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
-                "or embed its notes anew: amem_integrations.reindex.reindex(location, embedder)"
+                "or embed its notes anew: `amem reindex --embedder NAME`, or amem_integrations.reindex.reindex(location, embedder)"
             )
 
 

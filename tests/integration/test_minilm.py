@@ -147,7 +147,7 @@ embedders.FORK_PATIENCE = float(sys.argv[1])
 embedder = MiniLmEmbedder()
 before = embedder.embed_query("tea")
 threads = [
-    threading.Thread(target=embedder.embed_documents, args=([f"{n} {m}" * 40 for n in range(64)],))
+    threading.Thread(target=embedder.embed_documents, args=([f"{n} {m}" * 40 for n in range(16)],))
     for m in range(3)
 ]
 for thread in threads:

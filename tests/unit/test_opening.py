@@ -62,3 +62,11 @@ def test_an_embedder_of_the_users_own_code_is_named_by_module_and_name(tmp_path,
         with pytest.raises(ConfigurationError, match=f"--embedder python:{name}"):
             embedder_named(f"python:{name}", None)
     monkeypatch.delitem(sys.modules, "my_embedders")
+
+
+def test_a_wrong_setting_leaves_the_folder_to_others(tmp_path):
+    for wrong in ({"config": {"link": False}}, {"model": "gpt-4o-mini"}, {"embedder": "hash"}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))) as held:
+            AgenticMemory.open(tmp_path, **{"embedder": HashEmbedder(), **wrong})
+        AgenticMemory.open(tmp_path, embedder=HashEmbedder()).close()
+        del held
