@@ -53,6 +53,8 @@ class StoredNote:
         embedded: The hash of the texts that the note's vectors stand for; empty without vectors.
     """
 
+    __pydantic_config__ = {"arbitrary_types_allowed": True}  # noqa: RUF012 - arrays of vectors
+
     id: str
     namespace: Namespace
     token: str

@@ -14,17 +14,19 @@ A file of several namespaces has all of that for each of them, one after the oth
 from __future__ import annotations
 
 import json
-from collections import Counter
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..decisions import WRITTEN, Call, Decision, Item, Source, form_id, slot_id
-from ..errors import AmemError, InvalidInputError, NamespaceError
+from ..decisions import WRITTEN, Call, Decision, Source, form_id, slot_id
+from ..embedding import with_vectors_anew
+from ..errors import InvalidInputError
 from ..fetch import note_pages
 from ..ids import derive, new_token
 from ..ids import note_id as id_of
@@ -32,24 +34,28 @@ from ..journal.commit import commit
 from ..journal.fold import VIEW_FIELDS, changed_fields
 from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is, restore
-from ..kinds import kind_of
 from ..notes import Namespace, Note, NoteInput, check_namespace
 from ..plans import adapter_of, check_item
 from ..ports import RecordQuery
 from ..runtime import Meter, Progress, Runtime, resolve
-from ..stored_note import Earlier, StoredNote
+from ..stored_note import StoredNote
 from ..stores.checks import check_id
 from ..stores.payloads import encode_note, encode_record
 from .writing import writing
 
 FORMAT, VERSION = "amem-integrations", 2
-MAX_HEADER = 100_000  # characters of the first line
+BEGINNING = f'{{"format": "{FORMAT}", '
+NO_EXPORT = "it is no export of a memory; `export` makes one"
 MAX_SEQ = 2**62  # in the year 2116; what is added next is numbered above all that is stored
 PAGE = 64  # notes, or calls, that are read and written at once
 # Fields of a note that the user gave; the others are made of them and of the decisions.
 NOTE = {one.name for one in fields(Note)} - VIEW_FIELDS - {"namespace"}
+OF_STORED = {"id", "namespace", "token", "rev", "thorough", "earlier"}
 # Fields of calls and decisions that are not written.
 OF_ONE_MEMORY = {"namespace", "token", "phase"}
+
+# The errors of a line that holds something else.
+NOT_READ = (KeyError, TypeError, AttributeError, ValueError, RecursionError, struct.error)
 
 Line = dict[str, Any]
 Record = StoredNote | Call | Decision
@@ -129,16 +135,16 @@ async def _records(writer: Writer, alive: set[str], *, with_costs: bool) -> list
 
 def _note_line(stored: StoredNote) -> Line:
     """Return the line of a note that is not deleted."""
-    values: Any = stored.note
-    note = {name: v for name, v in _plain(values, include=NOTE).items() if v is not None}
-    if stored.thorough:
-        note["thorough"] = stored.thorough
-    if stored.earlier:
-        note["earlier"] = [
-            [*rest, _plain(replace(values, **earlier), include=set(earlier))]
-            for *rest, earlier in stored.earlier
-        ]
-    return {"note": note}
+    note: Any = stored.note
+    values = {
+        name: value for name, value in _plain(note, include=NOTE).items() if value is not None
+    }
+    earlier = [
+        [*rest, _plain(replace(note, **before), include=set(before))]
+        for *rest, before in stored.earlier
+    ]
+    beside = {"thorough": stored.thorough, "earlier": earlier}
+    return {"note": values | {name: value for name, value in beside.items() if value}}
 
 
 def _plain(record: Note | Call | Decision, **fields: set[str]) -> Line:
@@ -176,54 +182,47 @@ async def import_(
         ModelUnavailableError: The embedder failed; import again to go on.
     """
     given = None if namespace is None else check_namespace(namespace)
-    found = look_through(path, given)
-    runtime.clock.start_above(found.newest)
-    meter = Meter(progress, found.notes.total())
+    count, ids = look_through(path, given)
+    meter = Meter(progress, count)
     imports: dict[Namespace, _Import] = {}
-    for own, page in _pages(_read(path, given)):
-        if own not in imports:
-            imports[own] = _Import(runtime, own, given or own, found.ids, with_costs=given is None)
-        await imports[own].put(page)
-    for done in imports.values():
-        await done.embed(meter)
+    kinds = groupby(_read(path, given), key=lambda one: (one[0], isinstance(one[1], StoredNote)))
+    try:
+        for (own, _), group in kinds:
+            if own not in imports:
+                imports[own] = _Import(runtime, own, given or own, ids, with_costs=given is None)
+            for page in _pages(record for _, record in group):
+                await imports[own].put(page)
+        for done in imports.values():
+            await done.embed(meter)
+    finally:
+        runtime.clock.start_above(await resolve(runtime.store.last_seq()))
     return meter.done
 
 
-@dataclass(slots=True)
-class Export:
-    """The contents of a file, all of which can be stored.
-
-    Attributes:
-        notes: How many notes there are of each namespace.
-        ids: By the id in the file the ids that notes get in another namespace.
-        newest: The greatest seq.
-    """
-
-    notes: Counter[Namespace] = field(default_factory=Counter)
-    ids: Mapping[str, str] = field(default_factory=dict)
-    newest: int = 0
-
-
-def look_through(path: str | PathLike[str], into: Namespace | None) -> Export:
+def look_through(
+    path: str | PathLike[str], into: Namespace | None
+) -> tuple[int, Mapping[str, str]]:
     """Read and check all of a file that is to be imported into a namespace, or (None) where everything comes from.
+
+    Return the number of its notes and, by the id in the file, the ids that they get in another namespace.
 
     Raises:
         InvalidInputError: See `import_`.
         OSError: The file cannot be read.
     """
-    found, ids = Export(), dict[str, str]()
+    spaces, count, ids = set[Namespace](), 0, dict[str, str]()
     for own, one in _read(path, into):
-        found.notes[own] += isinstance(one, StoredNote)
-        found.newest = max(found.newest, _newest(one))
-        if isinstance(one, StoredNote) and into not in (None, own):
-            ids[one.id] = _id_in(into, one)
-    if into is not None and len(found.notes) > 1:
+        spaces.add(own)
+        if isinstance(one, StoredNote):
+            count += 1
+            if into not in (None, own):
+                ids[one.id] = _id_in(into, one)
+    if into is not None and len(spaces) > 1:
         raise InvalidInputError(
-            f"{path} holds {len(found.notes)} namespaces; import it without a namespace"
+            f"{path} holds {len(spaces)} namespaces; import it without a namespace"
         )
     is_told_apart = len(set(ids.values())) == len(ids)  # else a note was updated to another's text
-    found.ids = ids if is_told_apart else {old: derive("import", into, old) for old in ids}
-    return found
+    return count, ids if is_told_apart else {old: derive("import", into, old) for old in ids}
 
 
 def _id_in(namespace: Namespace | None, stored: StoredNote) -> str:
@@ -238,11 +237,7 @@ def _id_in(namespace: Namespace | None, stored: StoredNote) -> str:
 def is_export(path: Path) -> bool:
     """Return whether a file begins as an export does."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        try:
-            first = json.loads(file.readline(MAX_HEADER))
-        except (ValueError, RecursionError):
-            return False
-    return isinstance(first, dict) and first.get("format") == FORMAT
+        return file.read(len(BEGINNING)) == BEGINNING
 
 
 def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[Namespace, Record]]:
@@ -257,44 +252,35 @@ def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[N
             message names the line.
         OSError: The file cannot be read.
     """
-    own, last, record = Namespace(), 0, None
+    own, last = Namespace(), 0
     with Path(path).open("rb") as file:
         for number, text in enumerate(file, start=1):
             try:
                 line = dict(json.loads(text))
-                is_header = not own or "format" in line
-                record = None if is_header else _record(line, into or own, last)
-            except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+                if not own or "format" in line:
+                    own, last = _namespace(line), 0
+                    continue
+                record = _record(line, into or own, last)
+            except NOT_READ as error:
                 raise InvalidInputError(f"line {number} of {path} is damaged: {error}") from error
-            if record is None:
-                own, last = _namespace(path, line), 0
-                continue
             if isinstance(record, StoredNote) and record.note is not None:
                 last = record.note.seq
             yield own, record
     if not own:
-        raise _no_export(path)
+        raise InvalidInputError(f"{path} is damaged: {NO_EXPORT}")
 
 
-def _namespace(path: str | PathLike[str], line: Line) -> Namespace:
+def _namespace(line: Line) -> Namespace:
     """Return whose notes follow this line, which begins them."""
-    version = line.get("version")
-    if line.get("format") != FORMAT or not isinstance(version, int):
-        raise _no_export(path)
-    if version != VERSION:
+    if line.get("format") != FORMAT:
+        raise ValueError(NO_EXPORT)
+    if (version := line["version"]) != VERSION:
         other = "newer" if version > VERSION else "older"
-        raise InvalidInputError(
-            f"{path} is of version {version}, this version of amem-integrations reads version "
-            f"{VERSION}; import it with the {other} version that wrote it"
+        raise ValueError(
+            f"it is of version {version}, this version of amem-integrations reads version {VERSION}; "
+            f"import it with the {other} version that wrote it"
         )
-    try:
-        return check_namespace(line.get("namespace"))
-    except NamespaceError as error:
-        raise InvalidInputError(f"{path} does not say whose notes it holds: {error}") from error
-
-
-def _no_export(path: str | PathLike[str]) -> InvalidInputError:
-    return InvalidInputError(f"{path} is no export of a memory; `export` makes one")
+    return check_namespace(line.get("namespace"))
 
 
 def _record(line: Line, namespace: Namespace, last: int) -> Record:
@@ -302,89 +288,45 @@ def _record(line: Line, namespace: Namespace, last: int) -> Record:
     kind = next((name for name in ("note", "call", "decision") if name in line), None)
     if kind is None:
         raise ValueError(f"a line is a note, a call or a decision, not {', '.join(line)}")
-    data = {**line[kind], "namespace": namespace, "token": new_token()}
-    record: Record
-    if kind == "note":
-        record = _stored_note(data, last)
-    else:
-        one: Any = Call if kind == "call" else Decision
-        record = adapter_of(one).validate_python({**data, "phase": WRITTEN})
-    if _newest(record) >= MAX_SEQ:
-        raise ValueError(f"there are no times in nanoseconds such as {_newest(record)}")
-    if isinstance(record, StoredNote):
-        encode_note(record)
-        return record
-    for source in record.shown if isinstance(record, Call) else record.sources:
-        check_id(source.id, "the id of a source")
+    data = {**line[kind], "namespace": namespace, "token": new_token(), "phase": WRITTEN}
+    one: Any = Call if kind == "call" else Decision
+    record = _stored_note(data, last) if kind == "note" else adapter_of(one).validate_python(data)
     if isinstance(record, Decision):
-        for note_id in record.about:
+        for note_id in (*record.about, *(source.id for source in record.sources)):
             check_id(note_id, "the id of a note")
         for item in record.items:
             check_item(item, strict=True)
-    encode_record(record)
+    payload = encode_note(record) if isinstance(record, StoredNote) else encode_record(record)
+    if (newest := max(payload.get(name) or 0 for name in ("seq", "last", "thorough"))) >= MAX_SEQ:
+        raise ValueError(f"there are no times in nanoseconds such as {newest}")
     return record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Beside:
-    """The values on the line of a note that are not fields of the note."""
-
-    thorough: int = 0
-    earlier: tuple[Earlier, ...] = ()
 
 
 def _stored_note(data: Line, last: int) -> StoredNote:
     """Return a note with what the user gave, and nothing that was made of it."""
-    note, beside = _note(data), adapter_of(_Beside).validate_python(data)
-    seq, rev = max(note.seq, last + 1), note.rev or note.seq
+    said = {name: value for name, value in data.items() if name in {*NOTE, "namespace"}}
+    own = {name: value for name, value in data.items() if name in OF_STORED}
+    stored: Any = adapter_of(StoredNote).validate_python({"rev": data["seq"], **own, "note": said})
     earlier = []
-    for each in beside.earlier:
+    for each in stored.earlier:
         if unknown := each.values.keys() - NOTE:
             raise ValueError(f"a note has no {', '.join(sorted(unknown))}")
-        was = _note({**data, **each.values})
+        was = adapter_of(Note).validate_python({**said, **each.values})
         earlier.append(each._replace(values={name: getattr(was, name) for name in each.values}))
-    return StoredNote(
-        id=note.id,
-        namespace=note.namespace,
-        token=data["token"],
-        rev=rev,
-        note=replace(note, seq=seq),
-        thorough=beside.thorough,
-        earlier=tuple(earlier),
-    )
+    note = replace(stored.note, seq=max(stored.note.seq, last + 1))
+    made: StoredNote = replace(stored, note=note, earlier=tuple(earlier))
+    return made
 
 
-def _note(data: Line) -> Note:
-    given = {name: value for name, value in data.items() if name in {*NOTE, "namespace"}}
-    note: Note = adapter_of(Note).validate_python(given)
-    return replace(note, kind=kind_of(note.content))
-
-
-def _newest(record: Record) -> int:
-    """Return the greatest seq that a record names."""
-    if isinstance(record, StoredNote):
-        seqs = [record.rev, record.thorough, *(each.seq for each in record.earlier)]
-        return max(*seqs, record.note.seq if record.note else 0)
-    if isinstance(record, Call):
-        return max(record.seq, *(source.rev for source in record.shown), 0)
-    revs = [source.rev for source in record.sources]
-    flips = [flip.seq for item in record.items for flip in item.log]
-    return max(record.seq, record.rev, *revs, *flips)
-
-
-def _pages(
-    records: Iterable[tuple[Namespace, Record]],
-) -> Iterator[tuple[Namespace, list[Record]]]:
-    """Yield by pages notes of one namespace, or calls with all of their decisions."""
-    by_kind = groupby(records, key=lambda one: (one[0], isinstance(one[1], StoredNote)))
-    for (own, _), group in by_kind:
-        page = list[Record]()
-        for _, record in group:
-            if len(page) >= PAGE and not isinstance(record, Decision):
-                yield own, page
-                page = []
-            page.append(record)
-        yield own, page
+def _pages(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield by pages notes, or calls with all of their decisions."""
+    page = list[Record]()
+    for record in records:
+        if len(page) >= PAGE and not isinstance(record, Decision):
+            yield page
+            page = []
+        page.append(record)
+    yield page
 
 
 @dataclass(slots=True)
@@ -412,27 +354,26 @@ class _Import:
     async def put(self, page: Sequence[Record]) -> None:
         """Write a page of notes, or of calls with all of their decisions."""
         notes = [one for one in page if isinstance(one, StoredNote)]
-        calls = {one.id: one for one in page if isinstance(one, Call)}
-        decisions = [one for one in page if isinstance(one, Decision) and one.call in calls]
         async with writing(self.runtime, self.space) as writer:
             bare = replace(writer, embed=as_it_is)  # in the end each note is embedded once
-            if notes:
-                await self._put_notes(bare, notes)
-            elif calls:
-                await self._put_calls(bare, calls, decisions)
+            await (self._put_notes(bare, notes) if notes else self._put_calls(bare, page))
 
     async def embed(self, meter: Meter) -> None:
         """Give all notes their vectors."""
-        strict = replace(self.runtime, degraded=_raise)
+        embed = partial(with_vectors_anew, self.runtime.embedder)
         for start in range(0, len(self.here), PAGE):
             page = self.here[start : start + PAGE]
-            if stale := self.stale.intersection(page):
-                async with writing(strict, self.space) as writer:
-                    await project(writer, stale)
+            async with writing(self.runtime, self.space) as writer:
+                await project(replace(writer, embed=embed), self.stale.intersection(page))
             meter.add(len(page))
 
     async def _put_notes(self, writer: Writer, notes: Sequence[StoredNote]) -> None:
-        moved_to = {one.id: self._moved_note(one) for one in notes}  # of a note told twice the last
+        moved_to = dict[str, StoredNote]()  # of a note told twice the last
+        for one in notes:
+            note_id = self._id(one.id)
+            moved_to[one.id] = replace(
+                one, id=note_id, note=one.note and replace(one.note, id=note_id)
+            )
         made = {new.id: new for new in moved_to.values()}
         known = await writer.notes(made)
         missing = frozenset(made.keys() - known.keys())
@@ -451,12 +392,12 @@ class _Import:
                 self.stale.add(moved.id)
         self.here += made
 
-    async def _put_calls(
-        self, writer: Writer, calls: Mapping[str, Call], decisions: Sequence[Decision]
-    ) -> None:
-        named = {end for one in decisions for item in one.items for end in (item.to, item.other)}
+    async def _put_calls(self, writer: Writer, page: Sequence[Record]) -> None:
+        calls = {one.id: one for one in page if isinstance(one, Call)}
+        decisions = [one for one in page if isinstance(one, Decision) and one.call in calls]
+        named = {end for one in decisions for end in one.about}
         named |= {source.id for call in calls.values() for source in call.shown}
-        there = await writer.notes({self._id(one) for one in named} - {""})
+        there = await writer.notes(map(self._id, named))
         moved: dict[str, list[Decision]] = {key: [] for key in calls}
         for one in decisions:
             if one.note in self.revs or one.stage == "form":
@@ -464,13 +405,18 @@ class _Import:
         wanted = {one.id for made in moved.values() for one in made}
         stored = await writer.records(wanted.union(map(self._id, calls)))
         for key, made in moved.items():
-            call = self._moved_call(calls[key], there)
-            same = stored.get(call.id)
-            if not made and same is None and self.with_costs:
+            call = replace(calls[key], id=self._id(key))
+            # A note that nobody knows any more would count as deleted thoroughly.
+            shown = {self._source(one) for one in call.shown if self._id(one.id) in there}
+            call = replace(
+                call, shown=tuple(sorted(shown)), data=call.data if self.with_costs else {}
+            )
+            if not made and self.with_costs:
                 await writer.insert_records([call])
             if all(one.id in stored for one in made):
                 continue
-            if isinstance(same, Call) and not set(call.shown) <= set(same.shown):
+            same = stored.get(call.id)
+            if isinstance(same, Call) and not shown <= set(same.shown):
                 # A note that the call was shown is not known here any more, or has another rev.
                 call = replace(call, id=derive("import", call.id, call.shown), data={})
             await commit(writer, call, [replace(one, call=call.id) for one in made])
@@ -486,46 +432,37 @@ class _Import:
         was, now = self.revs.get(source.id, (0, 0))
         return Source(self._id(source.id), now if source.rev == was else source.rev)
 
-    def _moved_note(self, stored: StoredNote) -> StoredNote:
-        note_id = self._id(stored.id)
-        return replace(stored, id=note_id, note=stored.note and replace(stored.note, id=note_id))
-
-    def _moved_call(self, call: Call, there: Mapping[str, StoredNote]) -> Call:
-        # A note that nobody knows any more would count as deleted thoroughly.
-        shown = {self._source(one) for one in call.shown if self._id(one.id) in there}
-        data = call.data if self.with_costs else {}
-        return replace(call, id=self._id(call.id), shown=tuple(sorted(shown)), data=data)
-
     def _moved_decision(self, old: Decision, there: Mapping[str, StoredNote]) -> Decision:
         """Return a decision as it is here: about these notes and wordings, and nothing that is not there."""
         note, rev = self._source(Source(old.note, old.rev))
         if names := [item.data["form"] for item in old.items if "form" in item.data]:
             note = form_id(self.space, names[0])
-        items = [self._moved_item(item) for item in old.items]
         sources = tuple(map(self._source, old.sources))
         if old.id == slot_id(old.note, old.stage, old.rev, old.attempt):
             made_id = slot_id(note, old.stage, rev, old.attempt)
         else:
             made_id = self._id(old.id)
             made_id = made_id if sources == old.sources else derive("import", made_id, sources)
+        alive = {"", *(key for key, stored in there.items() if not stored.is_deleted)}
+        items = [
+            replace(
+                item,
+                to=self._id(item.to),
+                other=self._id(item.other),
+                sources=tuple(map(self._source, item.sources)),
+            )
+            for item in old.items
+        ]
         return replace(
             old,
             id=made_id,
             call=self._id(old.call),
             note=note,
             rev=rev,
-            items=tuple(one for one in items if old.stage == "form" or _is_between(one, there)),
+            items=tuple(i for i in items if old.stage == "form" or {i.to, i.other} <= alive),
             about=tuple(map(self._id, old.about)),
             sources=sources,
         )
-
-    def _moved_item(self, item: Item) -> Item:
-        sources = tuple(map(self._source, item.sources))
-        return replace(item, to=self._id(item.to), other=self._id(item.other), sources=sources)
-
-
-def _raise(error: AmemError) -> None:
-    raise error
 
 
 def _is_as(stored: StoredNote, wanted: StoredNote) -> bool:
@@ -533,9 +470,3 @@ def _is_as(stored: StoredNote, wanted: StoredNote) -> bool:
     if stored.note is None or wanted.note is None or stored.earlier != wanted.earlier:
         return False
     return set(changed_fields(stored.note, wanted.note)) <= {"rev"}
-
-
-def _is_between(item: Item, there: Mapping[str, StoredNote]) -> bool:
-    """Return whether the notes that an item is about are there."""
-    ends = [there.get(end) for end in (item.to, item.other) if end]
-    return all(end is not None and not end.is_deleted for end in ends)

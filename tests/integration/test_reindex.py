@@ -28,7 +28,8 @@ from amem_integrations.testing import HashEmbedder
 ANN, BOB = ("ann",), ("bob", "work")
 TIME = datetime(2024, 5, 7, tzinfo=UTC)
 HEADER = {"format": "amem-integrations", "version": 2, "namespace": ["ann"]}
-TIED = {"namespace": ["ann"], "content": "a", "recorded_at": "2026-01-01T00:00:00Z", "id": "x"}
+UUID = "00000000-0000-4000-8000-000000000001"
+TIED = {"content": "a", "recorded_at": "2026-01-01T00:00:00Z", "id": UUID}
 LINKED = [["t", 1, 1, {"links": {}}]]
 NO_EXPORTS = [
     ([], "no export"),
@@ -45,6 +46,9 @@ NO_EXPORTS = [
     ([HEADER, {"call": {"id": "x", "by": "m", "seq": "then"}}], "line 2"),
     ([HEADER, {"note": {**TIED, "seq": 1, "earlier": LINKED}}], "line 2.*no links"),
     ([HEADER, {"note": {**TIED, "seq": 2**63 - 1}}], "line 2.*no times"),
+    ([HEADER, {"note": {**TIED, "seq": 1, "thorough": 2**62}}], "line 2.*no times"),
+    ([HEADER, {"call": {"id": UUID, "by": "m", "seq": 2**62}}], "line 2.*no times"),
+    ([HEADER, {"call": {"id": UUID, "by": "m", "seq": 1, "shown": [[UUID, 2**70]]}}], "line 2"),
 ]
 
 
