@@ -13,9 +13,9 @@ from support.processes import environment
 
 def test_ctrl_c_leaves_a_good_folder_and_the_import_goes_on(amem, tmp_path):
     path = tmp_path / "notes.jsonl"
-    rows = [{"text": f"Note {n} is about topic {n % 9}.", "thread": "t"} for n in range(100)]
+    rows = [{"text": f"Note {n} is about topic {n % 9}.", "thread": "t"} for n in range(40)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    for when in (10, 140):  # while notes are stored, and while they are linked
+    for when in (10, 55):  # while notes are stored, and while they are linked
         amem.folder = tmp_path / str(when)
         with start("import", path, "--memory", amem.folder, texts=when) as process:
             process.send_signal(signal.SIGINT)
@@ -23,9 +23,9 @@ def test_ctrl_c_leaves_a_good_folder_and_the_import_goes_on(amem, tmp_path):
         assert (process.returncode, said) == (130, "amem: stopped\n")
         if amem.folder.exists() and amem.json("stats")["notes"]:
             assert amem("doctor").exit_code == 0, amem("doctor").output
-            assert amem.json("stats")["states"] != {"done": 100}
+            assert amem.json("stats")["states"] != {"done": 40}
         assert amem("import", path).exit_code == 0
-        assert amem.json("stats")["states"] == {"done": 100}
+        assert amem.json("stats")["states"] == {"done": 40}
         assert amem("doctor").exit_code == 0
 
 

@@ -65,8 +65,9 @@ def test_an_embedder_of_the_users_own_code_is_named_by_module_and_name(tmp_path,
 
 
 def test_a_wrong_setting_leaves_the_folder_to_others(tmp_path):
+    held = []  # with each error all that its traceback holds
     for wrong in ({"config": {"link": False}}, {"model": "gpt-4o-mini"}, {"embedder": "hash"}):
-        with pytest.raises(ConfigurationError, match=next(iter(wrong))) as held:
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))) as caught:
             AgenticMemory.open(tmp_path, **{"embedder": HashEmbedder(), **wrong})
+        held.append(caught)
         AgenticMemory.open(tmp_path, embedder=HashEmbedder()).close()
-        del held
