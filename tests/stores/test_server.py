@@ -369,7 +369,7 @@ def exercised(store: ServerStore) -> None:
 def test_a_collection_has_one_shard_and_its_replicas_a_majority(fake: FakeQdrant) -> None:
     with closing(opened(fake)) as store:
         exercised(store)
-    assert fake.collections["amem"].wanted.shard_number == 1
+    assert fake.collections["amem"].shard_number == 1
     scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
     options = {
         "shard_number": 2,
@@ -380,14 +380,14 @@ def test_a_collection_has_one_shard_and_its_replicas_a_majority(fake: FakeQdrant
     }
     with closing(opened(fake, collection="other", collection_options=options)) as store:
         exercised(store)
-    wanted = fake.collections["other"].wanted
+    wanted = fake.collections["other"]
     assert (wanted.shard_number, wanted.replication_factor) == (2, 3)
     assert wanted.write_consistency_factor == 2
     assert wanted.quantization_config == models.ScalarQuantization(scalar=scalar)
     assert (wanted.vectors["dense"].on_disk, wanted.on_disk_payload) == (True, True)
     third = {"replication_factor": 2, "write_consistency_factor": 1}
     with closing(opened(fake, collection="third", collection_options=third)):
-        assert fake.collections["third"].wanted.write_consistency_factor == 1
+        assert fake.collections["third"].write_consistency_factor == 1
 
 
 def test_on_replicas_reads_ask_the_majority_and_writes_are_waited_for_in_one_order(
@@ -496,7 +496,7 @@ def test_no_search_goes_without_a_namespace(fake: FakeQdrant) -> None:
         for n in range(3):
             memory.add(f"The kiln {n} is old", namespace=ANN, thread="t")
         assert memory.search("kiln", namespace=ANN, where={"thread": "t"})
-    assert fake.collections["amem"].wanted.hnsw_config == TENANT_GRAPHS
+    assert fake.collections["amem"].hnsw_config == TENANT_GRAPHS
     queries = [
         query
         for (_, url, _), body in zip(fake.requests, fake.bodies, strict=True)

@@ -17,16 +17,24 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
-from support.qdrant_shards import ShardedCollection, ShardsFailedError
 from support.qdrant_strict import missing_index
 
+_SHARD_FAILED = (
+    "1 out of 2 shards failed to apply operation. First error captured: Service internal error: The replica set for "
+    "shard 1 on peer 1 has no active replica"
+)
 Answer = tuple[int, dict[str, Any] | str]
 NO_KEY = "Must provide an API key or an Authorization bearer token"
 WRONG_KEY = "Invalid API key or JWT"
 READ_ONLY = "Forbidden: Global manage access is required"
+
+
+class ShardFailedError(Exception):
+    """A shard did not take a write, the other one did."""
 
 
 @dataclass
@@ -60,7 +68,6 @@ class FakeQdrant:
     """The state behind the server.
 
     With `api_key` every request must bring it, or `read_only_key`.
-    Writes to a shard in `down` fail, those to others are done.
     """
 
     version: str = "1.20.0"
@@ -76,11 +83,10 @@ class FakeQdrant:
     connections: int = 0
     most_at_once: int = 0
     on_request: Callable[[float], None] = lambda _time: None
-    down: set[int] = field(default_factory=set)
-    down_for_notes: int | None = None  # a shard that takes no writes of notes
+    down_for_notes: bool = False  # a shard that has every second point takes no writes of notes
 
     def __post_init__(self) -> None:
-        self.collections: dict[str, ShardedCollection] = {}
+        self.collections: dict[str, models.CreateCollection] = {}
         self._client = QdrantClient(":memory:")
         self._lock = threading.RLock()
         self._at_once = 0
@@ -136,8 +142,8 @@ class FakeQdrant:
             return 400, _error(f"Bad request: {missing}")
         try:
             return _done(action(name, body))
-        except ShardsFailedError as error:
-            return 500, _error(f"Service internal error: {error}")
+        except ShardFailedError:
+            return 500, _error(f"Service internal error: {_SHARD_FAILED}")
 
     def _refused(self, method: str, path: str, key: str | None) -> Answer | None:
         if self.api_key is not None and key != self.api_key:
@@ -155,27 +161,37 @@ class FakeQdrant:
 
     def _put_(self, name: str, body: Any) -> Any:
         wanted = models.CreateCollection.model_validate(body)
-        made = ShardedCollection(self._client, name, wanted, self.down)
-        self.collections[name], self.indexes[name] = made, {}
+        kinds = (wanted.vectors, wanted.sparse_vectors)
+        self._client.create_collection(name, *kinds, metadata=wanted.metadata)
+        self.collections[name], self.indexes[name] = wanted, {}
         return True
 
     def _patch_(self, name: str, body: Any) -> Any:
-        made = self.collections[name].wanted
-        metadata = {
-            **(made.metadata or {}),
-            **models.UpdateCollection.model_validate(body).metadata,
-        }
-        self.collections[name].wanted = made.model_copy(update={"metadata": metadata})
+        new = models.UpdateCollection.model_validate(body).metadata
+        self.collections[name].metadata = {**(self.collections[name].metadata or {}), **new}
         return True
 
     def _delete_(self, name: str, body: Any) -> Any:
-        self.collections.pop(name).drop()
-        self.indexes.pop(name)
-        return True
+        del self.collections[name], self.indexes[name]
+        return self._client.delete_collection(name)
 
     def _get_(self, name: str, body: Any) -> Any:
+        made, asked = (
+            one.model_dump(mode="json", exclude_none=True)
+            for one in (self._client.get_collection(name), self.collections[name])
+        )
+        graph = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
+        config = {
+            "optimizer_config": _OPTIMIZER,
+            **made["config"],
+            "metadata": asked.get("metadata"),
+        }
+        config |= {"hnsw_config": graph | asked.get("hnsw_config", {})}
+        config |= {"params": {key: asked[key] for key in _PARAMETERS if key in asked}}
+        if "quantization_config" in asked:
+            config["quantization_config"] = asked["quantization_config"]
         schema = {key: {"data_type": kind, "points": 0} for key, kind in self.indexes[name].items()}
-        return {**self.collections[name].info(), "payload_schema": schema}
+        return {**made, "config": config, "payload_schema": schema}
 
     def _put_index(self, name: str, body: Any) -> Any:
         wanted = models.CreateFieldIndex.model_validate(body)
@@ -183,47 +199,58 @@ class FakeQdrant:
         return _COMPLETED
 
     def _put_points(self, name: str, body: Any) -> Any:
-        return self._updated(name, "upsert", models.PointsList.model_validate(body))
-
-    def _post_points_delete(self, name: str, body: Any) -> Any:
-        wanted = TypeAdapter(models.PointsSelector).validate_python(body)
-        return self._updated(name, "delete", wanted)
-
-    def _updated(self, name: str, kind: str, wanted: Any) -> Any:
-        if self.down_for_notes is not None and not name.endswith("-journal"):
-            with self._without(self.down_for_notes):
-                self.collections[name].update(kind, wanted)
-            return _COMPLETED
-        self.collections[name].update(kind, wanted)
+        wanted = models.PointsList.model_validate(body)
+        failing = self.down_for_notes and not name.endswith("-journal")
+        points = [one for one in wanted.points if not (failing and UUID(one.id).int % 2)]
+        how = {"update_filter": wanted.update_filter, "update_mode": wanted.update_mode}
+        if points:
+            self._client.upsert(name, points, **how)
+        if len(points) < len(wanted.points):
+            raise ShardFailedError
         return _COMPLETED
 
-    @contextmanager
-    def _without(self, shard: int) -> Iterator[None]:
-        self.down.add(shard)
-        try:
-            yield
-        finally:
-            self.down.discard(shard)
+    def _post_points_delete(self, name: str, body: Any) -> Any:
+        self._client.delete(name, TypeAdapter(models.PointsSelector).validate_python(body))
+        return _COMPLETED
 
     def _post_points(self, name: str, body: Any) -> Any:
-        return self.collections[name].retrieve(models.PointRequest.model_validate(body))
+        wanted = models.PointRequest.model_validate(body)
+        return self._client.retrieve(name, wanted.ids, wanted.with_payload, wanted.with_vector)
 
     def _post_points_count(self, name: str, body: Any) -> Any:
-        return {"count": self.collections[name].count(models.CountRequest.model_validate(body))}
+        wanted = models.CountRequest.model_validate(body)
+        return self._client.count(name, wanted.filter, exact=True)
 
     def _post_points_scroll(self, name: str, body: Any) -> Any:
-        points, offset = self.collections[name].scroll(models.ScrollRequest.model_validate(body))
+        wanted = models.ScrollRequest.model_validate(body)
+        where = (wanted.filter, wanted.limit or 10, wanted.order_by, wanted.offset)
+        points, offset = self._client.scroll(name, *where, wanted.with_payload, wanted.with_vector)
         return {"points": [_plain(point) for point in points], "next_page_offset": offset}
 
     def _post_points_query_batch(self, name: str, body: Any) -> Any:
         wanted = models.QueryRequestBatch.model_validate(body)
-        return [self.collections[name].query(request) for request in wanted.searches]
+        return [_plain(found) for found in self._client.query_batch_points(name, wanted.searches)]
 
     def _post_facet(self, name: str, body: Any) -> Any:
-        return {"hits": self.collections[name].facet(models.FacetRequest.model_validate(body))}
+        wanted = models.FacetRequest.model_validate(body)
+        return self._client.facet(name, wanted.key, wanted.filter, wanted.limit or 10, exact=True)
 
 
 _COMPLETED = {"operation_id": 1, "status": "completed"}
+_OPTIMIZER = {
+    "deleted_threshold": 0.2,
+    "vacuum_min_vector_number": 1000,
+    "default_segment_number": 0,
+    "flush_interval_sec": 5,
+}
+_PARAMETERS = (
+    "vectors",
+    "sparse_vectors",
+    "shard_number",
+    "replication_factor",
+    "write_consistency_factor",
+    "on_disk_payload",
+)
 
 
 def _error(text: str) -> dict[str, Any]:
