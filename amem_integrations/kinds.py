@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -32,15 +32,12 @@ LEAST_CLAUSE = 3  # words that can state something; fewer call somebody, or poin
 
 LEAST_LETTERS = 3  # of a telling word
 STEM = 5  # letters that inflections of a word share, about
-ENDINGS = "ings?|ed|es|e|s"  # that tell "moved" from "move"
-_ENDING = re.compile(rf"(?<=...)(?:{ENDINGS})$")
+_ENDING = re.compile(r"(?<=...)(?:ings?|ed|es|e|s)$")  # that tells "moved" from "move"
 
 _QUESTION_MARKS = "?\uff1f\u061f\u2e2e\u055e\u1367\ua60f\ufe56\u2047\u2048\u2049\u037e"
-_SENTENCE = re.compile(
-    rf"[^.!。！｡।॥۔…\n{_QUESTION_MARKS}]*(?:[.!。！｡।॥۔…{_QUESTION_MARKS}]+|\n|$)"
-)
-# A point inside a number or an abbreviation ends no sentence.
-_INNER_POINT = re.compile(r"(?<=\w)\.(?=\w)")
+_MARKS = f"。！｡।॥۔…{_QUESTION_MARKS}"
+# A point or a mark inside a number or an abbreviation ends no sentence.
+_SENTENCE = re.compile(rf"(?:[^.!\n{_MARKS}]|\.(?=\w))*(?:[.!{_MARKS}]+|\n|$)")
 _CLAUSE = re.compile(r"[,，、،;；:：—–¿]|\s-\s")
 _GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
@@ -48,6 +45,7 @@ _DIGIT = re.compile(r"\d")
 _ASCII_GAP = re.compile(r"[^a-z0-9']+")
 _REPEATED = re.compile(r"(\w)\1{2,}")
 _LAUGH = r"(?:a?(?:ha){2,}h?|(?:he){2,}|(?:хa|ха){2,}|ه{3,}|ㅋ+|ㅎ+|w{2,}|哈+|呵+)"
+_THERE_IS = re.compile(r"\b(?:is|are|was|were) there\b|\bthere (?:is|are|was|were)\b|\bthere's\b")
 
 
 @lru_cache(maxsize=4096)
@@ -63,15 +61,13 @@ def kind_of(text: str) -> Kind:
 
 def is_question(text: str) -> bool:
     """Return whether the last sentence of a text asks something."""
-    last = [one for one in _sentences(text[-MOST_CHARS:]) if one.strip()]
-    return bool(last) and _has_mark(last[-1])
+    return any(map(_has_mark, _sentences(text[-MOST_CHARS:])[-1:]))
 
 
-def _sentences(text: str) -> Iterator[str]:
-    held = _INNER_POINT.sub("\u2024", text)
+def _sentences(text: str) -> list[str]:
     if _GREEK.search(text):
-        held = held.replace(";", "?")
-    yield from (one for one in _SENTENCE.findall(held) if one.strip())
+        text = text.replace(";", "?")
+    return [one for one in _SENTENCE.findall(text) if one.strip()]
 
 
 def _is_filler(text: str) -> bool:
@@ -79,9 +75,9 @@ def _is_filler(text: str) -> bool:
     if len(text) > MOST_FILLER or _DIGIT.search(text):
         return False
     words = words_of(text)
-    if not words:
-        return True
-    return any(_fillers().fullmatch(_REPEATED.sub(kept, words)) for kept in (r"\1\1", r"\1"))
+    return not words or any(
+        _fillers().fullmatch(_REPEATED.sub(kept, words)) for kept in (r"\1\1", r"\1")
+    )
 
 
 def says(text: str, phrase: str) -> bool:
@@ -111,50 +107,40 @@ def is_bare(text: str) -> bool:
 
 
 def _asks(sentence: str) -> bool:
+    """Return whether a sentence asks, and says nothing besides: "Did you know I moved?", "I moved, can you help?"."""
     words = words_of(sentence)
-    if _has_mark(sentence):
-        return not _states(sentence, words)
-    opens = _opening("ask_unmarked").match(words) or _unspaced("end", r"$").search(words)
-    return bool(opens) and not _states(sentence, words)
+    opens = _found("ask_unmarked", words) or words.endswith(_phrases("end", unspaced=True))
+    return bool(_has_mark(sentence) or opens) and not _states(sentence, words)
 
 
 def _has_mark(sentence: str) -> bool:
-    return sentence.rstrip(" \t\"'»”’)!.…\u3000").endswith(tuple(_QUESTION_MARKS)) or (
-        bool(_GREEK.search(sentence)) and sentence.rstrip().endswith(";")
-    )
+    return sentence.rstrip(" \t\"'»”’)!.…\u3000").endswith(tuple(_QUESTION_MARKS))
 
 
 def _states(sentence: str, words: str) -> bool:
-    """Return whether a question also says something: "Did you know I moved?", "I moved, can you help?"."""
-    told = _opening("told").match(words)
-    if told and not _opening("ask").match(words[told.end() :].lstrip()):
-        return number_of_words(words[told.end() :]) >= LEAST_CLAUSE - 1
-    asked = _unspaced("ask", "").search(words)
-    if _unspaced("told", "").search(words) and not asked:
+    """Return whether a question also says something, in words of its own or a clause."""
+    if told := _found("told", words):
+        rest = f"{words[: told.start()]}{words[told.end() :]}".strip()
+        if not _found("ask", rest):
+            return number_of_words(rest) >= LEAST_CLAUSE - 1
+    if any(says(words, reason) for reason in _phrases("reason", unspaced=False)):
         return True
-    if _anywhere("reason").search(words):
-        return True
-    return _clauses_state([clause for one in _CLAUSE.split(sentence) if (clause := words_of(one))])
-
-
-def _clauses_state(clauses: list[str]) -> bool:
-    """Return whether a clause of a question is no question: the last of them asks, if no other does."""
-    if len(clauses) > 1 and _anywhere("tag").fullmatch(clauses[-1]):
-        return _anywhere("subject").search(" ".join(clauses)) is not None
-    asked = False
-    for number, clause in enumerate(clauses):
-        asks = _opening("ask").match(clause) or _unspaced("ask", "").search(clause)
-        subject = _opening("subject").match(clause)
-        if asked:
-            if subject or (number and _opening("relative").match(clause)):
-                return number_of_words(clause) >= LEAST_CLAUSE
-        elif asks:
-            asked = True
-        elif number == len(clauses) - 1:
-            return bool(subject) and number == 0
-        elif number_of_words(clause) >= LEAST_CLAUSE and not _opening("if").match(clause):
-            return True
-    return False
+    clauses = [clause for one in _CLAUSE.split(sentence) if (clause := words_of(one))]
+    if len(clauses) > 1 and clauses[-1] in _phrases("tag", unspaced=False):
+        return any(_found("subject", clause) for clause in clauses)
+    # The last clause asks, if no other does.
+    asking = [bool(_found("ask", clause)) for clause in clauses[:-1]]
+    first = asking.index(True) if True in asking else len(clauses) - 1
+    return any(
+        number_of_words(clause) >= LEAST_CLAUSE
+        and (
+            not _found("if", clause)
+            if number < first
+            else _found("subject", clause) or _found("relative", clause)
+        )
+        for number, clause in enumerate(clauses)
+        if number != first
+    )
 
 
 def points_back(text: str) -> bool:
@@ -165,17 +151,21 @@ def points_back(text: str) -> bool:
     words = words_of(text[:MOST_CHARS])
     if not words or kind_of(text) == "filler":
         return False
-    own = _language(words)
-    if own.more.match(words) or own.is_empty(words):
+    # The language of which the text has most words; the first one, English, in doubt.
+    own = max(_languages(), key=lambda one: len(one.held(words, one.words)))
+    if f"{words} ".startswith(own.more) or (
+        not own.unspaced and own.asking.issuperset(words.split())
+    ):
         return True
-    return own.points(words) and not (own.tells_names and _has_name(text, own))
+    points = own.held(_THERE_IS.sub(" ", words), own.points)
+    return bool(points) and not (own.tells_names and names_in(text))
 
 
-def _has_name(text: str, language: _Language) -> bool:
-    """Return whether a word after the first has a capital, and is neither a weekday nor a month."""
+def names_in(text: str) -> list[str]:
+    """Return the words with a capital that begin no sentence, are no function words, and are neither weekday nor month."""
     later = [word for sentence in _sentences(text) for word in sentence.split()[1:]]
     names = [words_of(word) for word in later if word.strip("\"'(«“¿¡")[:1].isupper()]
-    return any(len(n) > 1 and n not in language.words and n not in CALENDAR for n in names)
+    return [n for n in names if len(n) > 1 and n not in function_words() and n not in CALENDAR]
 
 
 def number_of_words(text: str) -> int:
@@ -192,39 +182,19 @@ class _Language:
         lists = {
             key: tuple(map(words_of, value)) for key, value in fields.items() if key != "unspaced"
         }
-        self._points = frozenset(lists["points"])
-        self.words = frozenset(
-            word for field in lists.values() for p in field for word in p.split()
-        )
-        gap = "" if self.unspaced else r"(?= |$)"
-        self.more = re.compile(rf"(?:{'|'.join(map(re.escape, lists['more']))}){gap}")
-        asking = (
-            word
-            for field in ("ask", "small", "lead")
-            for p in lists.get(field, ())
-            for word in p.split()
-        )
-        self._asking = frozenset(asking) | self._points
+        self.more = tuple(phrase if self.unspaced else f"{phrase} " for phrase in lists["more"])
 
-    def points(self, words: str) -> bool:
-        """Return whether a word of a text points to something that is not named in the text."""
+        def words(*keys: str) -> frozenset[str]:
+            return frozenset(" ".join(p for key in keys for p in lists.get(key, ())).split())
+
+        self.words, self.points = words(*lists), words("points")
+        self.asking = words("ask", "small", "lead", "points")
+
+    def held(self, words: str, known: frozenset[str]) -> set[str]:
+        """Return those of the known words that a text has."""
         if self.unspaced:
-            return any(point in words for point in self._points)
-        told = _THERE_IS.sub(" ", words)
-        return not self._points.isdisjoint(told.split())
-
-    def is_empty(self, words: str) -> bool:
-        """Return whether a text has none but question words."""
-        return not self.unspaced and self._asking.issuperset(words.split())
-
-    def share(self, words: str) -> int:
-        """Return how many words of a text belong to the language."""
-        if self.unspaced:
-            return sum(word in words for word in self.words)
-        return sum(word in self.words for word in words.split())
-
-
-_THERE_IS = re.compile(r"\b(?:is|are|was|were) there\b|\bthere (?:is|are|was|were)\b|\bthere's\b")
+            return {word for word in known if word in words}
+        return set(known.intersection(words.split()))
 
 
 @cache
@@ -232,54 +202,47 @@ def _languages() -> tuple[_Language, ...]:
     return tuple(_Language(name, fields) for name, fields in json.loads(_WORDS).items())
 
 
-def _language(words: str) -> _Language:
-    """Return the language of which a text has most words; the first one, English, in doubt."""
-    return max(_languages(), key=lambda language: language.share(words))
-
-
 @cache
 def function_words() -> frozenset[str]:
     """Return words that questions are made of in any language, whatever they are about."""
     fields = ("lead", "ask", "ask_unmarked", "told", "subject", "reason", "if", "small")
-    phrases = (re.sub(r"\\(.)", r"\1", p) for one in fields for p in _lists(one, unspaced=False))
-    return frozenset(word for phrase in phrases for word in phrase.split())
+    return frozenset(" ".join(p for f in fields for p in _phrases(f, unspaced=False)).split())
 
 
 @cache
-def _lists(field: str, *, unspaced: bool) -> tuple[str, ...]:
+def _phrases(field: str, *, unspaced: bool) -> tuple[str, ...]:
     """Return the phrases of all languages, the longest first, as `words_of` gives them."""
     languages = [
         one for one in json.loads(_WORDS).values() if one.get("unspaced", False) is unspaced
     ]
     phrases = {words_of(phrase) for one in languages for phrase in one.get(field, ())}
-    return tuple(sorted(map(re.escape, phrases), key=len, reverse=True))
+    return tuple(sorted(phrases, key=len, reverse=True))
 
 
 @cache
 def _fillers() -> re.Pattern[str]:
-    spaced, unspaced = (_lists("filler", unspaced=one) for one in (False, True))
-    unit = rf"(?:(?:{'|'.join([*spaced, _LAUGH])})(?= |$)|{'|'.join(unspaced)})"
+    spaced, unspaced = (
+        "|".join(map(re.escape, _phrases("filler", unspaced=one))) for one in (False, True)
+    )
+    unit = rf"(?:(?:{spaced}|{_LAUGH})(?= |$)|{unspaced})"
     return re.compile(rf"{unit}(?: ?{unit})*")
 
 
 @cache
-def _opening(field: str) -> re.Pattern[str]:
-    """Return a pattern of the phrases of languages with spaces at the start, after words like "so" and "hey"."""
-    lead, phrases = ("|".join(_lists(one, unspaced=False)) for one in ("lead", field))
-    return re.compile(rf"(?:(?:{lead}) )*(?:{phrases})(?= |$)")
+def _pattern(field: str) -> re.Pattern[str]:
+    lead, spaced, unspaced = (
+        "|".join(map(re.escape, _phrases(name, unspaced=one)))
+        for name, one in (("lead", False), (field, False), (field, True))
+    )
+    return re.compile(rf"^(?:(?:{lead}) )*(?:{spaced})(?= |$)" + (unspaced and f"|{unspaced}"))
 
 
-@cache
-def _anywhere(field: str) -> re.Pattern[str]:
-    return re.compile(rf"(?:^| )(?:{'|'.join(_lists(field, unspaced=False))})(?= |$)")
+def _found(field: str, words: str) -> re.Match[str] | None:
+    """Return a phrase at the start of a text, after words like "so" and "hey"; without spaces between words, anywhere."""
+    return _pattern(field).search(words)
 
 
-@cache
-def _unspaced(field: str, end: str) -> re.Pattern[str]:
-    """Return a pattern of the phrases of languages without spaces, anywhere or at the end."""
-    return re.compile(rf"(?:{'|'.join(_lists(field, unspaced=True))}){end}")
-
-
+@lru_cache(maxsize=4096)
 def telling_words(text: str) -> frozenset[str]:
     """Return the stems of the words of a text that are no function words, as far as their first letters tell."""
     small = function_words()

@@ -204,9 +204,9 @@ def _choose(
     runtime: Runtime, recent: Sequence[str], ranked: Ranked, known: Collection[str]
 ) -> list[str]:
     """Return the candidates of a note; where a search has brought notes, another one is worth no further request."""
-    fused = ranking.fuse(ranked)
-    nearest = ranking.order(fused)
-    near = [one for one in nearest if fused[one].fusion >= NEAR * fused[nearest[0]].fusion]
+    fusion, _ = ranking.fuse(ranked, {})
+    least = NEAR * max(fusion.values(), default=0.0)
+    near = [i for i in sorted(fusion, key=fusion.__getitem__, reverse=True) if fusion[i] >= least]
     if ranked.brought:
         near = [one for one in near if one in known]
     return list(dict.fromkeys([*recent, *near]))[: runtime.config.candidates]

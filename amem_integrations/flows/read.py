@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from ..errors import InvalidInputError, NoteNotFoundError
 from ..fetch import NOTES, existing, living, note_pages
 from ..filters import Condition, check_count, conditions_of, matches
 from ..ids import now
-from ..kinds import kind_of
+from ..kinds import is_question, kind_of, words_of
 from ..notes import Namespace, Note, ScoredNote, check_namespace
 from ..retrieval import relevance
-from ..retrieval.context import as_of as seen_from
 from ..retrieval.context import render_notes
 from ..retrieval.current_facts import CurrentFacts
-from ..retrieval.search import Asked, Reader, hits_by_namespace, merged, namespaces_of, once, via
+from ..retrieval.search import Asked, Reader, merged, namespaces_of, searched, via
 from ..runtime import Runtime
 from ..thresholds import relevance_floor
 from .forms import profile
 
 # Notes to choose from; 2,000 tokens hold about 50.
 RECALLED = 60
+SHORT_REPLY = 5  # words of a reply that says little without its question
 
 
 async def get(
@@ -92,8 +93,7 @@ async def _views(
     shown = [reader.notes[note.id] for note in notes if note.id in reader.notes]
     await reader.fetch_related(shown)
     current = CurrentFacts(reader.notes, as_of or known_at or runtime.clock.now(), now=now())
-    views = [current.view(note) for note in shown]
-    return [seen_from(note, as_of) for note in views] if as_of else views
+    return [current.view(note, as_of) for note in shown]
 
 
 async def recall(
@@ -142,18 +142,17 @@ async def recall(
     if kind_of(query) == "filler":  # nothing is asked
         return []
     of_kind = any(isinstance(one, Condition) and one.field == "kind" for one in asked.where)
-    lists = await hits_by_namespace(runtime, spaces, asked)
+    searches = await searched(runtime, spaces, asked)
     floor = await relevance_floor(runtime) if min_similarity is None else None
-    shown = []
-    for space, listed in zip(spaces, lists, strict=True):
-        found = [hit for hit in listed if hit.note.content not in said][:k]
+    lists = []
+    for one in searches:
+        found = [hit for hit in one.found if hit.note.content not in said][:k]
         hits = relevance.relevant(relevance.together(query, asked.before), found, floor)
-        hits = hits if of_kind else relevance.telling(query, hits)  # such as filler
-        hits = await once(runtime, space, hits, asked, counted=found)
+        hits = await one.once(hits if of_kind else relevance.telling(query, hits))
         # The notes that a reply is linked to have not been checked against conditions and times.
-        hits = hits if asked.where else await _with_questions(runtime, space, hits)
-        shown.append([hit for hit in hits if hit.note.content not in said])
-    return merged(shown)[:k] if len(spaces) > 1 else shown[0]
+        hits = hits if asked.where else await _with_questions(runtime, one.namespace, hits)
+        lists.append([hit for hit in hits if hit.note.content not in said])
+    return merged(lists)[:k] if len(spaces) > 1 else lists[0]
 
 
 async def context(
@@ -205,38 +204,37 @@ def marked(
     hits: Sequence[ScoredNote], also: Mapping[str, Sequence[str]] | None
 ) -> Sequence[ScoredNote]:
     """Return hits as text for a prompt is made of them: those of further namespaces say whose they are, by name."""
-    names = {tuple(space): name for name, space in (also or {}).items()}
+    names = {tuple(space): f"from {name}" for name, space in (also or {}).items()}
 
     def one(hit: ScoredNote) -> ScoredNote:
-        name, speaker = names.get(hit.note.namespace), hit.note.speaker
-        if name is None:
-            return hit
-        whose = f"from {name}: {speaker}" if speaker else f"from {name}"
-        return replace(hit, note=hit.note.revised(speaker=whose))
+        whose = [names[hit.note.namespace], *filter(None, [hit.note.speaker])]
+        return replace(hit, note=hit.note.revised(speaker=": ".join(whose)))
 
-    return [one(hit) for hit in hits] if names else hits
+    return [one(hit) if hit.note.namespace in names else hit for hit in hits]
 
 
 async def _with_questions(
     runtime: Runtime, namespace: Namespace, hits: Sequence[ScoredNote]
 ) -> list[ScoredNote]:
-    """Return the hits, each short reply followed by the question that it answers."""
+    """Return the hits, each short reply followed by the question that it answers: the last linked turn before it asks."""
     linked = {
-        hit.note.id: relevance.linked_turns(hit.note)
+        hit.note.id: [i for i, link in hit.note.links.items() if link.direction == "out"]
         for hit in hits
-        if relevance.is_short_reply(hit.note)
+        if hit.note.thread is not None and len(words_of(hit.note.content).split()) <= SHORT_REPLY
     }
     known = {hit.note.id: hit for hit in hits}
-    missing = {other for others in linked.values() for other in others} - known.keys()
+    missing = set(chain.from_iterable(linked.values())) - known.keys()
     notes = await living(runtime.store, namespace, sorted(missing))
     notes |= {i: hit.note for i, hit in known.items()}
     shown: dict[str, ScoredNote] = {}
     for hit in hits:
-        shown.setdefault(hit.note.id, hit)
-        turns = [notes[i] for i in linked.get(hit.note.id, ()) if i in notes]
-        asks = relevance.question_before(hit.note, turns)
-        if asks is not None:
-            step = via(hit.note.id, hit.note.links[asks.id])
+        note = hit.note
+        shown.setdefault(note.id, hit)
+        turns = [notes[i] for i in linked.get(note.id, ()) if i in notes]
+        before = [one for one in turns if one.thread == note.thread and one.seq < note.seq]
+        asks = max(before, key=lambda one: one.seq, default=None)
+        if asks is not None and is_question(asks.content):
+            step = via(note.id, note.links[asks.id])
             brought = ScoredNote(note=asks, score=hit.score, similarity=None, via=(step,))
-            shown.setdefault(asks.id, known.get(asks.id) or brought)
+            shown.setdefault(asks.id, known.get(asks.id, brought))
     return list(shown.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from math import inf
 
@@ -18,7 +17,7 @@ ABOUT, ABOUT_SHARE = "Who the user is:", 0.5  # and how much of the budget that 
 
 # The beginning of a note is shown only where so much of the budget is left for it: a cut falls on facts.
 FOR_A_PART = 0.5
-LEAST_PART = 24  # tokens of a line about the user
+LEAST_PART = 24  # tokens about the user
 # Clauses of this length tell which text the shown note took the place of.
 MOST_REPLACED, REPLACED_CHARS = 2, 120
 CUT = " …"
@@ -26,10 +25,7 @@ CUT = " …"
 # A prompt template of a framework would fill in "{name}", "{{ name }}", "{% if %}" or "$name" in a recalled note, or
 # fail on a lone brace. A look-alike reads the same and does nothing; prices stay as they are.
 _LOOK_ALIKES = str.maketrans(
-    {
-        "{": "\N{MEDIUM LEFT CURLY BRACKET ORNAMENT}",
-        "}": "\N{MEDIUM RIGHT CURLY BRACKET ORNAMENT}",
-    }
+    {"{": "\N{MEDIUM LEFT CURLY BRACKET ORNAMENT}", "}": "\N{MEDIUM RIGHT CURLY BRACKET ORNAMENT}"}
 )
 _DOLLAR = re.compile(r"\$(?=[A-Za-z_])")
 # A tag like ours would end the block that marks the notes as data, also when it is spelled with spaces, invisible
@@ -96,13 +92,12 @@ class _Page:
             self.replaced.setdefault(hit.superseded_by or "", []).append(hit.note)
 
     def take_above(self, text: str, most: int) -> None:
-        """Take the text above the notes, line by line, as far as the text fits in `most` tokens."""
-        for line in text.splitlines():
-            room = min(self.left, most)
-            fitted = _beginning(neutral(line), room if room >= LEAST_PART else 0)
-            if size := texts.count_tokens(fitted and f"{fitted}\n"):
-                self.left, most = self.left - size, most - size
-                self.above.append(fitted)
+        """Take the text above the notes, or its beginning, as far as it fits in `most` tokens."""
+        room = min(self.left, most)
+        fitted = _beginning("\n".join(map(neutral, text.splitlines())), room)
+        if fitted and room >= LEAST_PART:
+            self.left -= texts.count_tokens(f"{fitted}\n")
+            self.above = fitted.splitlines()
 
     def take(self, hit: ScoredNote, passage: Passage | None, for_a_part: float) -> None:
         """Take a note, or another passage of it, if there is room; a replaced note is a clause of the note that replaced it."""
@@ -165,12 +160,6 @@ def neutral(text: str) -> str:
     """Return text in one line, in which no template placeholder and no tag of ours can take effect."""
     line = _TAG.sub(lambda found: _BRACKET + found[0][1:], " ".join(text.split()))
     return _DOLLAR.sub("\N{FULLWIDTH DOLLAR SIGN}", line.translate(_LOOK_ALIKES))
-
-
-def as_of(note: Note, time: datetime) -> Note:
-    """Return the note as it was understood at a time: without the contexts that came later."""
-    contexts = tuple(entry for entry in note.contexts if entry.at <= time)
-    return replace(note, contexts=contexts)
 
 
 def _parts(hits: Sequence[ScoredNote]) -> list[tuple[ScoredNote, Passage | None]]:

@@ -23,16 +23,13 @@ class CurrentFacts:
         # A note that may replace another is later, and is judged first: a chain of any length takes one look at each note.
         replaced = [note for note in notes.values() if note.supersessions]
         for note in sorted(replaced, key=lambda note: (note.when, note.seq), reverse=True):
-            self._successors[note.id] = self.successors(note)
+            self._successors[note.id] = [
+                i for i in self._known(note, replacing=True) if self._is_current(notes[i], note)
+            ]
 
     def successors(self, note: Note) -> list[str]:
         """Return the notes that replace a note, as ids, newest first."""
-        if not note.supersessions:
-            return []
-        if note.id in self._successors:
-            return self._successors[note.id]
-        found = [(s.since, i) for i, s in note.supersessions.items() if self._is_in_force(note, i)]
-        return [note_id for _, note_id in sorted(found, reverse=True)]
+        return self._successors.get(note.id, [])
 
     def successor(self, note: Note) -> str | None:
         """Return the current note at the end of the chain that replaces a note, None for a current one."""
@@ -43,12 +40,7 @@ class CurrentFacts:
 
     def contradictions(self, note: Note) -> list[str]:
         """Return the notes that contradict a note without replacing it, newest first."""
-        found = [
-            (s.since, i)
-            for i, s in note.supersessions.items()
-            if s.relation == "contradicts" and self._living(i) and s.since <= self._time
-        ]
-        return [note_id for _, note_id in sorted(found, reverse=True)]
+        return self._known(note, replacing=False)
 
     def is_over(self, note: Note) -> bool:
         """Return whether a note no longer holds, by its own `until`."""
@@ -63,8 +55,8 @@ class CurrentFacts:
         """
         lifting = [
             retraction
-            for i, s in note.supersessions.items()
-            if s.replaces and self._living(i) and i not in self.successors(note)
+            for i in self._known(note, replacing=True)
+            if i not in self.successors(note)
             for retraction in self._retractions(self._notes[i])
         ]
         past = self.is_over(note) or self._retractions(note)
@@ -78,14 +70,19 @@ class CurrentFacts:
             for placed in self._placed(note, seen):
                 yield placed, note
 
-    def view(self, note: Note) -> Note:
-        """Return the note as it stands at that time: only with the supersessions that count."""
+    def view(self, note: Note, as_of: datetime | None = None) -> Note:
+        """Return the note as it stands at that time: only with the supersessions that count.
+
+        `as_of` leaves out the contexts that came after a time.
+        """
+        if as_of is not None:
+            contexts = tuple(entry for entry in note.contexts if entry.at <= as_of)
+            note = note.revised(contexts=contexts)
         if not note.supersessions:
             return note
         counting = {*self.successors(note), *self.contradictions(note)}
-        return note.revised(
-            supersessions={i: s for i, s in note.supersessions.items() if i in counting}
-        )
+        held = {i: s for i, s in note.supersessions.items() if i in counting}
+        return note.revised(supersessions=held)
 
     def _placed(self, note: Note, seen: set[str]) -> Iterator[Note]:
         """Yield the notes above a note, the note, and the notes that contradict it; each of these in the same way."""
@@ -102,16 +99,19 @@ class CurrentFacts:
             others = self.contradictions(one) if has_above else self.above(one)
             todo += [(self._notes[i], False) for i in reversed(others) if i in self._notes]
 
-    def _is_in_force(self, older: Note, newer_id: str) -> bool:
-        supersession, newer = older.supersessions[newer_id], self._living(newer_id)
-        if newer is None or not supersession.replaces or supersession.since > self._time:
-            return False
-        is_current = is_later(newer, older) and not self.is_over(newer)
-        return is_current and not self._retractions(newer)
+    def _known(self, note: Note, *, replacing: bool) -> list[str]:
+        """Return the notes that are there and, as was said by then, replace or contradict a note, newest first."""
+        found = [
+            (s.since, i)
+            for i, s in note.supersessions.items()
+            if s.replaces is replacing and s.since <= self._time and i in self._notes
+            if not self._notes[i].is_expired(self._now)
+        ]
+        return [note_id for _, note_id in sorted(found, reverse=True)]
 
-    def _living(self, note_id: str) -> Note | None:
-        note = self._notes.get(note_id)
-        return None if note is None or note.is_expired(self._now) else note
+    def _is_current(self, newer: Note, older: Note) -> bool:
+        """Return whether a note is in force that replaces another."""
+        return is_later(newer, older) and not self.is_over(newer) and not self._retractions(newer)
 
     def _retractions(self, note: Note) -> list[str]:
         """Return the notes that retract a note, without another one in its place."""

@@ -7,13 +7,12 @@ chance.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log
 
-from ..kinds import ENDINGS, STEM, UNSPACED, telling_words
+from ..kinds import telling_words
 from ..notes import Note, Passage, ScoredNote
 from ..ports import Ranked
 from ..stored_note import Vector
@@ -32,24 +31,30 @@ def best_passages(
     Args:
         query: What is looked for.
         texts: Long texts with their passages, by id.
-        cosines: Of the query and each passage of a text, by id, as far as they are known.
+        cosines: Of the query and each passage of a text, by id, as far as they are known; not as many as it has passages
+            are those of another wording.
     """
     places = {
         f"{name}:{n}": (name, span)
         for name, (_, passages) in texts.items()
         for n, span in enumerate(passages)
     }
-    near = {f"{name}:{n}": float(c) for name, row in cosines.items() for n, c in enumerate(row)}
+    near = {
+        f"{name}:{n}": float(cosine)
+        for name, row in cosines.items()
+        if name in texts and len(row) == len(texts[name][1])
+        for n, cosine in enumerate(row)
+    }
     words = _word_scores(query, {p: texts[name][0][a:b] for p, (name, (a, b)) in places.items()})
-    # Where neither tells, the beginning of a text stands for it.
-    found = ranking.fuse(Ranked(dense=_sorted(near), lexical=_sorted(words)))
-    ranking.lead(found)
+    scores, match = ranking.fuse(Ranked(dense=_sorted(near), lexical=_sorted(words)), {})
+    ordered = ranking.order(scores, match)
+    ranking.lead(scores, ordered)
     best: dict[str, list[Passage]] = {name: [] for name in texts}
     full: set[str] = set()
-    for place in [*ranking.order(found), *(place for place in places if place not in found)]:
+    # Where neither tells, the beginning of a text stands for it.
+    for place in dict.fromkeys([*ordered, *places]):
         name, span = places[place]
-        score = found[place].score if place in found else 0.0
-        passage = _passage(texts[name][0], span, score)
+        passage = _passage(texts[name][0], span, scores.get(place, 0.0))
         if best[name] and _chars([*best[name], passage]) > MOST_CHARS:
             full.add(name)
         if name not in full:
@@ -112,22 +117,8 @@ def _word_scores(query: str, texts: Mapping[str, str]) -> dict[str, float]:
 
     How often a text has a word does not count.
     """
-    patterns = dict(_patterns(telling_words(query)))
-    lower = {name: text.lower() for name, text in texts.items()}
-    found = {
-        name: [stem for stem, one in patterns.items() if stem in text and one.search(text)]
-        for name, text in lower.items()
-    }
-    having = Counter(stem for stems in found.values() for stem in stems)
-    rare = {stem: log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for stem, n in having.items()}
-    return {name: sum(rare[stem] for stem in stems) for name, stems in found.items() if stems}
-
-
-def _patterns(stems: frozenset[str]) -> Iterator[tuple[str, re.Pattern[str]]]:
-    """Yield what finds the words with each of some stems."""
-    for stem in sorted(stems):
-        if UNSPACED.search(stem):
-            yield stem, re.compile(re.escape(stem))
-        else:
-            rest = r"\w*" if len(stem) == STEM else rf"(?:{ENDINGS})?(?!\w)"
-            yield stem, re.compile(rf"(?<!\w){re.escape(stem)}{rest}")
+    wanted = telling_words(query)
+    found = {name: wanted & telling_words(text) for name, text in texts.items()}
+    having = Counter(word for words in found.values() for word in words)
+    rare = {word: log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for word, n in having.items()}
+    return {name: sum(rare[word] for word in words) for name, words in found.items() if words}

@@ -16,23 +16,13 @@ import numpy as np
 
 from ..conversation import from_dict
 from ..errors import InvalidInputError
-from ..kinds import (
-    LEAST_LETTERS,
-    function_words,
-    is_question,
-    kind_of,
-    points_back,
-    says,
-    telling_words,
-    words_of,
-)
-from ..notes import Note, ScoredNote
+from ..kinds import kind_of, names_in, points_back, says, telling_words, words_of
+from ..notes import Note, ScoredNote, Via
 from ..repetition import repeated
 from ..stored_note import Vector
 
 SHARE = 0.5  # of the telling words of a question that a note has, which counts as a strong hit
 LEAST_WORDS = 2  # of them, where the cosine says otherwise
-SHORT_REPLY = 5  # words of a reply that says little without its question
 
 # Chosen on half of 72 follow-ups written for it: see `docs/evaluation.md`.
 WINDOW = 3  # messages before the question
@@ -94,20 +84,19 @@ def relevant(query: str, hits: Sequence[ScoredNote], floor: float | None) -> lis
     """
     if floor is None or all(hit.similarity is None for hit in hits):
         return list(hits)
-    names, stems, by_words = _names(query), telling_words(query), floor >= 1
-    passing = {
-        hit.note.id
-        for hit in hits
-        if (hit.similarity is not None and hit.similarity >= floor and not by_words)
-        or _shares_words(
-            hit, names, stems, 1 if by_words or hit.similarity is None else LEAST_WORDS
-        )
-    }
+    names, stems = names_in(query), telling_words(query)
+
+    def passes(hit: ScoredNote) -> bool:
+        if hit.similarity is None or floor >= 1:
+            return _shares_words(hit, names, stems, 1)
+        return hit.similarity >= floor or _shares_words(hit, names, stems, LEAST_WORDS)
+
+    passing = {hit.note.id for hit in hits if passes(hit)}
     return [
         hit
         for hit in hits
         if hit.note.id in passing
-        or _led_to(hit, passing)
+        or any(step.note_id in passing for step in hit.via if isinstance(step, Via))
         or not passing.isdisjoint(repeated(hit.note))
     ]
 
@@ -121,34 +110,6 @@ def telling(query: str, hits: Iterable[ScoredNote]) -> list[ScoredNote]:
         if not (hit.note.kind == "filler" and not says(query, hit.note.content))
         and not (hit.note.kind == "question" and words_of(hit.note.content) == asked)
     ]
-
-
-def is_short_reply(note: Note) -> bool:
-    """Return whether a note is a turn that says little without the turn before it."""
-    return note.thread is not None and len(words_of(note.content).split()) <= SHORT_REPLY
-
-
-def linked_turns(note: Note) -> list[str]:
-    """Return the ids of the earlier notes that a note is linked to."""
-    return [other for other, link in note.links.items() if link.direction == "out"]
-
-
-def question_before(note: Note, others: Iterable[Note]) -> Note | None:
-    """Return the last turn of the thread before a note among some others, if that turn asks."""
-    before = [one for one in others if one.thread == note.thread and one.seq < note.seq]
-    last = max(before, key=lambda one: one.seq, default=None)
-    return last if last is not None and is_question(last.content) else None
-
-
-def _led_to(hit: ScoredNote, passing: set[str]) -> bool:
-    return hit.via != "match" and any(step.note_id in passing for step in hit.via)
-
-
-def _names(query: str) -> list[str]:
-    """Return the words of a question that have a capital; the first word has one anyway."""
-    capitals = [one for one in query.split()[1:] if one.strip("\"'(«“")[:1].isupper()]
-    words = [word for word in map(words_of, capitals) if len(word) >= LEAST_LETTERS - 1]
-    return [word for word in words if word not in function_words()]
 
 
 def _shares_words(hit: ScoredNote, names: Iterable[str], stems: frozenset[str], least: int) -> bool:

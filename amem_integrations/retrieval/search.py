@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from ..decisions import Source
+import numpy as np
+
 from ..embedding import embed_query, size_of
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
@@ -20,15 +21,13 @@ from ..runtime import Runtime, resolve
 from ..splitting import spans
 from ..stored_note import StoredNote, Vector
 from . import ranking
-from .context import as_of as seen_from
 from .current_facts import CurrentFacts, named
 from .passages import best_passages, in_order_of_passages
 from .relevance import is_said_in, messages_before, mixed, together
 
 PAGE = 64
 SPARE = 20  # notes
-LEAST = -1.0  # the least cosine there is: of what is found by its words, and has no vector yet
-NONE = ranking.Activation()
+NO_PASSAGES = np.zeros(0, dtype=np.float32)
 
 
 async def search(
@@ -93,13 +92,8 @@ async def search(
         links=links,
         explain=explain,
     )
-    lists = await hits_by_namespace(runtime, spaces, asked)
-    if not repeats:
-        lists = [
-            await _each_once(runtime, space, asked, hits)
-            for space, hits in zip(spaces, lists, strict=True)
-        ]
-    return merged(lists)[:k]
+    searches = await searched(runtime, spaces, asked)
+    return merged([one.found if repeats else await one.each_once() for one in searches])[:k]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +143,9 @@ def falling(hits: Sequence[ScoredNote]) -> Iterator[tuple[ScoredNote, float]]:
     The memory ranks by meaning, words and links. What stands above a note that is nearer by meaning is at least as
     good, so it is given the same score: hits of several searches can then be sorted by it.
     """
-    best, scores = LEAST, []
-    for hit in reversed(hits):
-        best = max(best, LEAST if hit.similarity is None else hit.similarity)
+    best, scores = ranking.LEAST, []
+    for hit in reversed(hits):  # one that is found by its words has no vector yet
+        best = max(best, ranking.LEAST if hit.similarity is None else hit.similarity)
         scores.append(best)
     return zip(hits, reversed(scores), strict=True)
 
@@ -166,15 +160,14 @@ def merged(lists: Sequence[Sequence[ScoredNote]]) -> list[ScoredNote]:
     return [hit for _, _, hit in sorted(ranked, key=lambda one: one[:2])]
 
 
-async def hits_by_namespace(
-    runtime: Runtime, spaces: Sequence[Namespace], asked: Asked
-) -> list[list[ScoredNote]]:
-    """Return the best `k` hits of each namespace; the lists of all namespaces are one request."""
+async def searched(runtime: Runtime, spaces: Sequence[Namespace], asked: Asked) -> list[Search]:
+    """Return a search in each namespace, with the best `k` hits; the lists of all namespaces are one request."""
     vector = await _query_vector(runtime, asked)
-    searches = [Search(runtime, space, asked, vector) for space in spaces]
-    queries = [replace(one.query, namespace=one.namespace) for one in searches]
-    lists = await resolve(runtime.store.search(spaces[0], queries))
-    return [await one.hits(found) for one, found in zip(searches, lists, strict=True)]
+    searches = [Search(runtime, space, asked.known_at, vector, asked=asked) for space in spaces]
+    lists = await resolve(runtime.store.search(spaces[0], [one.query for one in searches]))
+    for one, found in zip(searches, lists, strict=True):
+        one.found = await one.hits(found)
+    return searches
 
 
 async def _query_vector(runtime: Runtime, asked: Asked) -> Vector | None:
@@ -189,44 +182,6 @@ async def _query_vector(runtime: Runtime, asked: Asked) -> Vector | None:
     return vector if vector is None or said_before is None else mixed(vector, said_before)
 
 
-async def _each_once(
-    runtime: Runtime, namespace: Namespace, asked: Asked, hits: list[ScoredNote]
-) -> list[ScoredNote]:
-    """Return the first `k` hits of which no two say the same, of a longer list where `hits` are too few."""
-    most = asked.k
-    while True:
-        shown = await once(runtime, namespace, hits, asked)
-        if len(shown) >= asked.k or len(hits) < most:
-            return shown[: asked.k]
-        most *= 4
-        (hits,) = await hits_by_namespace(runtime, [namespace], replace(asked, k=most))
-
-
-async def once(
-    runtime: Runtime,
-    namespace: Namespace,
-    hits: Sequence[ScoredNote],
-    asked: Asked,
-    *,
-    counted: Iterable[ScoredNote] = (),
-) -> list[ScoredNote]:
-    """Return the hits, of those that say the same one; see `relevance.said_once`.
-
-    Counted are further hits, and the notes that links lead to, as they were known at that time, if they meet the
-    conditions.
-    """
-    known = {hit.note.id: hit.note for hit in (*counted, *hits)}
-    reader = Reader(runtime, namespace, asked.known_at)
-    await reader.fetch(
-        sorted({other for hit in hits for other in repeated(hit.note)} - known.keys())
-    )
-    time = now()
-    others = [
-        n for n in reader.notes.values() if matches(n, asked.where) and not n.is_expired(time)
-    ]
-    return said_once(hits, [*known.values(), *others])
-
-
 @dataclass(slots=True)
 class Reader:
     """The notes of one namespace that were read so far.
@@ -234,136 +189,166 @@ class Reader:
     Attributes:
         known_at: When the memory knew the notes as they are here; None: they are as the memory knows them now.
         vector: The vector of the query; None: there is none.
-        brought: The stored notes that came with the lists, which nothing has looked at yet.
         notes: The notes that were looked at.
         supersedes: The ids of the notes whose place each of these takes.
-        cosines: The cosines of query and notes.
-        by_passage: The cosines of the query and each passage of the long texts whose vectors were read.
-        without_vector: The notes that have no vector.
+        cosines: The cosines of query and notes; of a long text that of its best passage.
+        passages: The cosines of query and each passage of a note, of those whose vectors were read; empty without vectors.
+        brought: The stored notes that came with the lists, which nothing has looked at yet.
     """
 
     runtime: Runtime
     namespace: Namespace
     known_at: datetime | None = None
     vector: Vector | None = None
-    brought: dict[str, StoredNote] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
     supersedes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     cosines: dict[str, float] = field(default_factory=dict)
-    by_passage: dict[str, Vector] = field(default_factory=dict)
-    without_vector: set[str] = field(default_factory=set)
+    passages: dict[str, Vector] = field(default_factory=dict)
+    brought: dict[str, StoredNote] = field(default_factory=dict)
 
     def lacks(self, note_id: str) -> bool:
         """Return whether the vectors of a note have to be read, for its cosine or those of its passages."""
-        if self.vector is None or note_id in self.without_vector or note_id in self.by_passage:
+        if self.vector is None or note_id in self.passages:
             return False
         note = self.notes.get(note_id)
         return note_id not in self.cosines or (note is not None and bool(note.passages))
 
-    async def fetch(self, ids: Iterable[str], *, near: Collection[str] = ()) -> None:
+    async def fetch(self, ids: Iterable[str], *, near: Iterable[str] = ()) -> None:
         """Fetch the notes that are not known yet, and the cosines of those that are to be `near`, of all their passages.
 
         Over a network all of that is one request, which brings the cosines of everything that it fetches.
         """
         missing = [note_id for note_id in ids if note_id not in self.notes]
-        if at_hand := [self.brought[i] for i in missing if i in self.brought]:
-            await self._keep(at_hand)
-            missing = [note_id for note_id in missing if note_id not in self.notes]
+        await self._keep([self.brought.pop(i) for i in missing if i in self.brought])
+        missing = [note_id for note_id in missing if note_id not in self.notes]
         lacking = [note_id for note_id in near if self.lacks(note_id)]
-        if self.runtime.store.remote:
-            far = bool(lacking) or any(map(self.lacks, missing))
-            parts = [([*missing, *lacking], far)]
-        else:  # a vector is larger than its note
-            parts = [([i for i in missing if i not in lacking], False), (lacking, True)]
-        for wanted, vectors in parts:
-            if wanted:
-                await self._read(wanted, vectors=vectors)
+        if self.runtime.store.remote and (lacking or any(map(self.lacks, missing))):
+            lacking = list(dict.fromkeys([*missing, *lacking]))
+        # Here a vector is larger than its note.
+        await self._read([i for i in missing if i not in lacking])
+        await self._read(lacking, vectors=True)
 
-    async def fetch_related(self, notes: Sequence[Note]) -> None:
+    async def fetch_related(self, notes: Iterable[Note]) -> None:
         """Fetch what supersedes notes, what supersedes that, and so on; and what those that are over had replaced."""
         todo, seen = list(notes), set[str]()
         while todo:
             seen |= {note.id for note in todo}
             past = [note.id for note in todo if note.holds_until or _is_retracted(note)]
-            if unknown := [note_id for note_id in past if note_id not in self.supersedes]:
-                await self._read(unknown)
+            await self._read([note_id for note_id in past if note_id not in self.supersedes])
             replaced = {other for note_id in past for other in self.supersedes.get(note_id, ())}
             wanted = sorted(named(todo) | replaced)
             await self.fetch(wanted)
             todo = [self.notes[i] for i in wanted if i in self.notes and i not in seen]
 
     async def _read(self, ids: Sequence[str], *, vectors: bool = False) -> None:
-        store = self.runtime.store
-        stored = await resolve(store.notes(self.namespace, ids, vectors=vectors))
-        await self._keep(list(stored.values()))
+        if ids:
+            store = self.runtime.store
+            stored = await resolve(store.notes(self.namespace, ids, vectors=vectors))
+            await self._keep(list(stored.values()))
 
     async def _keep(self, stored: Sequence[StoredNote]) -> None:
         """Keep stored notes that were read, as they were known at the time that is asked about."""
-        alive = [one for one in stored if one.note is not None]
-        rows: dict[Source, Vector] = {}
-        if self.vector is not None:
-            rows = {
-                one.source: one.vectors @ self.vector for one in alive if one.vectors is not None
-            }
-        for source, cosines in rows.items():
-            self.cosines.setdefault(source.id, float(cosines.max()))
-        self.without_vector.update(one.id for one in alive if not one.embedded)
-        if alive and self.known_at is not None:
+        for one in stored:
+            if self.vector is not None and one.vectors is not None:
+                self.passages[one.id] = one.vectors @ self.vector
+                self.cosines.setdefault(one.id, float(self.passages[one.id].max()))
+            elif not one.has_vectors:
+                self.passages[one.id] = NO_PASSAGES
+        if stored and self.known_at is not None:
             store, most = self.runtime.store, self.runtime.config.max_links
-            alive = await notes_as_known(store, self.namespace, alive, self.known_at, most)
-        for one in alive:
+            alive = [one for one in stored if one.note is not None]
+            stored = await notes_as_known(store, self.namespace, alive, self.known_at, most)
+        for one in stored:
             if one.note is not None:
                 self.notes[one.id] = one.note
-            self.supersedes[one.id] = one.supersedes
-            if one.source in rows:
-                self.by_passage[one.id] = rows[one.source]
+                self.supersedes[one.id] = one.supersedes
 
 
 def _is_retracted(note: Note) -> bool:
     return any(s.relation == "retracts" for s in note.supersessions.values())
 
 
+@dataclass(slots=True)
 class Search(Reader):
-    """One search in one namespace."""
+    """One search in one namespace.
 
-    def __init__(
-        self, runtime: Runtime, namespace: Namespace, asked: Asked, vector: Vector | None
-    ) -> None:
-        """Take what is asked, and the vector of the words if there is one."""
-        super().__init__(runtime, namespace, asked.known_at, vector)
-        self.asked = asked
-        self.looked_at = ranking.looked_at(asked.k)
-        self.activations: ranking.Activations = {}
-        self.matched: list[str] = []  # the notes that are best without links, best first
-        self.links: Mapping[str, Mapping[str, Link]] = {}  # those that were followed
+    Attributes:
+        asked: What is asked.
+        found: The hits, best first.
+        lists: The dense and the BM25 list.
+        fusion: The fused ranks of the notes in the lists.
+        match: How well notes match.
+        matched: The notes that are best without links, best first.
+        lent: By note what it gives to each note that it is linked to.
+    """
+
+    asked: Asked = field(kw_only=True)
+    found: list[ScoredNote] = field(default_factory=list)
+    lists: Ranked = field(default_factory=Ranked)
+    fusion: ranking.Scores = field(default_factory=dict)
+    match: ranking.Scores = field(default_factory=dict)
+    matched: list[str] = field(default_factory=list)
+    lent: dict[str, ranking.Scores] = field(default_factory=dict)
 
     @property
     def query(self) -> Query:
         """The query of the dense and the BM25 list."""
         # A few more than are looked at: the server orders equal scores otherwise, and weights move some.
         return Query(
+            namespace=self.namespace,
             vector=self.vector,
             text=together(self.asked.query, self.asked.before),
             limit=max(ranking.FUSION_DEPTH, self.asked.k),
             where=self.asked.where,
-            bring=Bring(limit=self.looked_at + SPARE, k=ranking.RRF_K),
+            bring=Bring(limit=ranking.looked_at(self.asked.k) + SPARE, k=ranking.RRF_K),
         )
 
     async def hits(self, lists: Ranked) -> list[ScoredNote]:
         """Return the best `k` hits by the lists that the query found."""
         k = self.asked.k
         await self._fuse(lists)
+        scores = dict(self.fusion)
         if self.asked.links:
-            best = self.matched[: self.looked_at]
-            self.links = {i: self.notes[i].links for i in best if i in self.notes}
-            ranking.spread(self.activations, self.links)
-        likely = ranking.order(self.activations)[: min(2 * k, ranking.FUSION_DEPTH)]
+            for note_id in self.matched[: ranking.looked_at(k)]:
+                if note_id in self.notes:
+                    lent = ranking.lent(self.fusion[note_id], self.notes[note_id].links)
+                    self.lent[note_id] = lent
+                    for target, share in lent.items():
+                        scores[target] = scores.get(target, 0.0) + share
+        likely = ranking.order(scores, self.match)[: min(2 * k, ranking.FUSION_DEPTH)]
         await self.fetch(likely, near=likely[:k] if self.runtime.store.remote else ())
-        ranking.favour_named(self.activations, self.asked.query, self.notes.values())
-        ranking.lead(self.activations)
-        notes = await self._best()
+        for note_id in ranking.named_by(self.asked.query, self.notes.values()):
+            if note_id in scores:
+                scores[note_id] += ranking.NAMED
+                self.match[note_id] = self.match.get(note_id, 0.0) + ranking.NAMED
+        ordered = ranking.order(scores, self.match)
+        ranking.lead(scores, ordered)
+        notes = await self._best(ordered)
         await self.fetch_related(notes)
-        return await self._with_cosines(self._in_order(notes))
+        return await self._with_cosines(self._in_order(notes, scores))
+
+    async def once(self, hits: Sequence[ScoredNote]) -> list[ScoredNote]:
+        """Return some of the hits, of those that say the same one; see `said_once`.
+
+        Counted are all hits, and the notes that repeat them, as they were known at that time, if they meet the conditions.
+        """
+        known = {hit.note.id: hit.note for hit in (*self.found, *hits)}
+        others = sorted({i for hit in hits for i in repeated(hit.note)} - known.keys())
+        await self.fetch(others)
+        time = now()
+        for note in (self.notes[i] for i in others if i in self.notes):
+            if matches(note, self.asked.where) and not note.is_expired(time):
+                known[note.id] = note
+        return said_once(hits, known.values())
+
+    async def each_once(self) -> list[ScoredNote]:
+        """Return the first `k` hits of which no two say the same, of a longer list where there are too few."""
+        k, shown = self.asked.k, await self.once(self.found)
+        if len(shown) < k <= len(self.found):
+            asked = replace(self.asked, k=4 * k)
+            (longer,) = await searched(self.runtime, [self.namespace], asked)
+            shown = await longer.each_once()
+        return shown[:k]
 
     async def _fuse(self, lists: Ranked) -> None:
         """Fuse the dense and the BM25 list."""
@@ -376,10 +361,10 @@ class Search(Reader):
             stated = replace(self.query, where=(*self.asked.where, *ranking.STATEMENTS))
             (more,) = await resolve(self.runtime.store.search(self.namespace, [stated]))
             self._bring(more)
-            lists = ranking.joined(more, lists)
-            await self._weigh(lists)
+            await self._weigh(ranking.joined(more, lists))
         if self.asked.as_of and (nearer := await self._nearer(self.asked.as_of)):
-            await self._weigh(replace(lists, dense=ranking.raised(lists.dense, nearer)))
+            dense = ranking.raised(self.lists.dense, nearer)
+            await self._weigh(replace(self.lists, dense=dense))
 
     def _bring(self, lists: Ranked) -> None:
         """Keep the notes and cosines that came with lists."""
@@ -387,18 +372,18 @@ class Search(Reader):
         self.brought |= lists.brought
 
     async def _weigh(self, lists: Ranked) -> dict[str, float]:
-        """Fuse the lists by what the best notes of them are, which are fetched; return the weights of these."""
+        """Fuse lists by what the best notes of them are, which are fetched; return the weights of these."""
+        looked_at = ranking.looked_at(self.asked.k)
+        self.lists = lists
         weights: dict[str, float] = {}
-        self.activations = ranking.fuse(lists)
         while True:
-            self.matched = ranking.matched(self.activations, max(self.asked.k, self.looked_at))
-            new = [i for i in self.matched[: self.looked_at] if i not in weights]
+            self.fusion, self.match = ranking.fuse(lists, weights)
+            self.matched = ranking.order(self.fusion, self.match)
+            new = [i for i in self.matched[:looked_at] if i not in weights]
             await self.fetch(new)
-            notes = [self.notes[note_id] for note_id in new if note_id in self.notes]
-            weights |= {note.id: self._weight(note) for note in notes}
-            if all(weights[note.id] == ranking.STATED for note in notes):
+            weights |= {i: self._weight(self.notes[i]) for i in new if i in self.notes}
+            if all(weights.get(i, ranking.STATED) == ranking.STATED for i in new):
                 return weights
-            self.activations = ranking.fuse(lists, weights)
 
     def _weight(self, note: Note) -> float:
         """Return how much a note counts; one that says just what a message before the query says is known already."""
@@ -419,10 +404,10 @@ class Search(Reader):
         }
         return {note_id: max(some) for note_id, some in cosines.items() if some}
 
-    async def _best(self) -> list[Note]:
+    async def _best(self, ordered: Sequence[str]) -> list[Note]:
         """Return the first k notes that may be shown, best first; fill in missing notes and cosines."""
-        k, least = self.asked.k, self.asked.min_similarity
-        ordered, best, time = ranking.order(self.activations), [], now()
+        k, least, time = self.asked.k, self.asked.min_similarity, now()
+        best: list[Note] = []
         # With a threshold many may be passed over: pages of a few would be as many calls.
         size = k if least is None else max(k, PAGE)
         for start in range(0, len(ordered), size):
@@ -430,44 +415,50 @@ class Search(Reader):
             await self.fetch(page, near=() if least is None else page)
             for note in (self.notes[note_id] for note_id in page if note_id in self.notes):
                 # The store's hits meet the conditions; a note that a link led to is checked here.
-                fits = self.activations[note.id].fusion or matches(note, self.asked.where)
-                near = least is None or self.cosines.get(note.id, LEAST - 1) >= least
+                fits = note.id in self.fusion or matches(note, self.asked.where)
+                near = least is None or self.cosines.get(note.id, ranking.LEAST - 1) >= least
                 if fits and near and not note.is_expired(time):
                     best.append(note)
             if len(best) >= k:
                 break
         return best[:k]
 
-    def _in_order(self, notes: Sequence[Note]) -> list[ScoredNote]:
+    def _in_order(self, notes: Sequence[Note], scores: Mapping[str, float]) -> list[ScoredNote]:
         """Return the first k hits, in the order in which notes may be shown."""
-        time, hits = now(), []
-        as_of = self.asked.as_of
-        current = CurrentFacts(
-            self.notes, as_of or self.known_at or self.runtime.clock.now(), now=time
-        )
+        as_of, hits = self.asked.as_of, list[ScoredNote]()
+        time = as_of or self.known_at or self.runtime.clock.now()
+        current = CurrentFacts(self.notes, time, now=now())
         matched, ranked = set(self.matched[: self.asked.k]), {note.id for note in notes}
         for note, place in current.in_order(notes):
             if note.id not in ranked and not matches(note, self.asked.where):
                 continue
-            view = current.view(note)
             hit = ScoredNote(
-                note=seen_from(view, as_of) if as_of else view,
-                score=self.activations[place.id].score,
+                note=current.view(note, as_of),
+                score=scores[place.id],
                 similarity=self.cosines.get(note.id),
                 via="match" if note.id in matched else self._path(note, place),
                 superseded_by=current.successor(note),
                 contradicted_by=tuple(current.contradictions(note)),
                 is_over=current.is_over(note),
-                why=self._why(note) if self.asked.explain else None,
+                why=self._why(note.id) if self.asked.explain else None,
             )
             hits.append(hit)
             if len(hits) == self.asked.k:
                 break
         return hits
 
-    def _why(self, note: Note) -> Why:
-        found = self.activations.get(note.id, NONE)
-        return Why(**{one.name: getattr(found, one.name) for one in fields(Why)})
+    def _why(self, note_id: str) -> Why:
+        ranks = [
+            {other: rank for rank, (other, _) in enumerate(ranked, start=1)}.get(note_id)
+            for ranked in (self.lists.dense, self.lists.lexical)
+        ]
+        return Why(
+            dense_rank=ranks[0],
+            lexical_rank=ranks[1],
+            match=self.match.get(note_id, 0.0),
+            fusion=self.fusion.get(note_id, 0.0),
+            spread=sum(lent.get(note_id, 0.0) for lent in self.lent.values()),
+        )
 
     def _path(self, note: Note, place: Note) -> tuple[Via, ...] | Literal["match"]:
         """Return the links that led to a note, the one that gave most first; or what it was brought in for."""
@@ -475,9 +466,9 @@ class Search(Reader):
             given = place.supersessions.get(note.id) or note.supersessions.get(place.id)
             relation, reason = (given.relation, given.reason) if given else ("related", "")
             return (Via(note_id=place.id, relation=relation, reason=reason, strength=1.0),)
-        sources = sorted(self.activations[note.id].sources, reverse=True)
-        steps = tuple(via(source, self.links[source][note.id]) for _, source in sources)
-        return steps or "match"
+        gave = [(lent[note.id], i) for i, lent in self.lent.items() if note.id in lent]
+        steps = [via(i, self.notes[i].links[note.id]) for _, i in sorted(gave, reverse=True)]
+        return tuple(steps) or "match"
 
     async def _with_cosines(self, hits: Sequence[ScoredNote]) -> list[ScoredNote]:
         """Return hits with all their cosines, those on long texts with the passages that match best, and in their order."""
@@ -492,12 +483,7 @@ class Search(Reader):
         }
         if not texts:
             return list(hits)
-        cosines = {
-            note_id: self.by_passage[note_id]
-            for note_id, (_, passages) in texts.items()
-            if len(self.by_passage.get(note_id, ())) == len(passages)
-        }
-        best = best_passages(self.asked.query, texts, cosines)
+        best = best_passages(self.asked.query, texts, self.passages)
         return in_order_of_passages(
             [replace(hit, passages=best.get(hit.note.id, ())) for hit in hits]
         )

@@ -7,7 +7,8 @@ from string import Template
 from support.notes import NOON, make_entry, make_note
 
 from amem_integrations import render_notes
-from amem_integrations.retrieval.context import as_of, neutral
+from amem_integrations.retrieval.context import neutral
+from amem_integrations.retrieval.current_facts import CurrentFacts
 
 
 def test_of_a_note_too_long_for_the_budget_the_beginning_is_shown():
@@ -95,8 +96,10 @@ def test_as_of_leaves_out_what_was_understood_later():
         make_entry("before", note.id),
         make_entry("after", "other", at=NOON + timedelta(days=2)),
     )
-    seen = as_of(note.revised(contexts=(before, after)), NOON + timedelta(days=1))
-    assert seen.contexts == (before,)
+    note, then = note.revised(contexts=(before, after)), NOON + timedelta(days=1)
+    current = CurrentFacts({note.id: note}, then, now=then)
+    assert current.view(note, as_of=then).contexts == (before,)
+    assert current.view(note) is note
 
 
 def test_what_the_user_is_known_by_stands_above_the_notes_in_half_of_the_tokens():

@@ -10,51 +10,49 @@ from amem_integrations.ports import Ranked
 from amem_integrations.retrieval import ranking
 
 
+def fused(dense=(), lexical=(), **weights):
+    return ranking.fuse(Ranked(dense=dense, lexical=lexical), weights)
+
+
 def test_fusion_adds_the_reciprocal_ranks_of_both_lists():
-    found = ranking.fuse(Ranked(dense=[("a", 0.9), ("b", 0.8)], lexical=[("b", 7.0)]))
-    assert found["a"].score == pytest.approx(1 / 11)
-    assert found["b"].score == pytest.approx(1 / 12 + 1 / 11)
-    assert (found["b"].dense_rank, found["b"].lexical_rank) == (2, 1)
+    fusion, _ = fused([("a", 0.9), ("b", 0.8)], [("b", 7.0)])
+    assert fusion == pytest.approx({"a": 1 / 11, "b": 1 / 12 + 1 / 11})
 
 
 def test_lighter_notes_push_none_down_however_many_they_are():
     questions = [(f"q{n}", 1.0) for n in range(50)]
-    found = ranking.fuse(
-        Ranked(dense=[*questions, ("fact", 0.2)]), dict.fromkeys(dict(questions), 0.5)
-    )
-    assert found["fact"].score == pytest.approx(1 / 11)
-    assert ranking.order(found)[:2] == ["fact", "q0"]
-    assert (found["q0"].score, found["q1"].score) == (0.5 / 11, 0.5 / 12)
+    fusion, match = fused([*questions, ("fact", 0.2)], **dict.fromkeys(dict(questions), 0.5))
+    assert fusion["fact"] == pytest.approx(1 / 11)
+    assert max(fusion, key=fusion.__getitem__) == "fact"
+    assert (fusion["q0"], fusion["q1"]) == (0.5 / 11, 0.5 / 12)
+    assert match["q0"] == pytest.approx(0.5 / 11)
 
 
 def test_the_one_speaker_whom_a_query_names_is_favoured():
     notes = [make_note(speaker="Ann"), make_note(speaker="Bob Stone"), make_note()]
-    ids = [note.id for note in notes]
-
-    def named(query):
-        found = ranking.fuse(Ranked(dense=[(i, 0.5) for i in ids]))
-        ranking.favour_named(found, query, notes)
-        return [found[i].named for i in ids]
-
-    assert named("Where does Bob Stone live?") == [0, ranking.NAMED, 0]
-    assert named("Where do Ann and Bob Stone live?") == [0, 0, 0]
-    assert named("Where does Anna live?") == [0, 0, 0]
+    for query, found in (
+        ("Where does Bob Stone live?", [notes[1].id]),
+        ("Where do Ann and Bob Stone live?", []),
+        ("Where does Anna live?", []),
+    ):
+        assert ranking.named_by(query, notes) == found
+    assert ranking.named_by("Where does Ann live?", notes[:1]) == []
 
 
 def test_a_note_matches_by_its_scores_as_shares_of_the_best():
-    found = ranking.fuse(Ranked(dense=[("a", 0.8), ("b", 0.2)], lexical=[("b", 8.0), ("c", 2.0)]))
-    matches = {note_id: note.match * 11 for note_id, note in found.items()}
-    assert matches == pytest.approx({"a": 1.0, "b": 0.25 + 1.0, "c": 0.25})
+    _, match = fused([("a", 0.8), ("b", 0.2)], [("b", 8.0), ("c", 2.0)])
+    assert {i: 11 * m for i, m in match.items()} == pytest.approx({"a": 1, "b": 1.25, "c": 0.25})
 
 
-def test_words_of_nearly_every_note_match_little():
-    found = ranking.fuse(Ranked(dense=[("a", 0.8), ("b", 0.6)], lexical=[("b", 0.1)]))
-    assert found["a"].match > found["b"].match
+def test_words_of_nearly_every_note_count_and_match_little():
+    fusion, match = fused([("a", 0.8), ("b", 0.6)], [("b", 0.1)])
+    assert match["a"] > match["b"]
+    assert fusion["b"] == pytest.approx(1 / 12 + 0.1 / 11)
 
 
 def test_without_vectors_and_without_words_nothing_matches():
-    assert ranking.fuse(Ranked()) == {}
-    assert ranking.fuse(Ranked(dense=[("a", -0.1)]))["a"].match == 0
+    assert fused() == ({}, {})
+    assert fused([("a", -0.1)]) == ({"a": 1 / 11}, {"a": 0})
 
 
 def test_what_a_list_raises_stands_as_high_as_its_score():
@@ -62,61 +60,40 @@ def test_what_a_list_raises_stands_as_high_as_its_score():
     assert raised == [("c", 0.6), ("a", 0.5), ("b", 0.4)]
 
 
-def test_what_matches_best_stands_above_what_stands_between_two_hits():
-    between = {"before": make_link(relation=FOLLOWS), "after": make_link(relation=FOLLOWS)}
-    found = ranking.fuse(
-        Ranked(dense=[("before", 0.64), ("after", 0.4), ("between", 0.3), ("far", 0.1)])
+def test_of_two_answers_the_first_stands_first():
+    first = Ranked(dense=[("a", 0.5)], lexical=[("b", 2.0)])
+    then = Ranked(dense=[("c", 0.9), ("a", 0.5)], lexical=[("c", 3.0)])
+    both = ranking.joined(first, then)
+    assert (both.dense, both.lexical) == ([("a", 0.5), ("c", 0.9)], [("b", 2.0), ("c", 3.0)])
+    assert ranking.fuse(both, {})[1]["c"] == pytest.approx(2 / 11)  # the best of its list
+
+
+def test_what_matches_best_stands_first_and_scores_never_rise_down_the_list():
+    scores = {"between": 0.9, "far": 0.5, "before": 0.2, "after": 0.1}
+    ordered = ranking.order(scores, {"before": 0.3, "after": 0.2, "between": 0.1})
+    assert ordered == ["before", "after", "between", "far"]
+    ranking.lead(scores, ordered)
+    assert [scores[i] for i in ordered] == [0.9, 0.9, 0.9, 0.5]
+    alone = {"a": 0.1}
+    ranking.lead(alone, ranking.order(alone, {}))
+    assert alone == {"a": 0.1}
+
+
+def test_equal_scores_stay_in_the_order_of_the_lists():
+    fusion, match = fused([("b", 0.9)], [("a", 7.0)])
+    assert ranking.order(fusion, match) == ["b", "a"]
+
+
+def test_a_hit_gives_each_note_it_is_linked_to_its_share_and_less_over_links_of_order():
+    stated = {name: make_link() for name in "xy"}
+    lent = ranking.lent(0.5, {**stated, "z": make_link(relation=FOLLOWS)})
+    share = 0.5 / sqrt(2)
+    assert lent == pytest.approx(
+        {"x": ranking.SPREAD * share, "y": ranking.SPREAD * share, "z": ranking.TURNS * share}
     )
-    back = {"between": make_link(relation=FOLLOWS)}
-    ranking.spread(found, {"before": back, "after": back, "between": between})
-    assert ranking.order(found)[0] == "between"
-    ranking.lead(found)
-    assert ranking.order(found) == ["before", "after", "between", "far"]
+    assert ranking.lent(0.5, {"z": make_link(relation=FOLLOWS)}) == {"z": 0.5 * ranking.TURNS}
+    assert ranking.TURNS < ranking.SPREAD
 
 
-def test_links_of_order_give_less_than_links_of_content():
-    found = ranking.fuse(Ranked(dense=[("a", 0.8), ("b", 0.6)]))
-    ranking.spread(found, {"a": {"x": make_link(), "y": make_link(relation=FOLLOWS)}})
-    assert found["y"].spread == pytest.approx(found["x"].spread * ranking.TURNS / ranking.SPREAD)
-    assert (found["x"].match, found["y"].match) == (0, 0)
-
-
-def test_scores_never_rise_down_the_list():
-    found = ranking.fuse(Ranked(dense=[("a", 0.9), ("b", 0.8), ("c", 0.1)]))
-    ranking.spread(found, {"a": {"c": make_link()}, "b": {"c": make_link()}})
-    ranking.lead(found)
-    scores = [found[note_id].score for note_id in ranking.order(found)]
-    assert scores == sorted(scores, reverse=True)
-    assert ranking.order(found) == ["a", "b", "c"]
-
-
-def test_equal_scores_are_ordered_by_id():
-    found = ranking.fuse(Ranked(dense=[("b", 0.9)], lexical=[("a", 7.0)]))
-    assert ranking.order(found) == ["a", "b"]
-
-
-def test_a_hit_gives_each_note_it_is_linked_to_its_share():
-    found = ranking.fuse(Ranked(dense=[("a", 0.9)]))
-    links = {"a": {"x": make_link(), "y": make_link()}}
-    ranking.spread(found, links)
-    assert found["x"].score == pytest.approx(ranking.SPREAD * (1 / 11) / sqrt(2))
-    assert found["x"].fusion == 0
-    assert found["x"].sources == ((found["x"].spread, "a"),)
-
-
-def test_activation_spreads_once_and_from_fusion_only():
-    one = {"b": make_link()}
-    back = {"a": make_link()}
-    forward = ranking.fuse(Ranked(dense=[("a", 0.9), ("b", 0.8)]))
-    ranking.spread(forward, {"a": one, "b": back})
-    reverse = ranking.fuse(Ranked(dense=[("a", 0.9), ("b", 0.8)]))
-    ranking.spread(reverse, {"b": back, "a": one})
-    assert {n: a.score for n, a in forward.items()} == {n: a.score for n, a in reverse.items()}
-
-
-def test_what_matches_is_what_a_search_without_links_finds():
-    found = ranking.fuse(Ranked(dense=[("a", 0.9), ("b", 0.8), ("c", 0.7)]))
-    ranking.spread(found, {"a": {"c": make_link(), "z": make_link()}})
-    assert ranking.order(found)[:2] == ["c", "a"]
-    assert ranking.matched(found, 2) == ["a", "b"]
-    assert "z" not in ranking.matched(found, 10)
+def test_so_many_of_the_best_hits_are_looked_at_as_are_wanted_within_bounds():
+    assert [ranking.looked_at(k) for k in (1, 20, 30, 40, 60)] == [20, 20, 30, 40, 40]
