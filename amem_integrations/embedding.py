@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import TypeVar
 
 import numpy as np
 
@@ -24,8 +23,6 @@ from .stored_note import StoredNote, Vector
 from .texts import embedding_texts
 
 log = logging.getLogger("amem_integrations")
-
-T = TypeVar("T")
 
 # Sessions of two LoCoMo conversations added whole and cut to 50, 100, 150, 200 tokens: the evidence is in the
 # first 1000 tokens found for .59, .84, .86, .80 of the questions; uncut, where MiniLM reads 256, for .37.
@@ -62,18 +59,7 @@ async def embed_by(embedder: Embedder, texts: Sequence[str]) -> list[Vector | No
     Raises:
         ModelUnavailableError: The embedder failed.
     """
-    if not texts:
-        return []
-    try:
-        rows = await _encoded(embedder, embedder.embed_documents, list(texts))
-    except ModelReplyError as error:  # one of the texts: the others have their vectors
-        if len(texts) > 1:
-            middle = len(texts) // 2
-            first = await embed_by(embedder, texts[:middle])
-            return [*first, *await embed_by(embedder, texts[middle:])]
-        log.warning("embedder %s refused a text: %s", embedder.name, error)
-        return [None]
-    return _checked(embedder, rows, len(texts))
+    return await _encoded(embedder, embedder.embed_documents, list(texts)) if texts else []
 
 
 async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[StoredNote]:
@@ -82,16 +68,12 @@ async def with_vectors(runtime: Runtime, notes: Sequence[StoredNote]) -> list[St
     While the embedder fails, `runtime.degraded` is told why, notes keep the vectors that they have, and a later evolve
     makes others. Of a note of which the embedder refuses a passage, none has a vector.
     """
-
-    async def embedded(texts: Sequence[str]) -> list[Vector | None]:
-        try:
-            return await embed(runtime, texts)
-        except AmemError as error:
-            runtime.degraded(error)
-            log.warning("%s; %d notes have no new vector until the next evolve", error, len(texts))
-            return [None] * len(texts)
-
-    return await vectors_by(runtime.embedder, notes, embedded)
+    try:
+        return await _with_vectors(runtime.embedder, notes, partial(embed, runtime))
+    except AmemError as error:
+        runtime.degraded(error)
+        log.warning("%s; notes have no new vectors until the next evolve", error)
+        return list(notes)
 
 
 async def with_vectors_anew(embedder: Embedder, notes: Sequence[StoredNote]) -> list[StoredNote]:
@@ -101,7 +83,7 @@ async def with_vectors_anew(embedder: Embedder, notes: Sequence[StoredNote]) -> 
         ModelUnavailableError: The embedder failed.
     """
     bare = [replace(one, vectors=None, embedded="") for one in notes]
-    return await vectors_by(embedder, bare, partial(embed_by, embedder))
+    return await _with_vectors(embedder, bare, partial(embed_by, embedder))
 
 
 def size_of(embedder: Embedder) -> int:
@@ -110,31 +92,28 @@ def size_of(embedder: Embedder) -> int:
     return min(PASSAGE_TOKENS, int(window * FOR_TEXT)) if window else PASSAGE_TOKENS
 
 
-async def vectors_by(
+async def _with_vectors(
     embedder: Embedder,
     notes: Sequence[StoredNote],
     embed: Callable[[Sequence[str]], Awaitable[list[Vector | None]]],
 ) -> list[StoredNote]:
     """Return notes with the vectors that `embed` makes of texts which are as long as an embedder reads."""
-    size = size_of(embedder)
-    wanted: list[tuple[StoredNote, Note, list[str], str]] = []
+    size, made = size_of(embedder), {stored.id: stored for stored in notes}
+    wanted: dict[str, tuple[Note, list[str], str]] = {}
     for stored in notes:
-        if stored.note is None:
-            continue
-        note, passages = stored.note, spans(stored.note.content, size)
-        note = note if passages == note.passages else replace(note, passages=passages)
-        texts = embedding_texts(note)
-        if (key := hash_of(texts)) != stored.embedded:
-            wanted.append((stored, note, texts, key))
-    once = list(dict.fromkeys(text for _, _, texts, _ in wanted for text in texts))
+        if (note := stored.note) is not None:
+            passages = spans(note.content, size)
+            note = note if passages == note.passages else replace(note, passages=passages)
+            texts = embedding_texts(note)
+            if (key := hash_of(texts)) != stored.embedded:
+                wanted[stored.id] = note, texts, key
+    once = list(dict.fromkeys(text for _, texts, _ in wanted.values() for text in texts))
     rows = dict(zip(once, await embed(once), strict=True))
-    made = {stored.id: stored for stored in notes}
-    for stored, note, texts, key in wanted:
+    for note_id, (note, texts, key) in wanted.items():
         own = [row for text in texts if (row := rows[text]) is not None]
         if len(own) == len(texts):
-            vectors = np.stack(own) if len(own) > 1 else own[0][None]
-            made[stored.id] = replace(stored, note=note, vectors=vectors, embedded=key)
-    return [made[stored.id] for stored in notes]
+            made[note_id] = replace(made[note_id], note=note, vectors=np.stack(own), embedded=key)
+    return list(made.values())
 
 
 def hash_of(texts: Sequence[str]) -> str:
@@ -152,49 +131,45 @@ async def embed_query(runtime: Runtime, text: str) -> Vector | None:
     text = text.encode(errors="ignore").decode()
     if (known := runtime.vectors.get("query", text)) is not None:
         return known
-    try:
-        vector = await _encoded(runtime.embedder, runtime.embedder.embed_query, text)
-    except ModelReplyError as error:
-        log.warning("embedder %s refused a query: %s", runtime.embedder.name, error)
-        return None
-    (row,) = _checked(runtime.embedder, [vector], 1)
+
+    async def encode(texts: list[str]) -> object:
+        return [await resolve(runtime.embedder.embed_query(texts[0]))]
+
+    (row,) = await _encoded(runtime.embedder, encode, [text])
     if row is not None:
         runtime.vectors.put("query", text, row)
     return row
 
 
-def _checked(embedder: Embedder, rows: object, count: int) -> list[Vector | None]:
-    """Return the rows of an embedder as unit vectors; all None if the rows are no array of the promised shape."""
-    wanted = (count, embedder.dimensions)
-    try:
-        given = np.asarray(rows, dtype=np.float32)
-    except Exception:  # such as of a tensor that wants a gradient
-        log.exception("embedder %s gave no array of numbers", embedder.name)
-        return [None] * count
-    if given.shape != wanted:
-        log.error("embedder %s gave shape %s instead of %s", embedder.name, given.shape, wanted)
-        return [None] * count
-    with np.errstate(over="ignore", invalid="ignore"):
-        if all(abs(float(row @ row) - 1) < ROUNDING for row in given):
-            return list(given)
-        norms = np.linalg.norm(given.astype(np.float64), axis=1)
-    usable = np.isfinite(norms) & (norms > np.finfo(np.float32).tiny)
-    if not usable.all():
-        log.error("embedder %s gave %d unusable vectors", embedder.name, count - usable.sum())
-    rounded = np.abs(norms - 1) < ROUNDING
-    return [
-        None if not good else row if unit else (row / norm).astype(np.float32)
-        for row, norm, good, unit in zip(given, norms, usable, rounded, strict=True)
-    ]
-
-
 async def _encoded(
-    embedder: Embedder, method: Callable[[T], MaybeAwaitable[object]], given: T
-) -> object:
-    """Return the result of a method of an embedder, which is anybody's code."""
+    embedder: Embedder, encode: Callable[[list[str]], MaybeAwaitable[object]], texts: list[str]
+) -> list[Vector | None]:
+    """Return the rows of an embedder, which is anybody's code, as unit vectors; all None if they are not of the promised shape."""
     try:
-        return await resolve(method(given))
+        rows = await resolve(encode(texts))
+    except ModelReplyError as error:  # one of the texts: the others have their vectors
+        if len(texts) > 1:
+            middle = len(texts) // 2
+            first = await _encoded(embedder, encode, texts[:middle])
+            return [*first, *await _encoded(embedder, encode, texts[middle:])]
+        log.warning("embedder %s refused a text: %s", embedder.name, error)
+        return [None]
     except AmemError:
         raise
     except Exception as error:
         raise model_error(f"the embedder {embedder.name}", error) from error
+    try:
+        given = np.asarray(rows, dtype=np.float32)
+    except Exception:  # such as of a tensor that wants a gradient
+        log.exception("embedder %s gave no array of numbers", embedder.name)
+        return [None] * len(texts)
+    if given.shape != (wanted := (len(texts), embedder.dimensions)):
+        log.error("embedder %s gave shape %s instead of %s", embedder.name, given.shape, wanted)
+        return [None] * len(texts)
+    norms = np.linalg.norm(given.astype(np.float64), axis=1)
+    norms[np.abs(norms - 1) < ROUNDING] = 1
+    usable = np.isfinite(norms) & (norms > np.finfo(np.float32).tiny)
+    if not usable.all():
+        log.error("embedder %s gave %d unusable vectors", embedder.name, np.sum(~usable))
+    units = (given / np.where(usable, norms, 1)[:, None]).astype(np.float32)
+    return [row if good else None for row, good in zip(units, usable, strict=True)]

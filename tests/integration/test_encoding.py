@@ -174,7 +174,7 @@ def test_what_has_to_go_goes_while_the_embedder_is_down(told, caplog):
     assert "sesame" not in repr(memory.history(None, namespace=ANN))
     assert found_by_words(memory, "sesame") == set()
     logged = [
-        one for one in caplog.messages if "1 notes have no new vector until the next evolve" in one
+        one for one in caplog.messages if "notes have no new vectors until the next evolve" in one
     ]
     assert logged
     assert "no route to the embedder" in logged[0]
