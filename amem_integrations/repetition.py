@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -49,9 +50,8 @@ def says_same(one: Note, other: Note) -> bool:
     """
     if voice(one) != voice(other) or one.passages or other.passages:
         return False
-    if one.when.date() != other.when.date() and not WORDS["relative"].isdisjoint(
-        _words(one.content)
-    ):
+    is_relative = not WORDS["relative"].isdisjoint(_words(one.content))
+    if is_relative and one.when.date() != other.when.date():
         return False
     return is_reworded(one.content, other.content)
 
@@ -73,22 +73,22 @@ def is_reworded(one: str, other: str) -> bool:
 
 def normal(text: str) -> str:
     """Return a text without what makes no difference: case, marks of quotation, spaces and a full stop."""
-    plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
-    return " ".join(plain.casefold().split()).rstrip(".! ")
+    return " ".join(_plain(text).split()).rstrip(".! ")
 
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> tuple[str, ...]:
-    plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
     found: list[str] = []
-    for word in _WORD.findall(plain):
+    for word in _WORD.findall(_plain(text)):
         if word.endswith("n't") or word == "cannot":
             found.append("not")
-        elif "'" in word and word not in PERSONS:
-            found += word.replace("'", " '").split()
         else:
-            found.append(word)
+            found += [word] if word in PERSONS else word.replace("'", " '").split()
     return tuple(found)
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
 
 
 def _is_english(text: str) -> bool:
@@ -133,52 +133,48 @@ def said_once(hits: Sequence[ScoredNote], others: Iterable[Note] = ()) -> list[S
     """
     notes = {note.id: note for note in (*others, *(hit.note for hit in hits))}
     groups = _groups(notes.values())
-    members: dict[str, list[ScoredNote]] = {}
+    members, said = defaultdict[str, list[ScoredNote]](list), defaultdict[str, list[datetime]](list)
     for hit in hits:
-        members.setdefault(groups[hit.note.id], []).append(hit)
-    said: dict[str, list[datetime]] = {}
+        members[groups[hit.note.id]].append(hit)
     for note in notes.values():
-        said.setdefault(groups[note.id], []).append(note.when)
+        said[groups[note.id]].append(note.when)
     shown = {group: max(some, key=_fullness) for group, some in members.items()}
     # By the id of each note the one that is shown for it.
     stand = {i: shown[group].note.id for i, group in groups.items() if group in shown}
     once = []
     for hit in hits:
         group = groups[hit.note.id]
-        best, times = shown[group], said[group]
+        best = shown[group]
         # An outdated note keeps its own place, below the note that took its place.
         if hit is (members[group][0] if _holds(best) else best):
-            later = best.superseded_by and stand.get(best.superseded_by, best.superseded_by)
-            last = max(times) if len(times) > 1 else None
-            told = replace(best, times_said=len(times), last_said=last)
-            once.append(replace(told, score=hit.score, superseded_by=later))
+            told = replace(
+                best,
+                score=hit.score,
+                times_said=len(said[group]),
+                last_said=max(said[group]) if len(said[group]) > 1 else None,
+                superseded_by=stand.get(best.superseded_by or "", best.superseded_by),
+            )
+            once.append(told)
     return once
 
 
 def _groups(notes: Iterable[Note]) -> dict[str, str]:
     """Return by the id of each note an id that those have in common which say the same."""
-    of: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while (above := of.setdefault(name, name)) != name:
-            name = above
-        return name
-
+    groups: dict[str, set[str]] = {}
     spoken: dict[Hashable, str] = {}
     for note in notes:
         said = note.id if _is_bare_reply(note) else normal(note.content)
         same = spoken.setdefault((voice(note), said), note.id)
         for other in (same, *repeated(note)):
-            of[root(other)] = root(note.id)
-    return {name: root(name) for name in of}
+            both = groups.get(note.id, {note.id}) | groups.get(other, {other})
+            groups |= dict.fromkeys(both, both)
+    return {name: min(group) for name, group in groups.items()}
 
 
 def _is_bare_reply(note: Note) -> bool:
     """Return whether a note says nothing without the question that it answers: "Yes." is many things."""
-    answers = any(
-        link.relation == ANSWERS and link.direction == "out" for link in note.links.values()
-    )
-    return answers and is_bare(note.content)
+    ways = [(link.relation, link.direction) for link in note.links.values()]
+    return (ANSWERS, "out") in ways and is_bare(note.content)
 
 
 def _fullness(hit: ScoredNote) -> tuple[object, ...]:
