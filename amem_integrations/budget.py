@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
-from typing import Self
 
 from .errors import BudgetExceededError
 from .ids import now
@@ -53,16 +52,16 @@ class Budget:
     `take_over` was told of it.
     """
 
-    def __init__(self, calls: int | None, tokens: int | None) -> None:
+    def __init__(self, calls: int | None = None, tokens: int | None = None) -> None:
         """Set the limits of a day for each namespace; None: there is none."""
         self._calls, self._tokens = calls, tokens
         self._lock = threading.Lock()
         self._days: dict[Namespace, _Day] = {}
 
-    @classmethod
-    def of(cls, calls: int | None, tokens: int | None) -> Self | None:
-        """Return the budget, or None where there is no limit."""
-        return None if calls is None and tokens is None else cls(calls, tokens)
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return (self._calls, self._tokens) != (None, None)
 
     def take_over(self, namespace: Namespace, entries: Iterable[LedgerEntry]) -> None:
         """Count what was spent today by the ledger of a namespace, which holds calls of other processes too."""
@@ -119,16 +118,14 @@ class Budget:
             ("tokens", self._tokens, today.tokens, tokens),
         )
         for unit, limit, spent, wanted in limits:
-            if limit is not None and spent + wanted > limit:
-                refusal = (
-                    f"namespace {namespace!r} has spent {spent} of its {limit} {unit} of {today.day} (UTC), and "
-                    f"the next call would go over MemoryConfig.daily_{unit}={limit}; evolve() goes on the next "
-                    "day, or with a higher limit"
-                )
-                if not today.is_logged:
-                    today.is_logged = True
-                    log.warning(
-                        "%s; notes that wait stay pending, and are found as they are", refusal
-                    )
-                return refusal
+            if limit is None or spent + wanted <= limit:
+                continue
+            refusal = (
+                f"namespace {namespace!r} has spent {spent} of its {limit} {unit} of {today.day} (UTC), and the next call "
+                f"would go over MemoryConfig.daily_{unit}={limit}; evolve() goes on the next day, or with a higher limit"
+            )
+            if not today.is_logged:
+                log.warning("%s; notes that wait stay pending, and are found as they are", refusal)
+            today.is_logged = True
+            return refusal
         return None

@@ -312,6 +312,7 @@ class AgenticMemory:
         """Set up the runtime of each form, and finish what a killed process has left."""
         self._embedder = embedder
         name = str(getattr(model, "name", type(model).__name__))
+        limits = () if name == runtime.RULES else (config.daily_calls, config.daily_tokens)
         self._runtime = Runtime(
             store=store,
             embedder=opening.blocking(embedder, "embed_documents", "embed_query"),
@@ -320,9 +321,7 @@ class AgenticMemory:
             config=config,
             usage=runtime.Usage(name),
             map=runtime.map_in_threads,
-            budget=None
-            if name == runtime.RULES
-            else Budget.of(config.daily_calls, config.daily_tokens),
+            budget=Budget(*limits),
         )
         # An embedded store answers in well under a millisecond and holds the GIL meanwhile: a thread
         # would only add to that. A remote one is waited for.

@@ -312,7 +312,7 @@ class Runtime:
     usage: Usage
     map: Mapper
     clock: Clock = field(default_factory=Clock)
-    budget: Budget | None = None  # None: without limits
+    budget: Budget = field(default_factory=Budget)  # without limits
     vectors: VectorCache = field(default_factory=VectorCache)
     thresholds: dict[str, Cosines] = field(default_factory=dict)  # by embedder
     claims: Claims = field(default_factory=Claims)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from string import Template
 from typing import Any, Generic, Protocol, TypeVar
@@ -369,8 +369,7 @@ async def _generate(call: OpenCall, request: ModelRequest) -> Completion:
     """
     asked = texts.count_tokens(request.system) + texts.count_tokens(request.prompt)
     runtime, costs = call.runtime, list[int]()
-    budget = runtime.budget
-    with nullcontext() if budget is None else budget.call(call.namespace, asked, costs):
+    with runtime.budget.call(call.namespace, asked, costs):
         async with runtime.calling():
             given = await _answer(runtime, request)
         said = getattr(given, "text", None)

@@ -70,9 +70,8 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     for space in spaces:
         spent = await spent_by(runtime, space)
         costs.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
-        if runtime.budget is not None:
-            runtime.budget.take_over(space, spent)
-            stopped += [refusal] if (refusal := runtime.budget.refusal(space)) else []
+        runtime.budget.take_over(space, spent)
+        stopped += filter(None, [runtime.budget.refusal(space)])
         said, threads, outdated = set[str](), set[str](), dict[str, Note]()
         async for page in note_pages(runtime.store, space):
             for note in page:
@@ -86,7 +85,9 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
                 threads |= {note.thread} if note.thread is not None else set()
                 outdated |= {note.id: note} if note.supersessions else {}
         counts["threads"] += len(threads)
-        counts["superseded"] += await _superseded(runtime, space, outdated)
+        known = outdated | await living(runtime.store, space, named(outdated.values()))
+        current = CurrentFacts(known, runtime.clock.now(), now=now())
+        counts["superseded"] += sum(bool(current.successors(note)) for note in outdated.values())
         waiting.update(made.by for made in await proposals(runtime, namespace=space))
     notes, asked = states.total(), runtime.usage.snapshot()
     rejected = {name: count.get("rejected_replies", 0) for name, count in asked["models"].items()}
@@ -170,15 +171,6 @@ def _version(package: str) -> str:
         return "from a checkout"
 
 
-async def _superseded(runtime: Runtime, namespace: Namespace, outdated: dict[str, Note]) -> int:
-    """Return how many of the notes that hold supersessions are not current now."""
-    others = sorted(named(outdated.values()) - outdated.keys())
-    later = await living(runtime.store, namespace, others)
-    moment = runtime.clock.now()
-    current = CurrentFacts(outdated | later, moment, now=moment)
-    return sum(bool(current.successors(note)) for note in outdated.values())
-
-
 def _normalised(text: str) -> str:
     """Return the words of a text: without case, punctuation and spacing."""
     folded = unicodedata.normalize("NFKC", text).casefold()
@@ -188,14 +180,10 @@ def _normalised(text: str) -> str:
 
 def _distribution(degrees: Counter[int]) -> dict[str, Any]:
     """Return how the values that were counted are distributed."""
-    shares = {"min": 0, "median": 50, "p90": 90, "max": 100}
-    found = np.percentile(
-        list(degrees.elements()) or [0], list(shares.values()), method="inverted_cdf"
-    )
-    return {
-        **dict(zip(shares, map(int, found), strict=True)),
-        "histogram": [degrees[value] for value in range(max(degrees, default=-1) + 1)],
-    }
+    shares, counted = {"min": 0, "median": 50, "p90": 90, "max": 100}, [*degrees.elements()] or [0]
+    found = np.percentile(counted, [*shares.values()], method="inverted_cdf")
+    histogram = [degrees[value] for value in range(max(degrees, default=-1) + 1)]
+    return {**dict(zip(shares, map(int, found), strict=True)), "histogram": histogram}
 
 
 async def unsound(runtime: Runtime) -> tuple[list[str], list[str], list[Note]]:
@@ -227,12 +215,11 @@ async def usage(
     Raises:
         InvalidInputError: `days` is no whole number of at least 1.
     """
-    since = None
-    if days is not None:
-        check_count("days", days)
-        since = now().date() - timedelta(days=min(days, now().toordinal()) - 1)
-    given = None if namespace is None else check_namespace(namespace)
-    spaces = [given] if given else await resolve(runtime.store.namespaces(recorded=True))
+    check_count("days", 1 if days is None else days)
+    today = now().date()
+    since = None if days is None else today - timedelta(days=min(days, today.toordinal()) - 1)
+    given = None if namespace is None else [check_namespace(namespace)]
+    spaces = given or await resolve(runtime.store.namespaces(recorded=True))
     entries = [entry for space in spaces for entry in await spent_by(runtime, space, since)]
     return sorted(entries, key=lambda entry: (entry.day, entry.namespace, entry.model, entry.task))
 
@@ -241,12 +228,9 @@ async def spent_by(
     runtime: Runtime, namespace: Namespace, since: date | None = None
 ) -> list[LedgerEntry]:
     """Return the costs of one namespace, from a day on."""
-    after = 0
-    if since is not None:
-        after = first_seq(datetime.combine(since, time(), UTC))
-    found = await resolve(
-        runtime.store.find_records(namespace, RecordQuery(calls_only=True, since=after))
-    )
+    after = 0 if since is None else first_seq(datetime.combine(since, time(), UTC))
+    query = RecordQuery(calls_only=True, since=after)
+    found = await resolve(runtime.store.find_records(namespace, query))
     sums: defaultdict[tuple[date, str, str], Counter[str]] = defaultdict(Counter)
     for call in found.values():
         if isinstance(call, Call):
@@ -262,8 +246,6 @@ async def spent_by(
 async def read_budget(runtime: Runtime, namespace: Namespace) -> str | None:
     """Let the budget know what the ledger says of today, by one query; return why it allows no more, if so."""
     budget = runtime.budget
-    if budget is None:
-        return None
-    if budget.refusal(namespace, 1) is None:
+    if budget.is_limited and budget.refusal(namespace, 1) is None:
         budget.take_over(namespace, await spent_by(runtime, namespace, now().date()))
     return budget.refusal(namespace, 1)
