@@ -8,11 +8,11 @@ holds where one of several filters does, ``{"$and": [where, …]}`` where all do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
-from operator import ge, gt, le, lt
+from operator import eq, ge, gt, le, lt
 from typing import Any, Literal, cast, get_args
 
 from .errors import AmemError, InvalidInputError
@@ -21,8 +21,14 @@ from .notes import ORIGINS, SOURCES, State, check_time
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
 MOST = 2**31  # what the engine can count to
-OPERATORS: tuple[str, ...] = (*get_args(Operator), "$nin", "$exists")
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
+# By operator what its value has to be, in words and types, and what is of these types and not meant.
+_WANTED: dict[str, tuple[str, tuple[type, ...], type | tuple[()]]] = {
+    **dict.fromkeys(("$eq", "$ne"), ("", (object,), ())),
+    **dict.fromkeys(_RANGES, ("a number or a datetime", (int, float, datetime), bool)),
+    **dict.fromkeys(("$in", "$nin"), ("a list", (Sequence, set, frozenset), str)),
+    "$exists": ("True or False", (bool,), ()),
+}
 FIELDS = (
     "id", "seq", "content", "speaker", "source", "kind", "origin", "thread", "key", "at", "when", "recorded_at",
     "keywords", "tags", "attributes_source", "state", "attempts", "superseded_by", "until", "expires_at",
@@ -94,30 +100,22 @@ def _filters(operator: str, filters: object) -> tuple[Conditions, ...]:
 
 
 def _conditions(field: str, operator: str, value: object) -> Conditions:
-    wanted = None
-    if operator not in OPERATORS:
-        known = " ".join(OPERATORS)
+    if operator not in _WANTED:
+        known = " ".join(_WANTED)
         raise InvalidInputError(
             f"unknown operator {operator!r} for {field!r} in where; use one of {known}"
         )
-    if operator == "$exists" and not isinstance(value, bool):
-        wanted = "True or False"
-    elif operator in ("$in", "$nin") and (
-        isinstance(value, str) or not isinstance(value, Sequence | set | frozenset)
-    ):
-        wanted = "a list"
-    elif operator in _RANGES and (value is None or isinstance(value, str | bool)):
-        wanted = "a number or a datetime"
-    if wanted:
+    wanted, types, others = _WANTED[operator]
+    if not isinstance(value, types) or isinstance(value, others):
         raise InvalidInputError(f"{operator} for {field!r} wants {wanted}, not {value!r}")
     if operator == "$exists":
         return (Condition(field, "$ne" if value else "$eq", None),)
-    if operator in ("$in", "$nin"):
-        values = tuple(_scalar(field, item) for item in cast("Sequence[object]", value))
-        if operator == "$in":
-            return (Condition(field, "$in", values),)
-        return tuple(Condition(field, "$ne", item) for item in values)
-    return (Condition(field, cast("Operator", operator), _scalar(field, value)),)
+    if operator not in ("$in", "$nin"):
+        return (Condition(field, cast("Operator", operator), _scalar(field, value)),)
+    values = tuple(_scalar(field, item) for item in cast("Iterable[object]", value))
+    if operator == "$in":
+        return (Condition(field, "$in", values),)
+    return tuple(Condition(field, "$ne", item) for item in values)
 
 
 def _scalar(field: str, value: object) -> Scalar:
@@ -157,28 +155,20 @@ def _values(note: Any, field: str) -> tuple[Any, ...]:  # noqa: ANN401 - any fie
 def _holds(values: tuple[Any, ...], condition: Condition) -> bool:
     operator, wanted = condition.operator, condition.value
     if operator == "$ne":
-        return not any(_equal(value, wanted) for value in values)
-    return any(_compare(value, operator, wanted) for value in values)
-
-
-def _compare(value: Any, operator: Operator, wanted: Any) -> bool:  # noqa: ANN401 - any scalar
-    if operator == "$eq":
-        return _equal(value, wanted)
+        return not any(_compare(eq, value, wanted) for value in values)
     if operator == "$in":
-        return any(_equal(value, item) for item in wanted)
-    if isinstance(wanted, datetime):
-        value = _as_time(value)
-    if isinstance(value, datetime) != isinstance(wanted, datetime):
-        return False
-    if not isinstance(value, int | float | datetime) or isinstance(value, bool):
-        return False
-    return bool(_RANGES[operator](value, wanted))
+        return any(_compare(eq, value, one) for value in values for one in cast("Any", wanted))
+    return any(_compare(_RANGES.get(operator, eq), value, wanted) for value in values)
 
 
-def _equal(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - any scalars
+def _compare(test: Callable[[Any, Any], Any], value: Any, wanted: Any) -> bool:  # noqa: ANN401 - any scalars
+    """Return whether a value of the same sort as the wanted one passes a test with it."""
     if isinstance(wanted, datetime):
         value = _as_time(value)
-    return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
+    sorts = ((bool,), (int, float), (datetime,), (str,), (type(None),))
+    sort = next(types for types in sorts if isinstance(wanted, types))
+    same = isinstance(value, sort) and isinstance(value, bool) == isinstance(wanted, bool)
+    return same and bool(test(value, wanted))
 
 
 def _as_time(value: Any) -> Any:  # noqa: ANN401 - any scalar
