@@ -22,9 +22,13 @@ from typing import Any, Literal
 _WORDS = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
 Kind = Literal["statement", "question", "filler"]
 
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
-_MONTHS = "january february march april may june july august september october november december"
-CALENDAR = frozenset([*_DAYS.split(), *(f"{day}s" for day in _DAYS.split()), *_MONTHS.split()])
+# Names of the locale would have each machine embed other texts.
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+CALENDAR = {name.lower() for name in (*WEEKDAYS, *MONTHS, *(f"{day}s" for day in WEEKDAYS))}
 MOST_CHARS = 2000  # a longer text says something
 MOST_FILLER = 300
 BARE_WORDS = 3

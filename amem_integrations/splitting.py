@@ -7,8 +7,8 @@ text again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from .texts import BYTES_PER_TOKEN, count_tokens
 
@@ -27,8 +27,7 @@ def spans(text: str, size: int) -> tuple[tuple[int, int], ...]:
     parts = split(text, size)
     if len(parts) == 1:
         return ()
-    ends = list(accumulate(map(len, parts)))
-    return tuple(zip([0, *ends[:-1]], ends, strict=True))
+    return tuple(pairwise(accumulate(map(len, parts), initial=0)))
 
 
 def split(text: str, size: int) -> list[str]:
@@ -62,15 +61,6 @@ def _pieces(text: str, size: int, borders: Sequence[re.Pattern[str]]) -> list[st
         width = max(1, size * BYTES_PER_TOKEN // -(-len(text.encode()) // len(text)))
         return [text[start : start + width] for start in range(0, len(text), width)]
     first, *rest = borders
-    return [part for found in _cut(text, first) for part in _pieces(found, size, rest)]
-
-
-def _cut(text: str, border: re.Pattern[str]) -> Iterator[str]:
-    """Yield the text cut after each border."""
-    start = 0
-    for found in border.finditer(text):
-        if found.end() > start:
-            yield text[start : found.end()]
-            start = found.end()
-    if start < len(text):
-        yield text[start:]
+    ends = [found.end() for found in first.finditer(text)]
+    parts = [text[start:end] for start, end in pairwise([0, *ends, len(text)]) if end > start]
+    return [piece for part in parts for piece in _pieces(part, size, rest)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from .kinds import MONTHS, WEEKDAYS
 from .notes import ContextEntry, Note
 
 # Name of the texts below; a collection remembers it, since other texts need other vectors.
@@ -15,12 +16,6 @@ MAX_KEYWORDS = 8  # that one context entry may bring
 MAX_TAGS = 6
 SPEAKER_CHARS = 80
 _BRACKETS = str.maketrans("[]", "()")  # a note's header stands in brackets
-# Names of the locale would have each machine embed other texts.
-MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 BYTES_PER_TOKEN = 4  # English text; scripts of three bytes a character are about .75 token each
 
 
