@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Sequence
+from datetime import date
 from math import inf
 
 from .. import texts
@@ -25,7 +25,7 @@ CUT = " …"
 # A prompt template of a framework would fill in "{name}", "{{ name }}", "{% if %}" or "$name" in a recalled note, or
 # fail on a lone brace. A look-alike reads the same and does nothing; prices stay as they are.
 _LOOK_ALIKES = str.maketrans(
-    {"{": "\N{MEDIUM LEFT CURLY BRACKET ORNAMENT}", "}": "\N{MEDIUM RIGHT CURLY BRACKET ORNAMENT}"}
+    "{}", "\N{MEDIUM LEFT CURLY BRACKET ORNAMENT}\N{MEDIUM RIGHT CURLY BRACKET ORNAMENT}"
 )
 _DOLLAR = re.compile(r"\$(?=[A-Za-z_])")
 # A tag like ours would end the block that marks the notes as data, also when it is spelled with spaces, invisible
@@ -65,7 +65,12 @@ def fit(
     notes: Sequence[Note | ScoredNote], *, max_tokens: int, ids: bool = False, about: str = ""
 ) -> tuple[list[Note], str]:
     """Return the notes of which all is shown, best first, and the text of `render_notes`."""
-    hits = [item if isinstance(item, ScoredNote) else _unscored(item) for item in notes]
+    hits = [
+        ScoredNote(note=one, score=0, similarity=None, via="match", superseded_by=one.superseded_by)
+        if isinstance(one, Note)
+        else one
+        for one in notes
+    ]
     left = max_tokens - texts.count_tokens(f"{OPENING}\n{CLOSING}")
     page = _Page(hits, left, ids=ids)
     page.take_above(f"{ABOUT}\n{about}" if about else "", int(ABOUT_SHARE * max_tokens))
@@ -105,8 +110,7 @@ class _Page:
         if hit.superseded_by in self.times or note_id in self.cut:
             return
         passages = [*self.passages[note_id], *([passage] if passage else [])]
-        replaced = self.replaced.get(note_id, [])[:MOST_REPLACED]
-        line = _line(hit, passages, replaced, self.times, show_id=self.ids)
+        line = self._line(hit, passages)
         before, room = self.lines.get(note_id), self.left
         if before is not None:
             room += texts.count_tokens(f"{before}\n")
@@ -123,6 +127,22 @@ class _Page:
         self.left = room - texts.count_tokens(f"{line}\n")
         self.lines[note_id], self.passages[note_id] = line, passages
         self.sessions.add(_session(hit.note))
+
+    def _line(self, hit: ScoredNote, passages: Sequence[Passage]) -> str:
+        """Return the line of a note: who said it, what, and what holds of that."""
+        note, said = hit.note, excerpt(hit.note, passages)
+        speaker = texts.inline(note.speaker or "", texts.SPEAKER_CHARS)
+        parts = [f"- [{note.id}]" if self.ids else "-", f"{speaker}: {said}" if speaker else said]
+        if hit.last_said:
+            parts.append(f"(said {hit.times_said} times, last on {texts.day(hit.last_said)})")
+        if hit.superseded_by or hit.is_over:  # and what takes its place is not shown
+            end = note.holds_until if hit.is_over else note.superseded_since
+            parts.append(f"(no longer so since {texts.day(end)})" if end else "(no longer so)")
+        replaced = self.replaced.get(note.id, [])[:MOST_REPLACED]
+        parts += [f"({_replaced(note, other)})" for other in replaced]
+        against = [self.times[i] for i in hit.contradicted_by if i in self.times]
+        parts += [f"(contradicted on {texts.day(time)})" for time in against]
+        return neutral(" ".join(parts))
 
     def add_later(self) -> None:
         """Add the sentences of later notes to the shown notes, best first, if there is room for all notes."""
@@ -151,11 +171,6 @@ def _session(note: Note) -> tuple[date, str | None]:
     return note.when.date(), note.thread
 
 
-def _unscored(note: Note) -> ScoredNote:
-    replaced = note.superseded_by
-    return ScoredNote(note=note, score=0.0, similarity=None, via="match", superseded_by=replaced)
-
-
 def neutral(text: str) -> str:
     """Return text in one line, in which no template placeholder and no tag of ours can take effect."""
     line = _TAG.sub(lambda found: _BRACKET + found[0][1:], " ".join(text.split()))
@@ -172,28 +187,6 @@ def _parts(hits: Sequence[ScoredNote]) -> list[tuple[ScoredNote, Passage | None]
         parts += [(-one.score, place, one.start, hit, one) for one in hit.passages[1:]]
     parts.sort(key=lambda part: part[:3])
     return [(hit, passage) for *_, hit, passage in parts]
-
-
-def _line(
-    hit: ScoredNote,
-    passages: Sequence[Passage],
-    replaced: Sequence[Note],
-    times: Mapping[str, datetime],
-    *,
-    show_id: bool,
-) -> str:
-    note, said = hit.note, excerpt(hit.note, passages)
-    speaker = texts.inline(note.speaker or "", texts.SPEAKER_CHARS)
-    parts = [f"- [{note.id}]" if show_id else "-", f"{speaker}: {said}" if speaker else said]
-    if hit.last_said:
-        parts.append(f"(said {hit.times_said} times, last on {texts.day(hit.last_said)})")
-    if hit.superseded_by or hit.is_over:  # and what takes its place is not shown
-        end = note.holds_until if hit.is_over else note.superseded_since
-        parts.append(f"(no longer so since {texts.day(end)})" if end else "(no longer so)")
-    parts += [f"({_replaced(note, other)})" for other in replaced]
-    against = [times[i] for i in hit.contradicted_by if i in times]
-    parts += [f"(contradicted on {texts.day(time)})" for time in against]
-    return neutral(" ".join(parts))
 
 
 def _replaced(note: Note, older: Note) -> str:
