@@ -12,6 +12,7 @@ from support.ports import WatchedEmbedder
 
 from amem_integrations import AgenticMemory, Embedder, InvalidInputError, MemoryConfig, NoteInput
 from amem_integrations.conversation import Message
+from amem_integrations.retrieval import ranking
 from amem_integrations.testing import HashEmbedder
 from amem_integrations.thresholds import floor_of
 
@@ -162,6 +163,24 @@ def test_what_an_assistant_says_in_a_conversation_counts_less_than_what_it_store
         (hit,) = memory.search("What does Rex like?", namespace=said["namespace"])
         scores.append(hit.score)
     assert scores[0] > 2 * scores[1]
+
+
+def test_a_hit_says_how_its_score_came_about_and_over_which_link_it_was_found():
+    with models.opened(model=models.model(models.link_to_first)) as memory:
+        talk_of = {"namespace": ANN, "thread": "t"}
+        first = memory.add("We sail our boat to Gotland.", **talk_of)
+        second = memory.add("Half past nine on Tuesday.", **talk_of)
+        memory.add_many([f"Decoy {n}" for n in range(80)], namespace=ANN, evolve=False)
+        match, _, hit = memory.search("our boat to Gotland", namespace=ANN, k=3, explain=True)
+        assert (match.note.id, match.why.dense_rank, match.why.lexical_rank) == (first.id, 1, 1)
+        assert match.why.fusion == pytest.approx(match.why.match) == pytest.approx(2 / 11)
+        assert (hit.note.id, hit.why.lexical_rank) == (second.id, None)
+        assert [(step.note_id, step.relation) for step in hit.via] == [(first.id, "continues")]
+        assert hit.why.spread == pytest.approx(ranking.SPREAD * match.why.fusion)
+        assert hit.score == pytest.approx(hit.why.fusion + hit.why.spread)
+        alone = memory.search("our boat to Gotland", namespace=ANN, k=3, links=False)
+        assert [found.why for found in alone] == [None] * 3
+        assert second.id not in [found.note.id for found in alone]
 
 
 def test_settings_override_what_is_found_for_an_embedder():
