@@ -91,14 +91,6 @@ def joined(first: Ranked, then: Ranked) -> Ranked:
     return Ranked(dense=dense, lexical=lexical)
 
 
-def raised(
-    ranked: Sequence[tuple[str, float]], least: Mapping[str, float]
-) -> list[tuple[str, float]]:
-    """Return a list in which some notes have a score of at least so much."""
-    scores = ((note_id, max(score, least.get(note_id, score))) for note_id, score in ranked)
-    return sorted(scores, key=lambda hit: (-hit[1], hit[0]))
-
-
 def order(scores: Scores, match: Scores) -> list[str]:
     """Return the note ids, best first: those that match best, then by score."""
     first = nlargest(LEADING, match, key=match.__getitem__)

@@ -64,8 +64,7 @@ async def search(
             operators `$eq $ne $gt $gte $lt $lte $in $nin $exists`, and `$or` and `$and` of several such dicts.
         min_similarity: Least cosine of query and note; notes without a vector yet are left out too.
         as_of: What was true then: only what had happened by then, superseded by what had happened by then,
-            without the context that later notes added. Content and links are as they are now. A note that was
-            replaced since counts as near as what replaced it.
+            without the context that later notes added. Content and links are as they are now.
         known_at: What the memory believed then: only what had been recorded by then, with the content, context,
             links and supersessions of that moment. Ranked by the vectors of today; what was deleted since is gone.
         links: Whether links are followed.
@@ -362,9 +361,6 @@ class Search(Reader):
             (more,) = await resolve(self.runtime.store.search(self.namespace, [stated]))
             self._bring(more)
             await self._weigh(ranking.joined(more, lists))
-        if self.asked.as_of and (nearer := await self._nearer(self.asked.as_of)):
-            dense = ranking.raised(self.lists.dense, nearer)
-            await self._weigh(replace(self.lists, dense=dense))
 
     def _bring(self, lists: Ranked) -> None:
         """Keep the notes and cosines that came with lists."""
@@ -390,19 +386,6 @@ class Search(Reader):
         if is_said_in(self.asked.before, note):
             return ranking.FILLER
         return ranking.weight_of(note, self.asked.query)
-
-    async def _nearer(self, as_of: datetime) -> dict[str, float]:
-        """Return by note the cosine of what replaced it after a time: both answer the same question."""
-        later = {
-            note.id: [i for i, s in note.supersessions.items() if s.replaces and s.since > as_of]
-            for note in self.notes.values()
-        }
-        newer = sorted({i for ids in later.values() for i in ids})
-        await self.fetch(newer, near=newer)
-        cosines = {
-            i: [self.cosines[j] for j in ids if j in self.cosines] for i, ids in later.items()
-        }
-        return {note_id: max(some) for note_id, some in cosines.items() if some}
 
     async def _best(self, ordered: Sequence[str]) -> list[Note]:
         """Return the first k notes that may be shown, best first; fill in missing notes and cosines."""

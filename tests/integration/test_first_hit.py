@@ -9,8 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from amem_integrations import AgenticMemory, NoteInput
-from benchmarks.currency import SPACE as CURRENCY
-from benchmarks.currency import cases, with_right_verdicts
+from benchmarks.currency import cases
 
 SPACE = ("chat",)
 
@@ -54,14 +53,3 @@ def test_the_first_hit_answers_in_most_dialogues_and_as_often_as_without_links(m
     # By fused ranks and links alone .60.
     assert sum(with_links) / len(with_links) >= 0.72
     assert sum(with_links) >= sum(without) - 1
-
-
-def test_what_was_replaced_since_counts_as_near_as_what_replaced_it(minilm):
-    (case,) = (one for one in cases(name="first_hit") if one["id"] == "nan-in-hospital")
-    (then,) = case["questions"][0]["as_of"]
-    with with_right_verdicts(case, minilm) as memory:
-        at = datetime.fromisoformat(then["at"])
-        hits = memory.search("What ward is nan in?", namespace=CURRENCY, as_of=at)
-    # By itself the turn is not the nearest: "they moved nan to ward 6 last night" replaced it.
-    assert hits[0].note.content == "royal infirmary, ward 14"
-    assert hits[0].similarity < max(hit.similarity for hit in hits)

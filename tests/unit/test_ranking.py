@@ -55,11 +55,6 @@ def test_without_vectors_and_without_words_nothing_matches():
     assert fused([("a", -0.1)]) == ({"a": 1 / 11}, {"a": 0})
 
 
-def test_what_a_list_raises_stands_as_high_as_its_score():
-    raised = ranking.raised([("a", 0.5), ("b", 0.4), ("c", 0.3)], {"c": 0.6, "a": 0.1, "z": 1.0})
-    assert raised == [("c", 0.6), ("a", 0.5), ("b", 0.4)]
-
-
 def test_of_two_answers_the_first_stands_first():
     first = Ranked(dense=[("a", 0.5)], lexical=[("b", 2.0)])
     then = Ranked(dense=[("c", 0.9), ("a", 0.5)], lexical=[("c", 3.0)])
