@@ -33,6 +33,14 @@ ORIGINS: tuple[Origin, ...] = get_args(Origin)
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 MAX_DEPTH = 32  # of metadata; the engine cannot read back what is nested deeper than about 127
 INTEGERS = range(-(2**63), 2**63)
+# Why a value would not come back the same, by its type.
+NOT_PLAIN: Mapping[type | tuple[type, ...], str] = {
+    str: "contains NUL or half of a surrogate pair; remove it",
+    int: "is an integer of more than 64 bits; store it as text",
+    float: "is a number that JSON cannot hold",
+    (Mapping, list, tuple): f"is nested more than {MAX_DEPTH} deep, or has keys that are no texts",
+    object: "is no JSON value; store it as text",
+}
 USER = "user"  # stands for the name of a model where a person decided
 
 
@@ -448,43 +456,20 @@ def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - a
         InvalidInputError: It would not come back the same; the message names the place.
     """
     if isinstance(value, str):
-        return _text(value, where)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return _number(value, where)
-    if depth >= MAX_DEPTH:
-        raise InvalidInputError(f"{where} is nested more than {MAX_DEPTH} deep; store it flatter")
-    if isinstance(value, Mapping):
-        return {
-            _key(key, where): plain(item, f"{where}.{key}", depth + 1)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
+        is_plain = storable(value) == value
+    elif value is None or isinstance(value, bool):
+        is_plain = True
+    elif isinstance(value, int | float):
+        is_plain = value in INTEGERS if isinstance(value, int) else math.isfinite(value)
+    elif depth < MAX_DEPTH and isinstance(value, list | tuple):
         return [plain(item, where, depth + 1) for item in value]
-    raise InvalidInputError(
-        f"{where} is a {type(value).__name__}, which is no JSON value: {value!r}; store it as text"
-    )
-
-
-def _key(key: object, where: str) -> str:
-    if not isinstance(key, str):
-        raise InvalidInputError(f"{where} has the key {key!r}; keys must be strings")
-    return _text(key, where)
-
-
-def _text(text: str, where: str) -> str:
-    if storable(text) != text:
-        raise InvalidInputError(f"{where} contains NUL or half of a surrogate pair; remove it")
-    return text
-
-
-def _number(number: float, where: str) -> float:
-    if isinstance(number, int):
-        if number not in INTEGERS:
-            raise InvalidInputError(
-                f"{where} is an integer of more than 64 bits: {number}; store it as text"
-            )
-    elif not math.isfinite(number):
-        raise InvalidInputError(f"{where} is {number!r}, which JSON cannot hold")
-    return number
+    elif (
+        depth < MAX_DEPTH and isinstance(value, Mapping) and all(isinstance(k, str) for k in value)
+    ):
+        return {plain(k, where): plain(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
+    else:
+        is_plain = False
+    if not is_plain:
+        problem = next(text for kind, text in NOT_PLAIN.items() if isinstance(value, kind))
+        raise InvalidInputError(f"{where} {problem}: {value!r:.200}")
+    return value

@@ -374,9 +374,7 @@ async def store(
                 notes[i] = new_note(runtime, namespace, i, item)
         said = list(zip(items, ids, strict=True))
         planned = [replace(notes[i], at=item.at or notes[i].at) for item, i in said]
-        _verdicts(
-            runtime, items, planned, older
-        )  # what is not later is refused before anything is stored
+        _verdicts(runtime, items, planned, older)  # refuses before anything is stored
         new = [note for i, note in notes.items() if i not in before]
         notes |= await _insert(writer, new, known) if new else {}
         for item, i in said:
@@ -481,15 +479,14 @@ def new_note(runtime: Runtime, namespace: Namespace, identity: str, item: NoteIn
 
 
 def _inputs(items: Iterable[str | NoteInput]) -> list[NoteInput]:
-    if isinstance(items, str | NoteInput | Mapping) or not isinstance(items, Iterable):
-        raise InvalidInputError(
-            f"add_many wants a list of texts or NoteInput values, not {items!r}; use add for one"
-        )
-    given = list(items)
+    is_list = isinstance(items, Iterable) and not isinstance(items, str | Mapping)
+    given: list[Any] = list(items) if is_list else [items]
     for item in given:
-        if not isinstance(item, str | NoteInput):
-            raise InvalidInputError(f"{item!r} is neither text nor a NoteInput")
-    return [item if isinstance(item, NoteInput) else NoteInput(content=item) for item in given]
+        if not is_list or not isinstance(item, str | NoteInput):
+            raise InvalidInputError(
+                f"add_many wants a list of texts or NoteInput values, not {item!r}; use add for one"
+            )
+    return [NoteInput(content=one) if isinstance(one, str) else one for one in given]
 
 
 def _verdict(older: Note, newer: Note, *, relation: Relation = "updates", reason: str = "") -> Item:
@@ -536,28 +533,20 @@ async def _decide(
     Raises:
         NoteNotFoundError: A note that a verdict is about was deleted meanwhile.
     """
-    space, seq = writer.namespace, writer.new_seq()
-    token, data = writer.new_token(), {"task": "supersede"}
-    call = Call(id=new_operation(), token=token, namespace=space, by=USER, seq=seq, data=data)
-    decisions = [
-        Decision(
-            id=new_operation(),
-            token=writer.new_token(),
-            namespace=space,
-            call=call.id,
-            note=newer.id,
-            rev=newer.rev,
-            stage="user",
-            seq=writer.new_seq(),
-            at=since,
-            items=(item,),
-        )
-        for newer, since, item in verdicts
+
+    def new(kind: Any, **fields: Any) -> Any:  # noqa: ANN401 - a call or a decision
+        made = {"id": new_operation(), "namespace": writer.namespace}
+        return kind(**made, token=writer.new_token(), seq=writer.new_seq(), **fields)
+
+    call: Call = new(Call, by=USER, data={"task": "supersede"})
+    decisions: list[Decision] = [
+        new(Decision, call=call.id, note=n.id, rev=n.rev, stage="user", at=since, items=(item,))
+        for n, since, item in verdicts
     ]
     settled = await commit(writer, call, decisions)
     for decision in settled.decisions.values():
         if decision.void:
-            await existing(writer.store, space, decision.about)
+            await existing(writer.store, writer.namespace, decision.about)
     return decisions
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from ..embedding import with_vectors, with_vectors_anew
 from ..fetch import not_found, note_pages
@@ -106,25 +106,13 @@ def living_note(writer: Writer, note_id: str, stored: StoredNote | None) -> Note
     return stored.note
 
 
-@runtime_checkable
-class CanLosePower(Protocol):
-    """A store in the folder of a machine, which knows whether the machine was cut from power while the folder was open."""
-
-    @property
-    def power_was_cut(self) -> bool:
-        """Whether what was written last may be lost, to different ends in the two collections."""
-
-    def recovered(self) -> None:
-        """Note that the memory was put right."""
-
-
 async def resume_all(runtime: Runtime) -> list[Namespace]:
     """Finish what earlier processes left, in all namespaces; while the embedder fails, views keep the vectors they have.
 
     Return the namespaces in which something was left; in some of them there may be notes without vectors.
     """
     store = runtime.store
-    if isinstance(store, CanLosePower) and store.power_was_cut:
+    if store.power_was_cut:
         spaces = await make_views_anew(runtime)
         store.recovered()
         return spaces

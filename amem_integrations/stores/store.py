@@ -186,6 +186,14 @@ class Store:
         self._dimensions, self._bm25, self._dialect = dimensions, bm25, notes.dialect
         self._foreign = set[tuple[str, str]]()  # (namespace, id): reads that met another's point
 
+    @property
+    def power_was_cut(self) -> bool:
+        """Whether a power cut may have taken what was written last, to different ends in the two collections."""
+        return False
+
+    def recovered(self) -> None:
+        """Note that the memory was put right after a power cut."""
+
     def __getstate__(self) -> NoReturn:
         """Refuse to be pickled or copied.
 
