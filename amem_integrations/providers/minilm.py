@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, needed
 from ..stored_note import Vector
-from .embedders import DEFAULT_MODEL, PACKAGE, CachedEmbedder, Role, packaged
+from .embedders import DEFAULT_MODEL, PACKAGE, CachedEmbedder, Prefixes, Role, packaged
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -144,15 +144,6 @@ def _oddity(folder: Path, config: Mapping[str, Any]) -> str | None:
     if modes not in (["mean"], ["mean_tokens"]):
         return f"pooling by {' and '.join(modes)}"
     return None if pooling.get("include_prompt", True) else "pooling without the prompt"
-
-
-def _prompts(folder: Path) -> dict[Role, str]:
-    """Return the texts that sentence-transformers puts before a query and before a document."""
-    settings = _json(folder, "config_sentence_transformers.json", optional=True)
-    prompts = settings.get("prompts") or {}
-    default = prompts.get(settings.get("default_prompt_name")) or ""
-    document = prompts.get("document") or prompts.get("passage")
-    return {"query": prompts.get("query") or default, "document": document or default}
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
@@ -358,7 +349,9 @@ class MiniLmEmbedder(CachedEmbedder):
         self._most = int(min(most, limit))
         self._lower_case = bool(sentences.get("do_lower_case"))
         super().__init__(fspath(model), cache_size, self._most)
-        self._prompts, self._tokenizer = _prompts(folder), _tokenizer(folder)
+        settings = _json(folder, "config_sentence_transformers.json", optional=True)
+        self._prefixes = Prefixes.of(settings.get("prompts"), settings.get("default_prompt_name"))
+        self._tokenizer = _tokenizer(folder)
         safetensors = needed("safetensors.numpy", EXTRA)
         with _reading(folder, WEIGHTS) as file:
             loaded = safetensors.load_file(file)
@@ -396,6 +389,6 @@ class MiniLmEmbedder(CachedEmbedder):
             return self._bert.encode([*batch.values()])
 
     def _ids(self, text: str, role: Role) -> list[int]:
-        text = self._prompts[role] + text
+        text = getattr(self._prefixes, role) + text
         # One at a time: a batch would start the tokenizer's own threads, which a fork does not survive.
         return self._tokenizer.encode(text.lower() if self._lower_case else text).ids
