@@ -13,8 +13,10 @@ from typing import Any, ParamSpec, TypeVar
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 from pydantic import TypeAdapter
 
-from amem_integrations import ConfigurationError, adapting
+from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.conversation import Message
+
+from .events import Failures
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -121,45 +123,52 @@ def whose(namespace: Whose) -> Space:
     return adapting.check_namespace(settled(namespace))
 
 
-def searched(
-    namespace: Whose, options: Mapping[str, Any], *conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the options of a search, as they are meant now, with further conditions."""
-    also = {name: whose(one) for name, one in (options.get("also") or {}).items()}
-    found = [one for one in (settled(options.get("where")), *conditions) if one]
-    where = {"$and": found} if found else None
-    return {**options, "namespace": whose(namespace), "also": also, "where": where}
-
-
 class Search(adapting.SearchOptions, total=False):
     """The options of a search: of `AgenticMemory.search`, and further namespaces by the names that mark their notes."""
 
     also: Mapping[str, Whose] | None
 
 
-def checked(
-    memory: object,
-    namespace: Whose,
-    options: Mapping[str, Any],
-    known: type[adapting.SearchOptions] = adapting.SearchOptions,
-) -> None:
-    """Check the options of a search, so that a mistake shows when an object is made and not in its first search.
+class Door:
+    """A way into a memory: whose it is, how it is searched, and what fails there."""
 
-    Raises:
-        ConfigurationError: There is no memory, or an option cannot be used.
-        NamespaceError: A namespace that is given by no function is not a non-empty tuple of strings.
-        TypeError: An option is unknown.
-    """
-    adapting.check_memory(memory)
-    recall = dict(options)
-    also = recall.pop("also", None) or {}
-    if not isinstance(also, Mapping):
-        raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
-    for one in (namespace, *also.values()):
-        _ = callable(one) or adapting.check_namespace(one)
-    named = {f"also[{name!r}]": one for name, one in also.items()}
-    check_plain(namespace=namespace, **named, **recall)
-    adapting.checked_recall(recall, known)
+    def __init__(
+        self,
+        memory: AgenticMemory,
+        namespace: Whose,
+        on_error: adapting.OnError = "log",
+        known: type[adapting.SearchOptions] = adapting.SearchOptions,
+        **options: Any,  # noqa: ANN401 - those that are known
+    ) -> None:
+        """Check all of it, so that a mistake shows when an object is made and not in its first search.
+
+        Raises:
+            ConfigurationError: There is no memory, or an option cannot be used.
+            NamespaceError: A namespace that is given by no function is not a non-empty tuple of strings.
+            TypeError: An option is unknown.
+        """
+        adapting.check_memory(memory)
+        also = options.pop("also", None) or {}
+        if not isinstance(also, Mapping):
+            raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
+        for one in (namespace, *also.values()):
+            _ = callable(one) or adapting.check_namespace(one)
+        named = {f"also[{name!r}]": one for name, one in also.items()}
+        check_plain(namespace=namespace, **named, **options)
+        self.memory, self.namespace, self.also = memory, namespace, also
+        self.options, self.failures = adapting.checked_recall(options, known), Failures(on_error)
+
+    def space(self) -> Space:
+        """Return the namespace that is meant now."""
+        return whose(self.namespace)
+
+    def asked(self, *conditions: Mapping[str, Any], **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of a search
+        """Return the options of a search, as they are meant now, with further conditions and options."""
+        also = {name: whose(one) for name, one in self.also.items()}
+        found = [one for one in (settled(self.options.get("where")), *conditions) if one]
+        where = {"$and": found} if found else None
+        space = options.pop("namespace", None) or self.space()
+        return {**self.options, **options, "namespace": space, "also": also, "where": where}
 
 
 def check_plain(**values: object) -> None:

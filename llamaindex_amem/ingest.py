@@ -18,7 +18,7 @@ from pydantic import PrivateAttr
 
 from amem_integrations import AgenticMemory, Note, adapting
 
-from .conversation import Whose, checked, threaded, whose
+from .conversation import Door, Whose, threaded
 from .memory import Uncopied
 from .retriever import NODE
 
@@ -53,8 +53,7 @@ class AMemIngest(Uncopied, TransformComponent):
         DocumentReport(ids=['trees.txt'], added=1, changed=0, removed=0)
     """
 
-    _memory: AgenticMemory = PrivateAttr()
-    _namespace: Whose = PrivateAttr()
+    _door: Door = PrivateAttr()
     _options: dict[str, Any] = PrivateAttr()
 
     def __init__(
@@ -80,10 +79,9 @@ class AMemIngest(Uncopied, TransformComponent):
             ConfigurationError: An option has a value that cannot be used.
             NamespaceError: The namespace is not a non-empty tuple of strings.
         """
-        checked(memory, namespace, {})
         adapting.check_flags(replace=replace, evolve=evolve)
         super().__init__()
-        self._memory, self._namespace = memory, namespace
+        self._door = Door(memory, namespace)
         self._options = {"replace": replace, "evolve": evolve, "progress": progress}
 
     def add(self, nodes: Sequence[BaseNode]) -> adapting.DocumentReport:
@@ -92,16 +90,19 @@ class AMemIngest(Uncopied, TransformComponent):
         Raises:
             InvalidInputError: A node cannot be stored; the 64s before it are.
         """
-        documents, ids = adapting.Documents(self._memory, whose(self._namespace)), dict[str, str]()
+        documents, ids = self._documents(), dict[str, str]()
         if self._options["replace"]:
             ids = _stored_ids(nodes, documents.held(map(_document, nodes)))
         return documents.add([_input(node, ids) for node in nodes], **self._options)
 
     def remove(self, ref_doc_ids: Iterable[str]) -> int:
         """Remove all notes of these documents for good, and return how many there were."""
-        return adapting.Documents(self._memory, whose(self._namespace)).remove(sources=ref_doc_ids)
+        return self._documents().remove(sources=ref_doc_ids)
 
     aadd, aremove = threaded(add), threaded(remove)
+
+    def _documents(self) -> adapting.Documents:
+        return adapting.Documents(self._door.memory, self._door.space())
 
     def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:  # noqa: ANN401
         """Store nodes, and return them."""

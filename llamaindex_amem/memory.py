@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 from uuid import UUID
 
 from llama_index.core.async_utils import asyncio_run
@@ -26,15 +26,13 @@ from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError,
 from amem_integrations.conversation import Message
 
 from . import conversation
-from .conversation import SPOKEN, Space, Where, Whose
-from .events import AMemEvolutionEvent, AMemWriteEvent, Failures, dispatcher, log
+from .conversation import SPOKEN, Door, Space, Where, Whose
+from .events import AMemEvolutionEvent, AMemWriteEvent, dispatcher, log
 from .retriever import to_nodes
 
-K = TypeVar("K")
-V = TypeVar("V")
 Status = MessageStatus | None
 
-RECALL = ("also", *adapting.RecallOptions.__annotations__)
+RECALL = tuple(adapting.RecallOptions.__annotations__)
 KEPT = 32  # texts that may be shortened, and sessions: more than share a block at one time
 COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
@@ -141,7 +139,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
         default_factory=get_tokenizer, exclude=True
     )
-    _failures: Failures = PrivateAttr()
+    _door: Door = PrivateAttr()
     _shown: dict[str, adapting.Recalled] = PrivateAttr(default_factory=dict)  # by the text
     _spaces: dict[str | None, set[Space]] = PrivateAttr(default_factory=dict)  # by session
     _archived: dict[str | None, list[Message]] = PrivateAttr(default_factory=dict)  # by session
@@ -150,19 +148,20 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
         def __init__(self, memory: AgenticMemory, namespace: Whose, **options: Any) -> None:  # noqa: ANN401
             # Checked here, since pydantic would make errors of its own of ours.
-            recall = {name: options[name] for name in RECALL if name in options}
-            conversation.checked(memory, namespace, recall, adapting.RecallOptions)
+            recall = {name: options[name] for name in ("also", *RECALL) if name in options}
+            known, on_error = adapting.RecallOptions, options.get("on_error", "log")
+            door = Door(memory, namespace, on_error, known=known, **recall)
             conversation.check_plain(**options)
             try:
                 super().__init__(memory=memory, namespace=namespace, **options)
             except ValidationError as error:
                 raise ConfigurationError(str(error)) from error
-            self._failures = Failures(self.on_error)
+            self._door = door
 
     @property
     def failures(self) -> dict[str, int]:
         """How often `recall` and `write` failed so far."""
-        return self._failures.snapshot()
+        return self._door.failures.snapshot()
 
     async def _aget(
         self,
@@ -177,27 +176,26 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     @dispatcher.span
     def _recall(self, messages: Sequence[Message], thread: str | None) -> str:
-        users = [one.text for one in messages if one.party == "user" and one.text]
-        asked = next(reversed(users), "")
+        asked = next(
+            (one.text for one in reversed(messages) if one.party == "user" and one.text), ""
+        )
 
         def find() -> adapting.Recalled:
             recall = {name: getattr(self, name) for name in RECALL}
-            options = conversation.searched(lambda: self._space(thread), recall)
-            return self._postprocessed(self.memory.recall_turn(messages, **options), asked)
+            options = self._door.asked(**recall, namespace=self._space(thread))
+            found = self.memory.recall_turn(messages, **options)
+            if not self.node_postprocessors:
+                return found
+            nodes = to_nodes(found.hits)
+            hits = {node.node_id: hit for node, hit in zip(nodes, found.hits, strict=True)}
+            for processor in self.node_postprocessors:
+                nodes = processor.postprocess_nodes(nodes, query_bundle=QueryBundle(asked))
+            kept = [hits[node.node_id] for node in nodes if node.node_id in hits]
+            return replace(found, hits=kept, text=found.render(kept, self.max_tokens))
 
-        found = self._failures.recalled(asked, find)
+        found = self._door.failures.recalled(asked, find)
         _keep(self._shown, found.text, found)
         return found.text
-
-    def _postprocessed(self, found: adapting.Recalled, asked: str) -> adapting.Recalled:
-        if not self.node_postprocessors:
-            return found
-        nodes = to_nodes(found.hits)
-        hits = {node.node_id: hit for node, hit in zip(nodes, found.hits, strict=True)}
-        for processor in self.node_postprocessors:
-            nodes = processor.postprocess_nodes(nodes, query_bundle=QueryBundle(asked))
-        kept = [hits[node.node_id] for node in nodes if node.node_id in hits]
-        return replace(found, hits=kept, text=found.render(kept, self.max_tokens))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the text without its weakest notes, or None if no note fits."""
@@ -244,7 +242,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     ) -> None:
         answered = any(one.party == "assistant" and one.spoken for one in said)
         done = adapting.Remembered()
-        with self._failures.tolerated("write", callback=True):
+        with self._door.failures.tolerated("write", callback=True):
             space = self._space(thread, asked=any(one.party == "user" for one in said))
             done = self.memory.remember_turn(
                 said,
@@ -260,7 +258,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             if answered and self.evolve:
                 self.memory.evolve_later(space)
                 dispatcher.event(AMemEvolutionEvent(namespace=list(space)))
-        self._failures.failed("write", done.error)
+        self._door.failures.failed("write", done.error)
 
     def _space(self, thread: str | None, *, asked: bool = True) -> Space:
         """Return whose memory it is now.
@@ -270,7 +268,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         """
         seen = self._spaces.setdefault(thread, set())
         try:
-            space = conversation.whose(self.namespace)
+            space = self._door.space()
         except Exception as error:  # the function is the user's own
             if asked or len(seen) != 1:
                 raise
@@ -282,7 +280,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     def _read(self, message: ChatMessage) -> Message:
         """Return a message; one that is not to be stored only counts."""
         stored = False
-        with self._failures.tolerated("should_store", callback=True):
+        with self._door.failures.tolerated("should_store", callback=True):
             stored = self.should_store is None or bool(self.should_store(message))
         return conversation.to_message(message, stored=stored)
 
@@ -459,7 +457,7 @@ class AMemMemory(Uncopied, Memory):
     async def _manage_queue(self) -> None:
         # The framework copies the history after each message, to count its tokens.
         limit, store = self.token_limit * self.chat_history_token_ratio, self.sql_store
-        queue = store.queue(self.session_id) if isinstance(store, Session) else ()
+        queue = store.said(self.session_id) if isinstance(store, Session) else ()
         if not queue or sum(map(self._estimate_token_count, queue)) > limit:
             await super()._manage_queue()
 
@@ -494,17 +492,20 @@ class Session(AsyncDBChatStore):
 
     _said: dict[tuple[str, MessageStatus], list[ChatMessage]] = PrivateAttr(default_factory=dict)
 
+    def said(self, key: str, status: Status = ACTIVE) -> list[ChatMessage]:
+        """Return the messages of a session themselves, all of them or those of a status."""
+        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
+        return [message for one in wanted for message in self._said.get((key, one), ())]
+
     async def get_messages(
         self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
         """Return copies of the messages of a session, all of them or those of a status."""
-        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
-        said = [message for one in wanted for message in self._said.get((key, one), ())]
-        return [_copy(message) for message in said[offset:][:limit]]
+        return [_copy(message) for message in self.said(key, status)[offset:][:limit]]
 
     async def count_messages(self, key: str, status: Status = ACTIVE) -> int:
         """Return how many messages of a status there are."""
-        return len(await self.get_messages(key, status))
+        return len(self.said(key, status))
 
     async def add_message(
         self, key: str, message: ChatMessage, status: MessageStatus = ACTIVE
@@ -555,10 +556,6 @@ class Session(AsyncDBChatStore):
         """Return the sessions."""
         return list({key for key, _ in self._said})
 
-    def queue(self, key: str) -> Sequence[ChatMessage]:
-        """Return the messages of the queue themselves."""
-        return [*self._said.get((key, ACTIVE), ())]
-
 
 def _copy(message: ChatMessage) -> ChatMessage:
     """Return a message that may be changed: the framework puts what is recalled into messages, and blocks mark them."""
@@ -566,7 +563,7 @@ def _copy(message: ChatMessage) -> ChatMessage:
     return message.model_copy(update=parts)
 
 
-def _keep(values: dict[K, V], key: K, value: V) -> None:
+def _keep(values: dict[Any, Any], key: object, value: object) -> None:
     """Put a value in, and of more than `KEPT` the oldest out."""
     values.pop(key, None)
     values[key] = value

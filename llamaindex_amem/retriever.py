@@ -27,8 +27,7 @@ from amem_integrations import (
     adapting,
 )
 
-from .conversation import Search, Whose, checked, searched
-from .events import Failures
+from .conversation import Door, Search, Whose
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -45,12 +44,10 @@ PRIVATE = {NODE, adapting.RECORD, adapting.HASH}
 
 # By the same names, and by others: a field that holds a list meets a condition if one of its items does.
 OPERATORS = {
-    FilterOperator[name]: f"${name.lower()}"
-    for name in ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN")
+    **{name: f"${name.lower()}" for name in ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN")},
+    "CONTAINS": "$eq", "ANY": "$in", "ALL": "$eq", "IS_EMPTY": "$exists",
 }
-OPERATORS |= {FilterOperator.CONTAINS: "$eq", FilterOperator.ANY: "$in"}
-OPERATORS |= {FilterOperator.ALL: "$eq", FilterOperator.IS_EMPTY: "$exists"}
-LISTS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
+LISTS = ("IN", "NIN", "ANY", "ALL")
 RANGES = ("$gt", "$gte", "$lt", "$lte")
 TIMES = ("at", "when", "recorded_at", "until", "expires_at")
 
@@ -109,18 +106,16 @@ class AMemRetriever(BaseRetriever):
             ConfigurationError: An option has a value that cannot be used.
             TypeError: An option is unknown.
         """
-        k = search.pop("k", 10)
-        self.similarity_top_k = k if similarity_top_k is None else similarity_top_k
-        self._memory, self._namespace, self._search = memory, namespace, search
-        self._filters, self._failures = _where(filters), Failures(on_error)
-        checked(memory, namespace, {**search, "k": self.similarity_top_k})
-        checked(memory, namespace, {"where": self._filters})
+        k = search.get("k", 10) if similarity_top_k is None else similarity_top_k
+        self._door = Door(memory, namespace, on_error, **{**search, "k": k})
+        self.similarity_top_k, self._filters = k, _where(filters)
+        adapting.checked_recall({"where": self._filters})
         super().__init__()
 
     @property
     def failures(self) -> dict[str, int]:
         """How often the memory did not answer so far."""
-        return self._failures.snapshot()
+        return self._door.failures.snapshot()
 
     def as_query_engine(self, llm: LLM | None = None, **options: Any) -> RetrieverQueryEngine:  # noqa: ANN401 - the framework's
         """Return a query engine that answers from what is found; it takes what `RetrieverQueryEngine.from_args` does."""
@@ -131,13 +126,13 @@ class AMemRetriever(BaseRetriever):
         return RetrieverQueryEngine.from_args(self, llm=llm, **options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        query, search = query_bundle.query_str, {**self._search, "k": self.similarity_top_k}
+        query, door = query_bundle.query_str, self._door
 
         def find() -> adapting.Recalled:
-            options = searched(self._namespace, search, self._filters)
-            return self._memory.search_turn(query, **options)
+            options = door.asked(self._filters, k=self.similarity_top_k)
+            return door.memory.search_turn(query, **options)
 
-        return to_nodes(self._failures.recalled(query, find).hits)
+        return to_nodes(door.failures.recalled(query, find).hits)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.
@@ -170,9 +165,9 @@ def to_nodes(hits: Iterable[ScoredNote]) -> list[NodeWithScore]:
 
 def to_node(hit: ScoredNote) -> NodeWithScore:
     """Return a note as a node; see `AMemRetriever`."""
-    note = hit.note
+    note, document = hit.note, hit.note.metadata.get(adapting.RECORD)
     given = {name: value for name, value in note.metadata.items() if name not in PRIVATE}
-    if (document := note.metadata.get(adapting.RECORD)) or note.origin == "document":
+    if document or note.origin == "document":
         fields = {**note.metadata.get(NODE, {}), "metadata": given}
     else:
         metadata = _flat(hit, given)
@@ -219,21 +214,21 @@ def _where(filters: MetadataFilters | None) -> dict[str, Any]:
         raise ConfigurationError(
             f"filters={filters!r} must be MetadataFilters that hold together, or one of which does"
         )
-    parts = [_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters]
+    parts = (_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters)
     made = [part for part in parts if part]
     return {"$or" if filters.condition == FilterCondition.OR else "$and": made} if made else {}
 
 
 def _test(one: MetadataFilter) -> dict[str, Any]:
-    operator, given = OPERATORS.get(one.operator), one.value
+    operator, given = OPERATORS.get(one.operator.name), one.value
     values: list[Any] = given if isinstance(given, list) else [given]
-    if operator is None or (len(values) != 1 and one.operator not in LISTS):
+    if operator is None or (len(values) != 1 and one.operator.name not in LISTS):
+        use = ", ".join(FilterOperator[name].value for name in OPERATORS)
         raise ConfigurationError(
-            f"filters: {one.operator.value!r} of {one.key!r} and {given!r} cannot be asked of the memory; "
-            f"use one of {', '.join(known.value for known in OPERATORS)}"
+            f"filters: {one.operator.value!r} of {one.key!r} and {given!r} cannot be asked of the memory; use one of {use}"
         )
     if operator in RANGES or one.key in TIMES:
-        values = [_time(value) if isinstance(value, str) else value for value in values]
+        values = [_time(value) for value in values]
     if operator in ("$in", "$nin"):
         values = [values]
     tests = [{operator: False if operator == "$exists" else value} for value in values]
@@ -249,14 +244,14 @@ def _on_either(key: str, test: Mapping[str, Any]) -> dict[str, Any]:
         adapting.parse({key: test})
     except InvalidInputError:  # the field never has such a value
         return given
-    negative = test.keys() & {"$ne", "$nin", "$exists"}
-    return {"$and" if negative else "$or": [{key: test}, given]}
+    is_negative = test.keys() & {"$ne", "$nin", "$exists"}
+    return {"$and" if is_negative else "$or": [{key: test}, given]}
 
 
-def _time(text: str) -> datetime | str:
-    """Return the time that a text says, in UTC without a zone; another text as it is."""
+def _time(value: object) -> object:
+    """Return the time that a text says, in UTC without a zone; anything else as it is."""
     try:
-        time = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
-        return text
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+        time = None
+    return value if time is None else time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, Unpack
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
 from amem_integrations import (
     AgenticMemory,
+    AmemError,
     ConfigurationError,
     InvalidInputError,
     Note,
@@ -20,10 +20,11 @@ from amem_integrations import (
     render_notes,
 )
 
-from .conversation import Search, Whose, checked, searched, threaded, whose
-from .events import AMemToolEvent, Failures, dispatcher
+from .conversation import Door, Search, Space, Whose, threaded
+from .events import AMemToolEvent, dispatcher
 
 P = ParamSpec("P")
+S = TypeVar("S", bound="AMemToolSpec")
 
 DOWN = "The memory does not answer now. Go on without it."
 UNKNOWN = "Error: there is no note with this id. Use recall, and take an id from there."
@@ -36,15 +37,41 @@ QUESTIONS = 10
 MOST = 50  # notes that a model may ask for
 
 
-def _traced(tool: Callable[P, str]) -> Callable[P, str]:
-    """Return a tool each call of which is a span; agents copy their tools, which a span of the framework cannot bear."""
-    span = dispatcher.span(tool)
+class Answer(NamedTuple):
+    """What a model is told, the notes that it is about, and why only words counted, if so."""
 
-    @wraps(tool)
-    def traced(*args: P.args, **kwargs: P.kwargs) -> str:
-        return span(*args, **kwargs)
+    text: str
+    note_ids: Sequence[str]
+    error: AmemError | None = None
 
-    return traced
+
+def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, P], str]:
+    """Return a tool that tells the model the answer, or what is wrong; each call of the tool is a span and an event.
+
+    Agents copy their tools, which a span of the framework cannot bear: the tool is a function around it.
+    """
+
+    @wraps(work)
+    def answered(self: S, *args: P.args, **kwargs: P.kwargs) -> str:
+        name, answer = work.__name__, Answer(DOWN, [])
+        with self._door.failures.tolerated(name, callback=True):
+            try:
+                answer = work(self, *args, **kwargs)
+            except NoteNotFoundError:
+                answer = Answer(UNKNOWN, [])
+            except InvalidInputError as error:
+                answer = Answer(f"Error: {error}", [])
+        dispatcher.event(AMemToolEvent(tool=name, note_ids=[*answer.note_ids], answer=answer.text))
+        self._door.failures.failed(name, answer.error)
+        return answer.text
+
+    span = dispatcher.span(answered)
+
+    @wraps(work)
+    def tool(self: S, *args: P.args, **kwargs: P.kwargs) -> str:
+        return str(span(self, *args, **kwargs))
+
+    return tool
 
 
 class AMemToolSpec(BaseToolSpec):
@@ -102,106 +129,80 @@ class AMemToolSpec(BaseToolSpec):
         adapting.check_counts(max_tokens=max_tokens)
         if not isinstance(thread, str | None):
             raise ConfigurationError(f"thread={thread!r} must be a text")
-        self._memory, self._namespace, self._max_tokens = memory, namespace, max_tokens
-        self._search: dict[str, Any] = {"k": 5, **search}
-        checked(memory, namespace, self._search)
-        self._thread, self._evolve, self._supersedes = thread, evolve, assistant_supersedes
-        self._failures = Failures(on_error)
+        self._door = Door(memory, namespace, on_error, **{"k": 5, **search})
+        self._thread, self._evolve, self._max_tokens = thread, evolve, max_tokens
+        self._supersedes = assistant_supersedes
 
     @property
     def failures(self) -> dict[str, int]:
         """How often each tool could not do its work so far."""
-        return self._failures.snapshot()
+        return self._door.failures.snapshot()
 
-    @_traced
-    def remember(self, content: str, supersedes: list[str] | None = None) -> str:
+    @_tool
+    def remember(self, content: str, supersedes: list[str] | None = None) -> Answer:
         """Store one fact in long-term memory, as a full sentence that can be understood months later.
 
         In supersedes, give the ids (from recall) of notes that are no longer true because of it.
         """
-        with self._answering("remember") as answer:
-            space = whose(self._namespace)
-            named = [supersedes] if isinstance(supersedes, str) else supersedes or ()
-            older = list(dict.fromkeys(map(_id, named)))
-            note, taken = self._memory.remember_fact(
-                content,
-                namespace=space,
-                thread=self._thread,
-                supersedes=older,
-                assistant_supersedes=self._supersedes,
-            )
-            if self._evolve:
-                self._memory.evolve_later(space)
-            came = [(SUPERSEDED if one in taken else PROPOSED).format(one) for one in older]
-            answer.answer = " ".join([f"Remembered as note {note.id}.", *came])
-            answer.note_ids = [note.id, *older]
-        return answer.answer
+        named = [supersedes] if isinstance(supersedes, str) else supersedes or ()
+        older, space = list(dict.fromkeys(map(_id, named))), self._door.space()
+        note, taken = self._door.memory.remember_fact(
+            content,
+            namespace=space,
+            thread=self._thread,
+            supersedes=older,
+            assistant_supersedes=self._supersedes,
+        )
+        self._evolve_later(space)
+        came = [(SUPERSEDED if one in taken else PROPOSED).format(one) for one in older]
+        return Answer(" ".join([f"Remembered as note {note.id}.", *came]), [note.id, *older])
 
-    @_traced
+    @_tool
     def recall(
         self,
         query: str,
         limit: int | None = None,
         speaker: str | None = None,
         since: str | None = None,
-    ) -> str:
+    ) -> Answer:
         """Look up in long-term memory what is known about something; each note comes with its id.
 
         Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
         """
-        found = adapting.Recalled()
-        with self._answering("recall") as answer:
-            k = min(max(1, _whole(limit) or self._search["k"]), MOST)
-            told = {"speaker": speaker} if speaker else {}
-            when = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
-            wanted = {**self._search, "k": k + QUESTIONS}
-            options = searched(self._namespace, wanted, told, when)
-            found = self._memory.search_turn(query, **options)
-            hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
-            shown = adapting.marked(hits, options["also"])
-            text = render_notes(shown, max_tokens=self._max_tokens, ids=True)
-            answer.answer, answer.note_ids = text or NOTHING, [hit.note.id for hit in hits]
-        self._failures.failed("recall", found.error)
-        return answer.answer
+        k = min(max(1, _whole(limit) or self._door.options["k"]), MOST)
+        told = {"speaker": speaker} if speaker else {}
+        when = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
+        options = self._door.asked(told, when, k=k + QUESTIONS)
+        found = self._door.memory.search_turn(query, **options)
+        hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
+        shown = adapting.marked(hits, options["also"])
+        text = render_notes(shown, max_tokens=self._max_tokens, ids=True)
+        return Answer(text or NOTHING, [hit.note.id for hit in hits], found.error)
 
-    @_traced
-    def forget(self, note_id: str, thorough: bool = False) -> str:
+    @_tool
+    def forget(self, note_id: str, thorough: bool = False) -> Answer:
         """Delete one note from long-term memory for good. Take the id from recall.
 
         With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.
         """
-        with self._answering("forget") as answer:
-            space, wanted = whose(self._namespace), _id(note_id)
-            self._memory.delete(wanted, namespace=space, thorough=thorough)
-            answer.answer, answer.note_ids = "Forgotten.", [wanted]
-        return answer.answer
+        space, wanted = self._door.space(), _id(note_id)
+        self._door.memory.delete(wanted, namespace=space, thorough=thorough)
+        return Answer("Forgotten.", [wanted])
 
-    @_traced
-    def correct(self, note_id: str, content: str) -> str:
+    @_tool
+    def correct(self, note_id: str, content: str) -> Answer:
         """Replace what one note of long-term memory says. Take the id from recall."""
-        with self._answering("correct") as answer:
-            space = whose(self._namespace)
-            note = self._memory.update(_id(note_id), namespace=space, content=content)
-            if self._evolve:
-                self._memory.evolve_later(space)
-            answer.answer, answer.note_ids = "Corrected.", [note.id]
-        return answer.answer
+        space = self._door.space()
+        note = self._door.memory.update(_id(note_id), namespace=space, content=content)
+        self._evolve_later(space)
+        return Answer("Corrected.", [note.id])
 
     aremember, arecall = threaded(remember), threaded(recall)
     aforget, acorrect = threaded(forget), threaded(correct)
 
-    @contextmanager
-    def _answering(self, tool: str) -> Iterator[AMemToolEvent]:
-        """Yield the answer to be; when the work fails, it says what there is to say about that."""
-        answer = AMemToolEvent(tool=tool, note_ids=[], answer=DOWN)
-        with self._failures.tolerated(tool, callback=True):
-            try:
-                yield answer
-            except NoteNotFoundError:
-                answer.answer = UNKNOWN
-            except InvalidInputError as error:
-                answer.answer = f"Error: {error}"
-        dispatcher.event(answer)
+    def _evolve_later(self, namespace: Space) -> None:
+        if self._evolve:
+            self._door.memory.evolve_later(namespace)
 
 
 def _id(given: object) -> str:
