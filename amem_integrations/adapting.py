@@ -15,7 +15,7 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
 - `RECALLED`: how many notes the recall of a turn considers, unless it is told otherwise; `WINDOW`: how many messages before a question
   are searched with the question.
-- `WrappedEmbedder`: embeddings of a framework, with prefixes, as the memory's embedder; `Structured`, `check_structured` and
+- `WrappedEmbedder`, `EmbedderOptions`: embeddings of a framework, with prefixes, as the memory's embedder; `Structured`, `check_structured` and
   `refuses_schemas`: whether a chat model of the framework is asked by schema or in words.
 - `decide`: the plan with the answers of a reviewer, or an error that says which of them cannot be used.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
@@ -67,6 +67,7 @@ from .notes import Note, NoteInput, check_time
 from .notes import check_namespace as check_namespace
 from .notes import storable as storable
 from .plans import HELD as HELD
+from .providers.embedders import EmbedderOptions as EmbedderOptions
 from .providers.embedders import WrappedEmbedder as WrappedEmbedder
 from .retrieval.relevance import WINDOW as WINDOW
 from .retrieval.search import falling as falling
@@ -89,7 +90,7 @@ ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraE
 SLOW = 0.5  # seconds that a failure takes which is a time-out, with repeats
 
 BATCH = 64  # documents stored at once
-PAGES = (32, 256)  # the first page of a listing is small: most callers want a few notes
+PAGE = 64  # notes of a listing: most callers want a few
 RECORD = "_document"  # of a note's metadata: {"id", "source"}
 
 
@@ -111,9 +112,8 @@ async def directly(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs)
 
 async def awaited(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Await the method's twin, whose name has an `a` in front: the running loop is the caller's own."""
-    owner: object = getattr(method, "__self__", None)
-    name: str = getattr(method, "__name__", "")
-    result: R = await getattr(owner, f"a{name}")(*args, **kwargs)
+    bound: Any = method
+    result: R = await getattr(bound.__self__, f"a{bound.__name__}")(*args, **kwargs)
     return result
 
 
@@ -313,14 +313,12 @@ def notes_of(
     memory: AgenticMemory, namespace: Sequence[str], where: Mapping[str, Any]
 ) -> Iterator[Note]:
     """Yield the notes of a namespace that meet conditions, in the order in which they were first stored."""
-    after, limit = -1, PAGES[0]
-    while True:
+    after, more = -1, True
+    while more:
         further = {**where, "seq": {"$gt": after}}
-        page = memory.get_all(namespace=namespace, where=further, limit=limit)
+        page = memory.get_all(namespace=namespace, where=further, limit=PAGE)
         yield from page
-        if len(page) < limit:
-            return
-        after, limit = page[-1].seq, PAGES[1]
+        after, more = page[-1].seq if page else after, len(page) == PAGE
 
 
 # Documents
@@ -391,13 +389,12 @@ class Documents:
             made = [_note(one, seen, evolve=evolve) for one in batch]
             items = [item for item in made if item is not None]
             before = {note.id: note for note in self._of(item.key for item in items)}
-            stored = self.memory.add_many(items, namespace=self.namespace, evolve=evolve)
-            for note in {note.id: note for note in stored}.values():
-                old = before.get(note.id)
-                report.added += old is None
-                is_same = old and (described(old), old.origin) == (described(note), note.origin)
-                report.changed += old is not None and not is_same
-                stays.add(note.id)
+            notes = self.memory.add_many(items, namespace=self.namespace, evolve=evolve)
+            stored = {note.id: note for note in notes}
+            same = (_given(note) == _given(stored[i]) for i, note in before.items())
+            report.added += len(stored.keys() - before.keys())
+            report.changed += len(before) - sum(same)
+            stays |= stored.keys()
             sources |= {one.source for one in batch}
             report.ids += ["" if item is None else item.metadata[RECORD]["id"] for item in made]
             meter.add(len(batch))
@@ -441,6 +438,10 @@ def described(note: Note) -> DocumentInput:
     return DocumentInput(text=note.content, **metadata.pop(RECORD, {}), metadata=metadata)
 
 
+def _given(note: Note) -> object:
+    return described(note), note.origin
+
+
 def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteInput | None:
     """Return the note of a document; None if the document has no text."""
     if not document.text.strip():
@@ -450,9 +451,8 @@ def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteI
     identity = document.id
     if identity is None:
         identity = derive("document", document.source, document.text, sorted(metadata.items()))
-        seen[identity] += 1
-        if (again := seen[identity]) > 1:  # the same text stands there several times
-            identity = derive("document", identity, again)
+        seen[identity] += 1  # the same text may stand there several times
+        identity = identity if seen[identity] == 1 else derive("document", identity, seen[identity])
     return NoteInput(
         content=document.text,
         key=_key(identity),

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from importlib import import_module
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -144,26 +144,16 @@ class LangChainEmbedder(adapting.WrappedEmbedder):
         provider: Name of the class of the embeddings.
     """
 
-    def __init__(
-        self,
-        embeddings: Embeddings,
-        *,
-        dimensions: int | None = None,
-        name: str | None = None,
-        query_prefix: str = "",
-        document_prefix: str = "",
-        max_tokens: int | None = None,
-    ) -> None:
+    def __init__(self, embeddings: Embeddings, **options: Unpack[adapting.EmbedderOptions]) -> None:
         """Wrap embeddings.
 
         Args:
             embeddings: Any embeddings.
-            dimensions: Length of a vector; by default one text is encoded to find out, on first use.
-            name: Identifies the embedder; by default the model's own name, with the prefixes.
-            query_prefix: What stands before a query, if the model wants that and its class does not give it.
-            document_prefix: The same for a document.
-            max_tokens: How much of a text the model reads, if that is known: longer content is split accordingly, and
-                texts that are too long by an estimate are counted in `truncated`.
+            options: `name`, what a collection remembers of the embedder (by default the model's own, with the prefixes);
+                `dimensions`, the length of a vector (by default a word is encoded to find out); `query_prefix` and
+                `document_prefix`, what stands before a text, if the model wants that and its class does not give it;
+                `max_tokens`, how much of a text the model reads: longer content has passages, and texts that are too
+                long by an estimate are counted in `truncated`.
 
         Raises:
             ConfigurationError: They are no embeddings, or an option has a value it cannot have.
@@ -171,14 +161,7 @@ class LangChainEmbedder(adapting.WrappedEmbedder):
         if not isinstance(embeddings, Embeddings):
             raise ConfigurationError(f"embeddings={embeddings!r} are no LangChain embeddings")
         super().__init__(
-            embeddings.embed_documents,
-            embeddings.embed_query,
-            name_of(embeddings),
-            name=name,
-            dimensions=dimensions,
-            query_prefix=query_prefix,
-            document_prefix=document_prefix,
-            max_tokens=max_tokens,
+            embeddings.embed_documents, embeddings.embed_query, name_of(embeddings), **options
         )
         self.provider, self._embeddings = type(embeddings).__name__, embeddings
 

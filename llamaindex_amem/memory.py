@@ -454,13 +454,6 @@ class AMemMemory(Uncopied, Memory):
             await self.block.aremember(messages, self.session_id)
             await super().aput_messages(messages)
 
-    async def _manage_queue(self) -> None:
-        # The framework copies the history after each message, to count its tokens.
-        limit, store = self.token_limit * self.chat_history_token_ratio, self.sql_store
-        queue = store.said(self.session_id) if isinstance(store, Session) else ()
-        if not queue or sum(map(self._estimate_token_count, queue)) > limit:
-            await super()._manage_queue()
-
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
         if self.ingest_history:
@@ -492,20 +485,17 @@ class Session(AsyncDBChatStore):
 
     _said: dict[tuple[str, MessageStatus], list[ChatMessage]] = PrivateAttr(default_factory=dict)
 
-    def said(self, key: str, status: Status = ACTIVE) -> list[ChatMessage]:
-        """Return the messages of a session themselves, all of them or those of a status."""
-        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
-        return [message for one in wanted for message in self._said.get((key, one), ())]
-
     async def get_messages(
         self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
         """Return copies of the messages of a session, all of them or those of a status."""
-        return [_copy(message) for message in self.said(key, status)[offset:][:limit]]
+        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
+        said = [message for one in wanted for message in self._said.get((key, one), ())]
+        return [_copy(message) for message in said[offset:][:limit]]
 
     async def count_messages(self, key: str, status: Status = ACTIVE) -> int:
         """Return how many messages of a status there are."""
-        return len(self.said(key, status))
+        return len(await self.get_messages(key, status))
 
     async def add_message(
         self, key: str, message: ChatMessage, status: MessageStatus = ACTIVE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from os import PathLike
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -105,26 +105,17 @@ class LlamaIndexEmbedder(adapting.WrappedEmbedder):
     """
 
     def __init__(
-        self,
-        model: BaseEmbedding | None = None,
-        *,
-        name: str | None = None,
-        dimensions: int | None = None,
-        query_prefix: str = "",
-        document_prefix: str = "",
-        max_tokens: int | None = None,
+        self, model: BaseEmbedding | None = None, **options: Unpack[adapting.EmbedderOptions]
     ) -> None:
         """Wrap an embedding model; nothing is sent yet.
 
         Args:
             model: The model; None takes what `Settings.embed_model` is now.
-            name: What a collection remembers of the embedder; None makes it of class and model.
-            dimensions: Length of a vector; None finds out by encoding a word.
-            query_prefix: What stands before a query, if the model wants that and its class does not give it, as
-                those with a `query_instruction` do.
-            document_prefix: The same for a document.
-            max_tokens: How much of a text the model reads, if that is known: longer content has passages, and
-                texts that are too long by an estimate are counted in `truncated`.
+            options: `name`, what a collection remembers of the embedder (by default the model's own, with the prefixes);
+                `dimensions`, the length of a vector (by default a word is encoded to find out); `query_prefix` and
+                `document_prefix`, what stands before a text, if the model wants that and its class does not give it;
+                `max_tokens`, how much of a text the model reads: longer content has passages, and texts that are too
+                long by an estimate are counted in `truncated`.
 
         Raises:
             ConfigurationError: It is no LlamaIndex embedding model, or an option has a value it cannot have.
@@ -136,11 +127,7 @@ class LlamaIndexEmbedder(adapting.WrappedEmbedder):
             used.get_text_embedding_batch,
             used.get_query_embedding,
             f"{used.class_name()}:{used.model_name}",
-            name=name,
-            dimensions=dimensions,
-            query_prefix=query_prefix,
-            document_prefix=document_prefix,
-            max_tokens=max_tokens,
+            **options,
         )
 
 

@@ -43,10 +43,8 @@ NODE = "_node"
 PRIVATE = {NODE, adapting.RECORD, adapting.HASH}
 
 # By the same names, and by others: a field that holds a list meets a condition if one of its items does.
-OPERATORS = {
-    **{name: f"${name.lower()}" for name in ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN")},
-    "CONTAINS": "$eq", "ANY": "$in", "ALL": "$eq", "IS_EMPTY": "$exists",
-}
+OPERATORS = {"CONTAINS": "$eq", "ANY": "$in", "ALL": "$eq", "IS_EMPTY": "$exists"}
+OPERATORS |= {n: f"${n.lower()}" for n in ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN")}
 LISTS = ("IN", "NIN", "ANY", "ALL")
 RANGES = ("$gt", "$gte", "$lt", "$lte")
 TIMES = ("at", "when", "recorded_at", "until", "expires_at")
@@ -106,8 +104,8 @@ class AMemRetriever(BaseRetriever):
             ConfigurationError: An option has a value that cannot be used.
             TypeError: An option is unknown.
         """
-        k = search.get("k", 10) if similarity_top_k is None else similarity_top_k
-        self._door = Door(memory, namespace, on_error, **{**search, "k": k})
+        search["k"] = k = search.get("k", 10) if similarity_top_k is None else similarity_top_k
+        self._door = Door(memory, namespace, on_error, **search)
         self.similarity_top_k, self._filters = k, _where(filters)
         adapting.checked_recall({"where": self._filters})
         super().__init__()

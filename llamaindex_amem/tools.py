@@ -52,7 +52,7 @@ def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, 
     """
 
     @wraps(work)
-    def answered(self: S, *args: P.args, **kwargs: P.kwargs) -> str:
+    def answered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> str:
         name, answer = work.__name__, Answer(DOWN, [])
         with self._door.failures.tolerated(name, callback=True):
             try:
@@ -68,7 +68,7 @@ def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, 
     span = dispatcher.span(answered)
 
     @wraps(work)
-    def tool(self: S, *args: P.args, **kwargs: P.kwargs) -> str:
+    def tool(self: S, /, *args: P.args, **kwargs: P.kwargs) -> str:
         return str(span(self, *args, **kwargs))
 
     return tool
@@ -129,7 +129,8 @@ class AMemToolSpec(BaseToolSpec):
         adapting.check_counts(max_tokens=max_tokens)
         if not isinstance(thread, str | None):
             raise ConfigurationError(f"thread={thread!r} must be a text")
-        self._door = Door(memory, namespace, on_error, **{"k": 5, **search})
+        search.setdefault("k", 5)
+        self._door = Door(memory, namespace, on_error, **search)
         self._thread, self._evolve, self._max_tokens = thread, evolve, max_tokens
         self._supersedes = assistant_supersedes
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -120,6 +120,25 @@ def unit_rows(rows: Vector) -> Vector:
 def prefixed(prefix: str, texts: Sequence[str]) -> list[str]:
     """Return texts with a prefix before each."""
     return [prefix + text for text in texts]
+
+
+class EmbedderOptions(TypedDict, total=False):
+    """The options of a wrapped embedder.
+
+    Attributes:
+        name: What a collection remembers of the embedder; by default the model's own name, with the prefixes.
+        dimensions: Length of a vector; by default one text is encoded to find out, on first use.
+        query_prefix: What stands before a query, if the model wants that and its class does not give it.
+        document_prefix: The same for a document.
+        max_tokens: How much of a text the model reads, if that is known: longer content has passages, and texts that
+            are too long by an estimate are counted in `truncated`.
+    """
+
+    name: str | None
+    dimensions: int | None
+    query_prefix: str
+    document_prefix: str
+    max_tokens: int | None
 
 
 class WrappedEmbedder(LimitedEmbedder):
