@@ -49,7 +49,7 @@ from .errors import (
 )
 from .evolution.gate import decide as decide
 from .filters import FIELDS as FIELDS
-from .filters import check_count, check_similarity
+from .filters import check_count, check_similarity, conditions_of
 from .filters import parse as parse
 from .flows.read import marked as marked
 from .flows.turn import ANSWERS as ANSWERS
@@ -63,7 +63,7 @@ from .flows.turn import SearchOptions as SearchOptions
 from .ids import derive, note_id
 from .ids import parse_time as parse_time
 from .memory import AgenticMemory
-from .notes import Note, NoteInput, check_time
+from .notes import Note, NoteInput
 from .notes import check_namespace as check_namespace
 from .notes import storable as storable
 from .plans import HELD as HELD
@@ -152,14 +152,13 @@ def checked_recall(
     if unknown := sorted(options.keys() - known.__annotations__.keys()):
         names = ", ".join(known.__annotations__)
         raise TypeError(f"unknown option {unknown[0]!r}; use one of {names}")
-    for name, least in (("k", 1), ("max_tokens", 1), ("window", 0)):
-        check_counts(least=least, **{name: options.get(name, least)})
     check_flags(links=options.get("links", True))
     where = options.get("where")
     try:
-        parse({} if where is None or callable(where) else where)
+        for name, least in (("k", 1), ("max_tokens", 1), ("window", 0)):
+            check_count(name, options.get(name, least), least)
+        conditions_of(None if callable(where) else where, options.get("as_of"), None)
         check_similarity(options.get("min_similarity"))
-        check_time("as_of", options.get("as_of"))
     except InvalidInputError as error:
         raise ConfigurationError(str(error)) from error
     return dict(options)
@@ -444,7 +443,7 @@ def _given(note: Note) -> object:
 
 def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteInput | None:
     """Return the note of a document; None if the document has no text."""
-    if not document.text.strip():
+    if not storable(document.text).strip():
         return None
     # What is no JSON, such as a path or a date, becomes its text.
     metadata = json.loads(json.dumps(dict(document.metadata), default=str), parse_constant=str)

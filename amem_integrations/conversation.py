@@ -134,11 +134,8 @@ def note_inputs(
         if message.party not in wanted or not text or not (message.stored or is_looked_at):
             continue
         if text != full:
-            log.warning(
-                "a message of %d characters is stored up to the first %d (MemoryConfig.max_content_chars)",
-                len(full),
-                max_chars,
-            )
+            warning = "a message of %d characters is stored up to the first %d (MemoryConfig.max_content_chars)"
+            log.warning(warning, len(full), max_chars)
         key = None
         if message.id is not None:
             key = message_key(thread, message.party, message.id)

@@ -138,7 +138,9 @@ class NoteQuery:
         """Return whether a note is one of those wanted."""
         if self.alive is not None and self.alive is note.is_deleted:
             return False
-        if (self.owing and note.purge is None) or (self.bare and note.has_vectors):
+        if self.owing and note.purge is None:
+            return False
+        if self.bare and (note.is_deleted or note.has_vectors):
             return False
         time = self.expired_at
         return time is None or (note.note is not None and note.note.is_expired(time))

@@ -19,7 +19,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
-from itertools import chain
 from typing import Any, TypedDict, Unpack
 
 from ..conversation import SPEAKING, Message, message_key, note_inputs, occurrence_key
@@ -325,10 +324,10 @@ async def _stored(
             notes |= await _inserted(runtime, namespace, new, complete=complete)
         # Where another process has stored a message of the same text meanwhile, this one takes the next number.
         others = {note.id for note in new if notes[note.id].seq != note.seq}
-        lost = [place for place in nameless if ids[place] in others]
-        for place in lost:
-            items[place] = replace(items[place], key=None)
-        if not lost:
+        for place in nameless:
+            if ids[place] in others:
+                items[place] = replace(items[place], key=None)
+        if all(item.key is not None for item in items):
             break
     edited = {
         i: replace(item, key=notes[i].key, metadata={**notes[i].metadata, **item.metadata})
@@ -349,24 +348,21 @@ async def _numbered(
     Return what is stored under the ids of the items. One request does, if not very many occurrences are stored.
     """
     known, used, first = dict[str, StoredNote](), {item.key for item in items}, 1
-    nameless = [place for place, item in enumerate(items) if item.key is None]
     while True:
-        tried = {
-            place: [
-                replace(item, key=occurrence_key(item.thread, item.source, item.content, nth))
-                for nth in range(first, first + AT_ONCE)
-            ]
+        tried = [
+            (place, replace(item, key=occurrence_key(item.thread, item.source, item.content, nth)))
             for place, item in enumerate(items)
-            if place in nameless
-        }
-        ids = {note_id(namespace, item) for item in chain(items, *tried.values())}
+            if item.key is None
+            for nth in range(first, first + AT_ONCE)
+        ]
+        ids = {note_id(namespace, item) for item in (*items, *(one for _, one in tried))}
         known |= await resolve(runtime.store.notes(namespace, sorted(ids)))
-        for place, some in tried.items():
-            free = (one for one in some if note_id(namespace, one) not in known)
-            items[place] = next((one for one in free if one.key not in used), items[place])
-            used.add(items[place].key)
-        nameless = [place for place in nameless if items[place].key is None]
-        if not nameless:
+        for place, one in tried:
+            is_free = one.key not in used and note_id(namespace, one) not in known
+            if is_free and items[place].key is None:
+                items[place] = one
+                used.add(one.key)
+        if all(item.key is not None for item in items):
             return known
         first += AT_ONCE
 
@@ -393,7 +389,7 @@ async def _inserted(
     """
 
     async def embed_with_others(new: Sequence[StoredNote]) -> list[StoredNote]:
-        bare = await writer.find_notes(NoteQuery(alive=True, bare=True, least=PAGE))
+        bare = await writer.find_notes(NoteQuery(bare=True, least=PAGE))
         others = list(bare.values())[:PAGE]
         made = await writer.embed([*others, *new])
         await writer.swap_notes(

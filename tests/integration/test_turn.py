@@ -322,6 +322,52 @@ def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(
     assert note.content == contents(memory, BOB)[-1] == "I live in Oslo."
 
 
+def test_what_was_said_to_a_question_before_an_outage_stays_beside_its_answer(memory, monkeypatch):
+    how = {adapting.ANSWERS: "q"}
+    talk = [
+        user("How much?", "q"),
+        Message(role="assistant", text="One moment.", id="a1", metadata=how),
+        Message(role="assistant", text="It is 42.", id="a2", metadata=how),
+    ]
+    memory.remember_turn(talk[:2], namespace=ANN, thread="t")
+
+    def refuse(*_):
+        raise StoreError("no room")
+
+    with monkeypatch.context() as down:
+        down.setattr(memory._runtime.store, "insert_notes", refuse)
+        with pytest.raises(StoreError):
+            memory.remember_turn(talk, namespace=ANN, thread="t")
+    over = [replace(one, stored=False) for one in talk]
+    memory.remember_turn([*over, user("Thanks.", "r")], namespace=ANN, thread="t")
+    assert contents(memory) == ["How much?", "One moment.", "It is 42.", "Thanks."]
+
+
+def test_a_message_that_was_stored_before_an_error_is_one_note(memory, monkeypatch):
+    insert = memory._runtime.store.insert_notes
+
+    def stores_and_fails(*given):
+        insert(*given)
+        raise StoreError("no answer")
+
+    with monkeypatch.context() as down:
+        down.setattr(memory._runtime.store, "insert_notes", stores_and_fails)
+        for _ in range(2):
+            with pytest.raises(StoreError):
+                memory.remember_turn([user("yes")], namespace=ANN, thread="t", new=True)
+    memory.remember_turn([bot("Good.")], namespace=ANN, thread="t", new=True)
+    assert contents(memory) == ["yes", "yes", "Good."]
+
+
+def test_only_messages_that_are_there_are_looked_at(memory):
+    said = [user("I sing.", "m1"), user("I dance.", "m2")]
+    memory.remember_turn(said[:1], namespace=ANN)
+    looked_at = [replace(one, stored=None, text=one.text + "!") for one in said]
+    notes = memory.remember_turn([*looked_at, user("Hi"), user("?", stored=None)], namespace=ANN)
+    assert [note.content for note in notes.notes] == ["Hi"]
+    assert contents(memory) == ["I sing.!", "Hi"]
+
+
 async def test_a_cancelled_turn_is_stored_with_the_next_one(memory, monkeypatch):
     async def forever(*_, **__):
         await asyncio.sleep(60)

@@ -122,6 +122,8 @@ def test_a_tombstone_is_found_by_its_id_and_by_nothing_else(store: Store) -> Non
 
 def test_notes_are_found_that_are_deleted_expired_or_owe(store: Store) -> None:
     given = {
+        "embedded": stored("embedded", [1]),
+        "embedded owes": stored("embedded owes", [1], purge=Purge(SEQ, deleted=False)),
         "alive": stored("alive"),
         "owes": stored("owes", purge=Purge(SEQ, deleted=False)),
         "expired": stored("expired", expires_at=NOW),
@@ -132,14 +134,17 @@ def test_notes_are_found_that_are_deleted_expired_or_owe(store: Store) -> None:
     store.insert_notes(ANN, list(given.values()))
     store.insert_notes(BOB, [stored("bob", namespace=BOB, purge=Purge(SEQ, deleted=True))])
     queries = [
-        NoteQuery(alive=alive, expired_at=time, owing=owing)
+        NoteQuery(alive=alive, expired_at=time, owing=owing, bare=bare)
         for alive in (None, True, False)
         for time in (None, NOW)
         for owing in (False, True)
+        for bare in (False, True)
     ]
     for query in queries:
         wanted = {one.id: one for one in given.values() if query.finds(one)}
         assert store.find_notes(ANN, query) == wanted, query
+    bare = {one.id for one in store.find_notes(ANN, NoteQuery(bare=True)).values()}
+    assert bare == {given[name].id for name in ("alive", "owes", "expired", "later")}
 
 
 def test_only_tombstones_are_removed_that_owe_nothing_and_are_old(store: Store) -> None:

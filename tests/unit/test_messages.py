@@ -78,3 +78,11 @@ def test_of_a_message_over_the_limit_the_beginning_is_stored_with_a_warning(capl
         (warned,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
         assert "first 100 (MemoryConfig.max_content_chars)" in warned
         assert memory.add_messages(chat, namespace=ANN, thread="t") == notes
+        # What is cut to the same words is said twice; what is nothing but characters that no store takes was not said.
+        chat = [
+            {"role": "user", "content": text}
+            for text in ("so " * 100, "so " * 99, "\0", "a\0", "a")
+        ]
+        notes = memory.add_messages(chat, namespace=ANN, thread="u")
+        assert [note.content for note in notes] == [("so " * 100)[:100]] * 2 + ["a"] * 2
+        assert memory.stats(namespace=ANN)["notes"] == 6
