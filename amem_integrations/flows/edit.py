@@ -16,7 +16,7 @@ from typing import Any
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..decisions import Call, Decision, Item
 from ..decisions import Source as Wording
-from ..errors import AmemError, InvalidInputError, ModelUnavailableError
+from ..errors import AmemError, InvalidInputError
 from ..evolution.gate import objection_to
 from ..fetch import existing, not_found
 from ..ids import derive, new_operation, now, time_of
@@ -47,7 +47,7 @@ from ..plans import MAX_REASON_CHARS, Forgotten
 from ..retrieval.current_facts import is_later
 from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
-from .evolve import evolve_notes
+from .evolve import evolve_notes, raise_mistake
 from .writing import WORDING, change_note, living_note, writing
 
 TOMBSTONES_STAY = timedelta(days=1)
@@ -360,12 +360,7 @@ async def store(
     named = sorted({note_id for item in items for note_id in item.supersedes})
     older = {note.id: note for note in await existing(runtime.store, namespace, named)}
     errors: list[AmemError] = []
-
-    def degraded(error: AmemError) -> None:
-        errors.append(error)
-        runtime.degraded(error)
-
-    async with writing(replace(runtime, degraded=degraded), namespace) as writer:
+    async with writing(replace(runtime, degraded=errors.append), namespace) as writer:
         ids, known = await _identified(writer, items)
         before = {i: stored.note for i, stored in known.items() if stored.note is not None}
         notes = dict(before)
@@ -383,8 +378,9 @@ async def store(
         found = [notes[i] for i in ids]
         if verdicts := _verdicts(runtime, items, found, older):
             await _decide(writer, verdicts)
-    if mistakes := [one for one in errors if not isinstance(one, ModelUnavailableError)]:
-        raise mistakes[0]  # such as a revoked key: the caller is told, and the words are kept
+    for error in errors:
+        runtime.degraded(error)
+        raise_mistake(error)  # the caller is told, and the words are kept
     waited = {i: note.rev for i, note in before.items() if note.state == "pending"}
     waiting = [n for i, n in notes.items() if n.state == "pending" and waited.get(i) != n.rev]
     return found, waiting

@@ -79,7 +79,7 @@ async def evolve(
         jobs.insert(0, ((MADE_BY_RULES, *within), True))
     wanted = AnyOf(((WITHOUT_VECTOR,), *(where for where, _ in jobs)))
     spaces = [given] if given else await resolve(runtime.store.namespaces((wanted,)))
-    await embed_missing(replace(runtime, degraded=_raise_mistake), spaces)
+    await embed_missing(replace(runtime, degraded=raise_mistake), spaces)
     work = [(space, where, anew) for where, anew in jobs for space in spaces]
     meter, most = Meter(progress), sys.maxsize if limit is None else limit
     if progress is not False:
@@ -100,8 +100,8 @@ async def evolve(
     return report
 
 
-def _raise_mistake(error: errors.AmemError) -> None:
-    """Raise what waiting does not mend, such as a refused key, before a model is asked."""
+def raise_mistake(error: errors.AmemError) -> None:
+    """Raise what waiting does not mend, such as a refused key."""
     if not isinstance(error, errors.ModelUnavailableError):
         raise error
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
@@ -184,16 +185,12 @@ async def import_(
     given = None if namespace is None else check_namespace(namespace)
     count, ids = look_through(path, given)
     meter = Meter(progress, count)
-    imports: dict[Namespace, _Import] = {}
-    kinds = groupby(_read(path, given), key=lambda one: (one[0], isinstance(one[1], StoredNote)))
     try:
-        for (own, _), group in kinds:
-            if own not in imports:
-                imports[own] = _Import(runtime, own, given or own, ids, with_costs=given is None)
-            for page in _pages(record for _, record in group):
-                await imports[own].put(page)
-        for done in imports.values():
-            await done.embed(meter)
+        for own, records in groupby(_read(path, given), key=itemgetter(0)):
+            one = _Import(runtime, own, given or own, ids, with_costs=given is None)
+            for page in _pages(record for _, record in records):
+                await one.put(page)
+            await one.embed(meter)
     finally:
         runtime.clock.start_above(await resolve(runtime.store.last_seq()))
     return meter.done
@@ -322,7 +319,8 @@ def _pages(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Yield by pages notes, or calls with all of their decisions."""
     page = list[Record]()
     for record in records:
-        if len(page) >= PAGE and not isinstance(record, Decision):
+        is_full = len(page) >= PAGE and not isinstance(record, Decision)
+        if is_full or (page and isinstance(page[0], StoredNote) != isinstance(record, StoredNote)):
             yield page
             page = []
         page.append(record)
@@ -398,10 +396,11 @@ class _Import:
         named = {end for one in decisions for end in one.about}
         named |= {source.id for call in calls.values() for source in call.shown}
         there = await writer.notes(map(self._id, named))
+        alive = {"", *(key for key, stored in there.items() if not stored.is_deleted)}
         moved: dict[str, list[Decision]] = {key: [] for key in calls}
         for one in decisions:
             if one.note in self.revs or one.stage == "form":
-                moved[one.call].append(self._moved_decision(one, there))
+                moved[one.call].append(self._moved_decision(one, alive))
         wanted = {one.id for made in moved.values() for one in made}
         stored = await writer.records(wanted.union(map(self._id, calls)))
         for key, made in moved.items():
@@ -432,7 +431,7 @@ class _Import:
         was, now = self.revs.get(source.id, (0, 0))
         return Source(self._id(source.id), now if source.rev == was else source.rev)
 
-    def _moved_decision(self, old: Decision, there: Mapping[str, StoredNote]) -> Decision:
+    def _moved_decision(self, old: Decision, alive: set[str]) -> Decision:
         """Return a decision as it is here: about these notes and wordings, and nothing that is not there."""
         note, rev = self._source(Source(old.note, old.rev))
         if names := [item.data["form"] for item in old.items if "form" in item.data]:
@@ -443,7 +442,6 @@ class _Import:
         else:
             made_id = self._id(old.id)
             made_id = made_id if sources == old.sources else derive("import", made_id, sources)
-        alive = {"", *(key for key, stored in there.items() if not stored.is_deleted)}
         items = [
             replace(
                 item,
@@ -459,7 +457,9 @@ class _Import:
             call=self._id(old.call),
             note=note,
             rev=rev,
-            items=tuple(i for i in items if old.stage == "form" or {i.to, i.other} <= alive),
+            items=tuple(
+                one for one in items if old.stage == "form" or {one.to, one.other} <= alive
+            ),
             about=tuple(map(self._id, old.about)),
             sources=sources,
         )

@@ -336,6 +336,12 @@ def test_if_one_of_several_can_never_be_undone_none_is(good):
             good.undo(**arguments, namespace=ANN)
     assert good.undo([], namespace=ANN).undone == ()
     assert state(good) == before
+    link = next(c.id for c in good.history(None, namespace=ANN) if c.kind == "link")
+    report = good.undo([link, link], namespace=ANN)
+    after = state(good)
+    assert (report.undone, len(report.changes)) == ((link,), 1)
+    assert good.undo([link], namespace=ANN).undone == ()  # what is off already stays off
+    assert state(good) == after
 
 
 def test_only_what_was_done_since_a_time_is_taken_back(good):

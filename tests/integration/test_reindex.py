@@ -284,6 +284,20 @@ def test_a_line_that_stands_twice_in_a_file_is_imported_once(filled):
     assert len(contents) == len(set(contents)) == 4
 
 
+def test_what_is_added_after_an_import_is_later_than_all_that_was_imported(filled):
+    _, file = filled
+    ahead = 10**18  # nanoseconds, some thirty years
+    lines = lines_of(file)
+    for line in lines:
+        for record in (line[kind] for kind in ("note", "decision", "call") if kind in line):
+            record["seq"] += ahead
+    write(file, lines)
+    with opened() as memory:
+        memory.import_(file)
+        memory.add("said now", namespace=ANN, evolve=False)
+        assert memory.get_all(namespace=ANN)[-1].content == "said now"
+
+
 def test_notes_that_a_file_numbers_alike_are_all_read_on(filled):
     _, file = filled
     lines = lines_of(file)
