@@ -5,8 +5,8 @@ link where two texts differ in nothing but their wording, as far as words can te
 
 Vectors of texts that differ in one number, name or negation are nearly the same, so a cosine would take for a repetition
 what says something else. Texts say the same here if they have the same phrases, in any order: the words that tell
-nothing by themselves are left out, and a few synonyms are one word. The word lists are English; of texts in other
-languages only equal ones pass.
+nothing by themselves are left out, and a few synonyms are one word. The word lists are English; texts in other
+languages say the same in the same words.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def is_reworded(one: str, other: str) -> bool:
     """Return whether two texts differ in nothing but their wording."""
     if normal(one) == normal(other):
         return True
-    if not (_is_english(one) and _is_english(other)):
-        return False
-    return _signs(one) == _signs(other) and _phrases(one) == _phrases(other)
+    # A word of another script may be told apart by marks that are no letters.
+    is_latin = all(char < "\u0250" or not char.isalpha() for char in one + other)
+    return is_latin and _signs(one) == _signs(other) and _phrases(one) == _phrases(other)
 
 
 def normal(text: str) -> str:
@@ -89,11 +89,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
-
-
-def _is_english(text: str) -> bool:
-    letters = all(ord(c) < 0x250 or not c.isalpha() for c in text)  # noqa: PLR2004 - Latin
-    return letters and (not WORDS["english"].isdisjoint(_words(text)) or "I" in text.split())
 
 
 def _signs(text: str) -> list[str]:

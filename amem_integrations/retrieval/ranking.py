@@ -6,7 +6,8 @@ Constants were chosen on halves of LoCoMo's conv-26 and conv-30 and of small dia
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from heapq import nlargest
 from itertools import pairwise
 from math import sqrt
@@ -47,11 +48,18 @@ FILLER = 0.001
 STATED = 1.0
 STATEMENTS = (Condition("kind", "$eq", "statement"), Condition("source", "$ne", "assistant"))
 
+MESSAGE_CHARS = 300  # of a message before a query: a long answer would drown the question
+
 Scores = dict[str, float]  # by the id of a note
 
 
-def weight_of(note: Note, query: str) -> float:
-    """Return how much a note counts in the fusion, up to 1; filler that the query names counts like a statement."""
+def weight_of(note: Note, query: str, said: Collection[str]) -> float:
+    """Return how much a note counts in the fusion, up to 1; filler that the query names counts like a statement.
+
+    `said` are the words of each message before the query: a note that says just that is known already.
+    """
+    if said and kinds.words_of(note.content[:MESSAGE_CHARS]) in said:
+        return FILLER
     if note.kind == "filler":
         return STATED if kinds.says(query, note.content) else FILLER
     # A note that an assistant stores by a tool, apart from any thread, is meant to be kept.
@@ -88,7 +96,7 @@ def joined(first: Ranked, then: Ranked) -> Ranked:
     """Return two answers as one: what the second has more comes after the first."""
     lists = ((first.dense, then.dense), (first.lexical, then.lexical))
     dense, lexical = (list({**dict(one), **dict(other)}.items()) for one, other in lists)
-    return Ranked(dense=dense, lexical=lexical)
+    return replace(first, dense=dense, lexical=lexical)
 
 
 def order(scores: Scores, match: Scores) -> list[str]:

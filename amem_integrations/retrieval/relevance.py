@@ -17,9 +17,10 @@ import numpy as np
 from ..conversation import from_dict
 from ..errors import InvalidInputError
 from ..kinds import kind_of, names_in, points_back, says, telling_words, words_of
-from ..notes import Note, ScoredNote, Via
+from ..notes import ScoredNote, Via
 from ..repetition import repeated
 from ..stored_note import Vector
+from .ranking import MESSAGE_CHARS
 
 SHARE = 0.5  # of the telling words of a question that a note has, which counts as a strong hit
 LEAST_WORDS = 2  # of them, where the cosine says otherwise
@@ -28,11 +29,10 @@ LEAST_WORDS = 2  # of them, where the cosine says otherwise
 WINDOW = 3  # messages before the question
 BACKGROUND = 0.3  # what the messages weigh in the vector, where the question weighs 1
 TIMES = 3  # how often the words of the question count, where those of the messages count once
-MOST_CHARS = 300  # of a message: a long answer would drown the question
 
 
 def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) -> tuple[str, ...]:
-    """Return the last messages, oldest first, if the query cannot be understood without them; each is cut to `MOST_CHARS`.
+    """Return the last messages, oldest first, if the query cannot be understood without them; each is cut to `MESSAGE_CHARS`.
 
     Raises:
         InvalidInputError: The query is no text, or a message is neither text nor a dict with `role` and `content`.
@@ -47,17 +47,12 @@ def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) 
         before.pop()
     if not before or not points_back(query):
         return ()
-    return tuple(text[:MOST_CHARS] for text in before[-WINDOW:])
+    return tuple(text[:MESSAGE_CHARS] for text in before[-WINDOW:])
 
 
 def together(query: str, before: Sequence[str]) -> str:
     """Return the text whose words are looked for: a word weighs as often as it stands there."""
     return "\n".join([*[query] * TIMES, *before]) if before else query
-
-
-def is_said_in(before: Sequence[str], note: Note) -> bool:
-    """Return whether a note says just what one of the messages says."""
-    return bool(before) and words_of(note.content[:MOST_CHARS]) in map(words_of, before)
 
 
 def _text(message: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..ids import now
 from ..journal.fold import notes_as_known
+from ..kinds import words_of
 from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..ports import Bring, Query, Ranked
 from ..repetition import repeated, said_once
@@ -23,7 +25,7 @@ from ..stored_note import StoredNote, Vector
 from . import ranking
 from .current_facts import CurrentFacts, named
 from .passages import best_passages, in_order_of_passages
-from .relevance import is_said_in, messages_before, mixed, together
+from .relevance import messages_before, mixed, together
 
 PAGE = 64
 SPARE = 20  # notes
@@ -316,11 +318,12 @@ class Search(Reader):
                         scores[target] = scores.get(target, 0.0) + share
         likely = ranking.order(scores, self.match)[: min(2 * k, ranking.FUSION_DEPTH)]
         await self.fetch(likely, near=likely[:k] if self.runtime.store.remote else ())
+        match = dict(self.match)
         for note_id in ranking.named_by(self.asked.query, self.notes.values()):
             if note_id in scores:
                 scores[note_id] += ranking.NAMED
-                self.match[note_id] = self.match.get(note_id, 0.0) + ranking.NAMED
-        ordered = ranking.order(scores, self.match)
+                match[note_id] = match.get(note_id, 0.0) + ranking.NAMED
+        ordered = ranking.order(scores, match)
         ranking.lead(scores, ordered)
         notes = await self._best(ordered)
         await self.fetch_related(notes)
@@ -351,7 +354,6 @@ class Search(Reader):
 
     async def _fuse(self, lists: Ranked) -> None:
         """Fuse the dense and the BM25 list."""
-        self._bring(lists)
         weights = await self._weigh(lists)
         light = sum(weight < ranking.STATED for weight in weights.values())
         full = max(len(lists.dense), len(lists.lexical)) >= self.query.limit
@@ -359,33 +361,25 @@ class Search(Reader):
             # Questions and echoes fill the lists: statements are looked for by themselves.
             stated = replace(self.query, where=(*self.asked.where, *ranking.STATEMENTS))
             (more,) = await resolve(self.runtime.store.search(self.namespace, [stated]))
-            self._bring(more)
             await self._weigh(ranking.joined(more, lists))
-
-    def _bring(self, lists: Ranked) -> None:
-        """Keep the notes and cosines that came with lists."""
-        self.cosines |= {**lists.cosines, **dict(lists.dense)}
-        self.brought |= lists.brought
 
     async def _weigh(self, lists: Ranked) -> dict[str, float]:
         """Fuse lists by what the best notes of them are, which are fetched; return the weights of these."""
         looked_at = ranking.looked_at(self.asked.k)
-        self.lists = lists
+        said = set(map(words_of, self.asked.before))
         weights: dict[str, float] = {}
+        self.lists = lists
+        self.cosines |= {**lists.cosines, **dict(lists.dense)}
+        self.brought |= lists.brought
         while True:
             self.fusion, self.match = ranking.fuse(lists, weights)
             self.matched = ranking.order(self.fusion, self.match)
             new = [i for i in self.matched[:looked_at] if i not in weights]
             await self.fetch(new)
-            weights |= {i: self._weight(self.notes[i]) for i in new if i in self.notes}
+            notes = [self.notes[note_id] for note_id in new if note_id in self.notes]
+            weights |= {one.id: ranking.weight_of(one, self.asked.query, said) for one in notes}
             if all(weights.get(i, ranking.STATED) == ranking.STATED for i in new):
                 return weights
-
-    def _weight(self, note: Note) -> float:
-        """Return how much a note counts; one that says just what a message before the query says is known already."""
-        if is_said_in(self.asked.before, note):
-            return ranking.FILLER
-        return ranking.weight_of(note, self.asked.query)
 
     async def _best(self, ordered: Sequence[str]) -> list[Note]:
         """Return the first k notes that may be shown, best first; fill in missing notes and cosines."""
@@ -408,14 +402,17 @@ class Search(Reader):
 
     def _in_order(self, notes: Sequence[Note], scores: Mapping[str, float]) -> list[ScoredNote]:
         """Return the first k hits, in the order in which notes may be shown."""
-        as_of, hits = self.asked.as_of, list[ScoredNote]()
+        as_of, known = self.asked.as_of, {note.id for note in notes}
         time = as_of or self.known_at or self.runtime.clock.now()
         current = CurrentFacts(self.notes, time, now=now())
-        matched, ranked = set(self.matched[: self.asked.k]), {note.id for note in notes}
-        for note, place in current.in_order(notes):
-            if note.id not in ranked and not matches(note, self.asked.where):
-                continue
-            hit = ScoredNote(
+        matched = set(self.matched[: self.asked.k])
+        shown = (
+            (note, place)
+            for note, place in current.in_order(notes)
+            if note.id in known or matches(note, self.asked.where)
+        )
+        return [
+            ScoredNote(
                 note=current.view(note, as_of),
                 score=scores[place.id],
                 similarity=self.cosines.get(note.id),
@@ -425,19 +422,17 @@ class Search(Reader):
                 is_over=current.is_over(note),
                 why=self._why(note.id) if self.asked.explain else None,
             )
-            hits.append(hit)
-            if len(hits) == self.asked.k:
-                break
-        return hits
+            for note, place in islice(shown, self.asked.k)
+        ]
 
     def _why(self, note_id: str) -> Why:
-        ranks = [
+        dense, lexical = (
             {other: rank for rank, (other, _) in enumerate(ranked, start=1)}.get(note_id)
             for ranked in (self.lists.dense, self.lists.lexical)
-        ]
+        )
         return Why(
-            dense_rank=ranks[0],
-            lexical_rank=ranks[1],
+            dense_rank=dense,
+            lexical_rank=lexical,
             match=self.match.get(note_id, 0.0),
             fusion=self.fusion.get(note_id, 0.0),
             spread=sum(lent.get(note_id, 0.0) for lent in self.lent.values()),

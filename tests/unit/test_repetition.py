@@ -44,6 +44,7 @@ FACTS = [
     ("I have 5% left.", "I have 5 left."),
     ("Ich war nicht in Rom.", "Ich war in Rom."),
     ("猫が好きです。", "犬が好きです。"),
+    ("यह दिन है।", "यह दान है।"),
 ]
 
 
