@@ -137,11 +137,7 @@ def _states(sentence: str, words: str) -> bool:
     first = asking.index(True) if True in asking else len(clauses) - 1
     return any(
         number_of_words(clause) >= LEAST_CLAUSE
-        and (
-            not _found("if", clause)
-            if number < first
-            else _found("subject", clause) or _found("relative", clause)
-        )
+        and (_found("subject", clause) if number > first else not _found("if", clause))
         for number, clause in enumerate(clauses)
         if number != first
     )
