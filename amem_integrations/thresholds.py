@@ -8,17 +8,14 @@ answers. The texts are in English.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol, cast
 
 import numpy as np
 
 from .config import MEASURED, Cosines
 from .embedding import embed_by, embed_query
 from .errors import ModelUnavailableError, StoreError
-from .ports import MaybeAwaitable
 from .runtime import Runtime, log, resolve
 from .stored_note import Vector
 
@@ -37,17 +34,6 @@ _UPDATES, _QUESTIONS = (
     [json.loads(row) for row in Path(__file__).with_name(name).read_text("utf-8").splitlines()]
     for name in ("threshold_updates.jsonl", "threshold_questions.jsonl")
 )
-
-
-class KnowsItsEmbedder(Protocol):
-    """A store that keeps with its collection what the vectors were made with."""
-
-    @property
-    def made_with(self) -> Mapping[str, Any]:
-        """The settings that the collection was made with, and the thresholds that were found for its embedder."""
-
-    def keep_cosines(self, cosines: Mapping[str, float]) -> MaybeAwaitable[None]:
-        """Keep the thresholds of the embedder with the collection."""
 
 
 async def relevance_floor(runtime: Runtime) -> float | None:
@@ -73,35 +59,17 @@ async def cosines(runtime: Runtime) -> Cosines | None:
     enough; `info()` tells it.
     """
     name = runtime.embedder.name
-    if name in MEASURED:
-        return MEASURED[name]
     if name not in runtime.thresholds:
-        made = cast("KnowsItsEmbedder", runtime.store).made_with
-        found = _kept(made.get("cosines")) or await _found(runtime)
+        kept = runtime.store.made_with.get("cosines")
+        found = MEASURED.get(name) or (Cosines(**kept) if kept else await _found(runtime))
         if found is None:
             return None
         runtime.thresholds[name] = found
-        if not made.get("cosines"):
-            await _keep(runtime, found)
     return runtime.thresholds[name]
 
 
-def _kept(values: object) -> Cosines | None:
-    if not isinstance(values, Mapping):
-        return None
-    return Cosines(**values)
-
-
-async def _keep(runtime: Runtime, found: Cosines) -> None:
-    """Keep what was found with the collection."""
-    try:
-        await resolve(cast("KnowsItsEmbedder", runtime.store).keep_cosines(asdict(found)))
-    except StoreError as error:  # such as of a key that may only read
-        log.warning("%s; the thresholds of the embedder are found anew next time", error)
-
-
 async def _found(runtime: Runtime) -> Cosines | None:
-    """Return the thresholds of an embedder that is not in the table, by one call of it."""
+    """Return the thresholds of an embedder that is not in the table, by one call of it, and keep them with the collection."""
     documents, asking = texts(), questions()
     try:
         rows = await embed_by(runtime.embedder, [*documents, *asking])
@@ -115,9 +83,13 @@ async def _found(runtime: Runtime) -> Cosines | None:
     except ModelUnavailableError as error:
         log.warning("%s; whatever is found is shown meanwhile", error)
         return None
-    floor, _ = floor_of(vectors[: len(documents)], asked)
-    least, _ = gate_of(vectors[: len(documents)])
-    return Cosines(relevance=floor, gate=least)
+    known = vectors[: len(documents)]
+    found = Cosines(relevance=floor_of(known, asked)[0], gate=gate_of(known)[0])
+    try:
+        await resolve(runtime.store.keep_cosines(asdict(found)))
+    except StoreError as error:  # such as of a key that may only read
+        log.warning("%s; the thresholds of the embedder are found anew next time", error)
+    return found
 
 
 def texts() -> list[str]:
@@ -160,9 +132,8 @@ def floor_of(documents: Vector, asked: Vector) -> tuple[float, float]:
     answered, others = np.diag(cosines[: len(notes)]), cosines[len(notes) :]
     reached = float(np.quantile(answered, 1 - ANSWERS_KEPT))
     is_told = float(np.mean(others < reached)) >= TOLD
-    threshold = (
-        _hundredths(max(reached, float(np.quantile(others, OTHERS_HIDDEN)))) if is_told else 1.0
-    )
+    hiding = float(np.quantile(others, OTHERS_HIDDEN))
+    threshold = _hundredths(max(reached, hiding)) if is_told else 1.0
     return threshold, float(np.mean(others < threshold))
 
 

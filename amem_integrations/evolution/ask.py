@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from string import Template
-from typing import Any, Generic, Protocol, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, Generic, TypeVar
 
 from .. import texts
 from ..config import MemoryConfig
@@ -25,15 +23,15 @@ from ..ids import new_operation, new_token
 from ..journal.commit import commit as write
 from ..journal.writer import Writer
 from ..notes import Namespace, Note, storable
-from ..plans import EvolutionReport, ModelCall
+from ..plans import EvolutionReport, ModelCall, PlannedNote
 from ..ports import Completion, ModelRequest
 from ..prompts import PARTED, TEMPLATES
 from ..prompts.parse import parse
+from ..prompts.replies import Reply
 from ..runtime import RULES, Runtime, log, resolve
 from .sources import SourceFinder
 
-M = TypeVar("M", bound=BaseModel)
-P = TypeVar("P", bound="Part")
+M = TypeVar("M", bound=Reply)
 
 OWN = """
 
@@ -41,9 +39,6 @@ The user of this memory asks for this as well; follow it, but for the form of th
 <instructions>
 {}
 </instructions>"""
-# Of the thread before the batch as many turns are shown as fit, so that "the other one" and "yes" can be resolved.
-TURNS_BEFORE = 24
-TOKENS_BEFORE = 250
 # Tokens are estimated from the length of the text, and a second try says what was wrong.
 MARGIN = 1.2
 MOST_REFUSED = 3  # notes in a row that were refused alone, after which the rest of a batch is left
@@ -54,39 +49,29 @@ Answer again, with one JSON object of the form asked for and nothing else."""
 TRIES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """New notes of one thread in order of seq, and the turns before them, oldest first."""
-
-    notes: Sequence[Note] = ()
-    before: Sequence[Note] = ()
-
-    @property
-    def shown_before(self) -> Sequence[Note]:
-        """The last turns before the batch that fit into the prompt, and one in any case."""
-        left = TOKENS_BEFORE
-        for count, turn in enumerate(reversed(self.before)):
-            left -= texts.count_tokens(turn.content)
-            if left < 0:
-                return self.before[-max(count, 1) :]
-        return self.before
-
-
 @dataclass(slots=True)
 class OpenCall:
     """The work on one batch while it goes on: what the model was shown, what its answers cost, and what went wrong.
 
     Attributes:
-        batch: The notes that are worked on; empty for a form.
+        notes: The new notes that are worked on, of one thread, in order of seq, with their entries as soon as they have
+            some; none for a form.
+        before: The turns before them, oldest first.
         shown: The wordings that the model was shown.
         seen: Finds among what the model was shown the texts that an answer was made of.
         failed: By note id, why the model gave nothing usable about a note.
-        error: Why the model did not answer about all notes, if it did not.
+        error: Why the model or the embedder did not answer about all notes, if it did not.
+        plans: The links and updates that are proposed for the notes.
+        about: By id, the notes that the plans are about.
+        decisions: What was decided so far, and is to be written.
+        report: What of that was written.
+        written: By id, the notes as they are then.
     """
 
     runtime: Runtime
     namespace: Namespace
-    batch: Batch = field(default_factory=Batch)
+    notes: Sequence[Note] = ()
+    before: Sequence[Note] = ()
     id: str = field(default_factory=new_operation)
     seq: int = 0
     shown: set[Source] = field(default_factory=set)
@@ -94,6 +79,11 @@ class OpenCall:
     model_calls: list[ModelCall] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     error: ModelUnavailableError | ConfigurationError | None = None
+    plans: Sequence[PlannedNote] = ()
+    about: Mapping[str, Note] = field(default_factory=dict)
+    decisions: list[Decision] = field(default_factory=list)
+    report: EvolutionReport = field(default_factory=EvolutionReport)
+    written: Mapping[str, Note] = field(default_factory=dict)
     is_written: bool = False
 
     def __post_init__(self) -> None:
@@ -136,23 +126,20 @@ class OpenCall:
             items=tuple(items),
         )
 
-    @contextmanager
-    def noting_errors(self) -> Iterator[None]:
-        """Note in `error` that the model does not answer, such as with a key that was revoked, and go on after the block."""
-        try:
-            yield
-        except (ModelUnavailableError, ConfigurationError) as error:
-            self.error = error
+    async def attempt(self, step: Callable[..., Awaitable[object]], *given: object) -> None:
+        """Take a step; if the model does not answer, such as with a key that was revoked, take no further ones."""
+        if self.error is None:
+            try:
+                await step(self, *given)
+            except (ModelUnavailableError, ConfigurationError) as error:
+                self.error = error
 
 
 @asynccontextmanager
-async def open_calls(
-    runtime: Runtime, namespace: Namespace, batches: Iterable[Batch] = (Batch(),)
-) -> AsyncIterator[list[OpenCall]]:
-    """Yield a call for each batch; after an error the cost of each call that was not committed is written alone."""
-    calls = [OpenCall(runtime, namespace, batch) for batch in batches]
+async def charged(calls: Sequence[OpenCall]) -> AsyncIterator[None]:
+    """After an error, write alone the cost of each call that was not committed."""
     try:
-        yield calls
+        yield
     except AmemError:
         with suppress(StoreError):  # the caller is told what failed first
             for call in calls:
@@ -167,37 +154,22 @@ async def _write_cost(call: OpenCall) -> None:
         await resolve(call.runtime.store.insert_records(call.namespace, [call.record()]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The result of work on some notes: the notes as they are now, the report, and the reason of a stop."""
-
-    notes: Mapping[str, Note] = field(default_factory=dict)
-    report: EvolutionReport = field(default_factory=EvolutionReport)
-    error: ModelUnavailableError | ConfigurationError | None = None
-
-    def __add__(self, other: Outcome) -> Outcome:
-        """Return the outcome of this work followed by the other's."""
-        notes, report = {**self.notes, **other.notes}, self.report + other.report
-        return Outcome(notes=notes, report=report, error=self.error or other.error)
-
-
-async def commit(call: OpenCall, writer: Writer, decisions: Sequence[Decision]) -> Outcome:
-    """Write the decisions of a call, without decisions that were made before or that rest on a text that is gone."""
-    if not decisions:
+async def commit(call: OpenCall, writer: Writer) -> None:
+    """Write the decisions of a call, but those that were made before or that rest on a text that is gone."""
+    if not call.decisions:
         await _write_cost(call)
-        return Outcome()
+        return
     call.is_written = True
-    made = await write(writer, call.record(), decisions)
-    notes = {i: one.note for i, one in made.notes.items() if one.note is not None}
+    made = await write(writer, call.record(), call.decisions)
+    call.written = {i: one.note for i, one in made.notes.items() if one.note is not None}
     inserted = sorted(made.decisions.values(), key=lambda one: one.seq)
     standing = [one for one in inserted if not one.void]
-    for one in standing:
-        if one.stage == "failure":
-            log.warning("note %s could not be finished: %s", one.note, one.items[0].text)
-            times = notes[one.note].attempts if one.note in notes else 0
-            if times >= call.runtime.config.max_attempts:
-                log.warning("it failed %d times; only evolve(retry=True) tries it again", times)
-    return Outcome(notes=notes, report=_report(standing))
+    call.report += _report(standing)
+    for note_id, why in _report(standing).failed.items():
+        log.warning("note %s could not be finished: %s", note_id, why)
+        times = call.written[note_id].attempts if note_id in call.written else 0
+        if times >= call.runtime.config.max_attempts:
+            log.warning("it failed %d times; only evolve(retry=True) tries it again", times)
 
 
 def _report(decisions: Sequence[Decision]) -> EvolutionReport:
@@ -219,22 +191,20 @@ def _report(decisions: Sequence[Decision]) -> EvolutionReport:
     )
 
 
-def failures(call: OpenCall, notes: Iterable[Note]) -> list[Decision]:
-    """Return the decisions that say why notes could not be finished; a reason may quote what was shown."""
-
-    def failure(note: Note) -> Item:
-        text = storable(call.failed[note.id])
-        return Item(
-            kind="failure",
-            to=note.id,
-            by=call.runtime.model_name,
-            text=text,
-            sources=call.seen.sources_of([text], [note]),
-            data={"stage": "construct" if note.own_entry is None else "link"},
-        )
-
-    failed = [note for note in notes if note.id in call.failed]
-    return [call.decide(note, "failure", [failure(note)]) for note in failed]
+def decide_failures(call: OpenCall, notes: Iterable[Note]) -> None:
+    """Decide that notes could not be finished, and why; a reason may quote what was shown."""
+    for note in notes:
+        if note.id in call.failed:
+            text = storable(call.failed[note.id])
+            item = Item(
+                kind="failure",
+                to=note.id,
+                by=call.runtime.model_name,
+                text=text,
+                sources=call.seen.sources_of([text], [note]),
+                data={"stage": "construct" if note.own_entry is None else "link"},
+            )
+            call.decisions.append(call.decide(note, "failure", [item]))
 
 
 class RefusedError(ModelReplyError):
@@ -251,6 +221,7 @@ class Question(Generic[M]):
         shown: The notes that stand in the prompt.
         inputs: The plain data that the prompt is made of.
         values: The texts that fill the template of the task.
+        alias: What the new notes are called in the prompt, by id; a reply may have something about each.
         problem_with: Says why a reply has to be given again; None: the reply can be used.
         template: The task whose template is filled, if that is another one.
         contexts: Whether the notes are shown with their contexts.
@@ -262,6 +233,7 @@ class Question(Generic[M]):
     shown: Sequence[Note]
     inputs: Mapping[str, Any]
     values: Mapping[str, str]
+    alias: Mapping[str, str] = field(default_factory=dict)
     problem_with: Callable[[M], str | None] = lambda _: None
     template: str = ""
     contexts: bool = True
@@ -308,58 +280,58 @@ async def ask(call: OpenCall, question: Question[M]) -> M:
     return reply
 
 
-class Part(Protocol):
-    """The notes of one question: some new notes, and the notes that are shown for them."""
-
-    @property
-    def notes(self) -> Sequence[Note]:
-        """The new notes."""
-
-
 async def ask_in_parts(
     call: OpenCall,
-    parts: Iterable[P],
-    question_of: Callable[[P], Question[M]],
-    smaller: Callable[[P], Sequence[P]] = lambda _: (),
-    rest: Callable[[P, M], Sequence[P]] = lambda *_: (),
-) -> AsyncIterator[tuple[P, M]]:
-    """Yield the parts that the model was asked about, each with the reply; a part that is too long is asked about in smaller ones.
+    parts: Iterable[Sequence[Note]],
+    question_of: Callable[[Sequence[Note], int], Question[M] | None],
+) -> AsyncIterator[tuple[Sequence[Note], M]]:
+    """Yield new notes that the model was asked about, each part with the reply.
 
-    The call knows the notes of the parts without a usable reply. After `MOST_REFUSED` notes in a row were refused alone,
-    the model is asked about no more of the parts.
+    A part that is too long is asked about in halves, and a single note with less beside it. What an answer that broke off
+    did not come to is asked about next. The call knows the notes of the parts without a usable reply. After `MOST_REFUSED`
+    notes in a row were refused alone, the model is asked about no more of the parts.
 
     Args:
         call: The work on the batch.
-        parts: What the model is to be asked about.
-        question_of: Gives the question about a part.
-        smaller: Gives what is asked about in place of a part that is too long; nothing if there is nothing smaller.
-        rest: Gives what is left to be asked about after a reply.
+        parts: The new notes that the model is to be asked about.
+        question_of: Gives the question about some notes; at each higher level with less beside them. None: there is none.
 
     Raises:
         ModelUnavailableError: The model gave no answer.
         BudgetExceededError: A call would go over a limit of the namespace.
     """
-    waiting, refused_alone = list(parts), 0
+    waiting, refused_alone = [(part, 0) for part in parts], 0
     while waiting:
-        part = waiting.pop(0)
-        question, instead = question_of(part), smaller(part)
+        part, level = waiting.pop(0)
+        if (question := question_of(part, level)) is None:
+            continue
+        half = len(part) // 2
+        smaller = [(part[:half], level), (part[half:], level)] if half else [(part, level + 1)]
+        if not half and question_of(part, level + 1) is None:
+            smaller = []
         try:
-            if instead and not _fits(call.runtime, question):
+            if smaller and not _fits(call.runtime, question):
                 raise RefusedError(f"the request to {question.task} is too long")
             reply = await ask(call, question)
         except ModelReplyError as error:
             is_refused = isinstance(error, RefusedError)
-            if is_refused and instead:
-                waiting[:0] = instead
+            if is_refused and smaller:
+                waiting[:0] = smaller
                 continue
             refused_alone += is_refused
-            failing = [part, *waiting] if refused_alone == MOST_REFUSED else [part]
-            call.failed |= {note.id: str(error) for each in failing for note in each.notes}
+            failing = (
+                [(part, level), *waiting] if refused_alone == MOST_REFUSED else [(part, level)]
+            )
+            call.failed |= {note.id: str(error) for notes, _ in failing for note in notes}
             waiting = [] if refused_alone == MOST_REFUSED else waiting
         else:
-            refused_alone = 0
+            refused_alone, named = 0, {*reply.named}
+            strange = len(reply.named) - len(named & {question.alias.get(n.id) for n in part})
+            call.runtime.usage.count(question.task, dropped=strange)
             yield part, reply
-            waiting[:0] = rest(part, reply)
+            left = [note for note in part if question.alias.get(note.id) not in named]
+            if reply.is_cut and len(left) < len(part):
+                waiting[:0] = [(left, level)] if left else []
 
 
 async def _generate(call: OpenCall, request: ModelRequest) -> Completion:

@@ -7,11 +7,10 @@ if it is one of the last notes of the thread.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
-from math import log
 
 from .. import texts
 from ..embedding import embed
@@ -25,7 +24,7 @@ from ..repetition import says_same
 from ..retrieval import ranking
 from ..runtime import RULES, Runtime, resolve
 from ..stored_note import Vector
-from .ask import Batch
+from .ask import OpenCall
 from .show import Candidate, Offer
 
 # Least fused score of a candidate, as a share of the best. On LoCoMo .86 and .80 of the annotated links of two
@@ -54,30 +53,26 @@ async def turns_before(
     return [turn for turn in reversed(turns) if not turn.is_expired(time)]
 
 
-async def find_candidates(
-    runtime: Runtime, namespace: Namespace, batch: Batch, fresh: Mapping[str, Note]
-) -> Offer:
-    """Return the candidates of each note of a batch; the turns before it are as many as the settings want.
+async def find_candidates(call: OpenCall, new: Sequence[Note], fresh: Mapping[str, Note]) -> Offer:
+    """Return the candidates of new notes of a batch; the turns before it are as many as the settings want.
 
     Args:
-        runtime: The ports.
-        namespace: Whose notes.
-        batch: The new notes, with their entries.
+        call: The work on the batch.
+        new: The new notes that are to be linked, with their entries.
         fresh: Notes with entries that are not written yet, by id: they are judged by these, whatever is stored.
     """
-    if not batch.notes:
+    if not new:
         return Offer.of((), {}, {})
-    vectors = await first_vectors(runtime, [*batch.notes, *fresh.values()])
-    last = max(note.seq for note in batch.notes)
-    words = EntryWords(note for note in fresh.values() if note.seq < last)
-    recent = _recent(batch, runtime.config.recent)
-    queries = [_query(runtime, note, vectors.get(note.id)) for note in batch.notes]
+    runtime, namespace = call.runtime, call.namespace
+    vectors = await first_vectors(runtime, [*new, *fresh.values()])
+    recent = _recent(call.before, new, runtime.config.recent)
+    queries = [_query(runtime, note, vectors.get(note.id)) for note in new]
     hits = await resolve(runtime.store.search(namespace, queries))
     found = {
-        note.id: _with_fresh(ranked, note, fresh, vectors, words)
-        for note, ranked in zip(batch.notes, hits, strict=True)
+        note.id: _with_fresh(ranked, note, fresh, vectors)
+        for note, ranked in zip(new, hits, strict=True)
     }
-    notes = {note.id: note for note in batch.before}
+    notes = {note.id: note for note in call.before}
     for ranked in found.values():
         notes |= {i: one.note for i, one in ranked.brought.items() if one.note is not None}
     notes |= fresh
@@ -105,10 +100,9 @@ async def find_candidates(
         )
 
     candidates = {
-        note.id: [candidate(note, shown[i]) for i in chosen[note.id] if i in shown]
-        for note in batch.notes
+        note.id: [candidate(note, shown[i]) for i in chosen[note.id] if i in shown] for note in new
     }
-    return Offer.of(batch.notes, candidates, shown)
+    return Offer.of(new, candidates, shown)
 
 
 async def first_vectors(runtime: Runtime, notes: Iterable[Note]) -> dict[str, Vector]:
@@ -122,60 +116,38 @@ async def first_vectors(runtime: Runtime, notes: Iterable[Note]) -> dict[str, Ve
 
 
 def _with_fresh(
-    ranked: Ranked,
-    note: Note,
-    fresh: Mapping[str, Note],
-    vectors: Mapping[str, Vector],
-    words: EntryWords,
+    ranked: Ranked, note: Note, fresh: Mapping[str, Note], vectors: Mapping[str, Vector]
 ) -> Ranked:
-    """Return the hits of a search, with the scores of notes whose entries are not written yet; filler is left out."""
-    earlier = {i for i, other in fresh.items() if other.seq < note.seq and other.kind != "filler"}
+    """Return the hits of a search, with the scores of notes whose entries are not written yet; filler is left out.
+
+    The store knows only the words that were said: a word of an entry counts as much as a said word on average.
+    """
+    earlier = {i: n for i, n in fresh.items() if n.seq < note.seq and n.kind != "filler"}
     own, dense = vectors.get(note.id), list[tuple[str, float]]()
     if own is not None:
-        dense = [(i, float(own @ vectors[i])) for i in earlier & vectors.keys()]
+        dense = [(i, float(own @ vectors[i])) for i in earlier if i in vectors]
     dense += [(i, score) for i, score in ranked.dense if i not in fresh]
-    lexical = [(i, score) for i, score in ranked.lexical if i not in fresh]
-    if earlier:
-        lexical += words.scores(note, earlier, dict(ranked.lexical)).items()
-    return replace(ranked, dense=_best(dense), lexical=_best(lexical))
+    wanted, known, lexical = _words(note), dict(ranked.lexical), dict[str, float]()
+    shared = {i: len(wanted & _words(replace(n, contexts=()))) for i, n in earlier.items()}
+    said = sum(shared[i] for i in earlier if i in known)
+    worth = sum(known[i] for i in earlier if i in known) / said if said else 1.0
+    for i, other in earlier.items():
+        added = len(wanted & _words(other)) - shared[i]
+        lexical[i] = known.get(i, 0.0) + worth * added
+    lexical |= {i: score for i, score in ranked.lexical if i not in fresh}
+    heard = [(i, score) for i, score in lexical.items() if score]
+    return replace(ranked, dense=_best(dense), lexical=_best(heard))
 
 
 def _best(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(scores, key=lambda one: (-one[1], one[0]))[: ranking.FUSION_DEPTH]
 
 
-class EntryWords:
-    """The words of notes whose entries are not written yet: the store knows only the words that were said."""
-
-    def __init__(self, notes: Iterable[Note]) -> None:
-        """Take the telling words of content, speaker and date, the words that each entry adds, and how rare each word is."""
-        by_id = {note.id: note for note in notes}
-        whole = {i: _words(note) for i, note in by_id.items()}
-        number = Counter(chain.from_iterable(whole.values()))
-        self._rarity = {word: log(1 + len(by_id) / count) for word, count in number.items()}
-        self._said = {i: _words(replace(note, contexts=())) for i, note in by_id.items()}
-        self._added = {i: whole[i] - self._said[i] for i in whole}
-
-    def scores(
-        self, note: Note, ids: Collection[str], known: Mapping[str, float]
-    ) -> dict[str, float]:
-        """Return the BM25 scores that notes would have for a note if their entries were written; notes without a shared word have none.
-
-        `known` are the scores of the words that were said: a word of an entry counts as much as a said word of the same rarity.
-        """
-        wanted = _words(note)
-        said = {i: self._weight(self._said[i] & wanted) for i in ids}
-        weight = sum(said[i] for i in ids if i in known)
-        scale = sum(known[i] for i in ids if i in known) / weight if weight else 1.0
-        scores = {i: known.get(i, 0.0) + scale * self._weight(self._added[i] & wanted) for i in ids}
-        return {i: score for i, score in scores.items() if score}
-
-    def _weight(self, words: Iterable[str]) -> float:
-        return sum(self._rarity[word] for word in words)
-
-
 def _words(note: Note) -> frozenset[str]:
-    return telling_words(texts.lexical_text(note))
+    return _words_of(texts.lexical_text(note))
+
+
+_words_of = lru_cache(maxsize=1024)(telling_words)
 
 
 def _similarity(
@@ -212,12 +184,12 @@ def _choose(
     return list(dict.fromkeys([*recent, *near]))[: runtime.config.candidates]
 
 
-def _recent(batch: Batch, count: int) -> dict[str, list[str]]:
+def _recent(before: Sequence[Note], new: Sequence[Note], count: int) -> dict[str, list[str]]:
     """Return for each note the ids of the last notes of its thread before it, newest first, without filler."""
-    if not count or any(note.thread is None for note in batch.notes):
-        return {note.id: [] for note in batch.notes}
-    turns = [turn for turn in (*batch.before, *batch.notes) if turn.kind != "filler"]
+    if not count or any(note.thread is None for note in new):
+        return {note.id: [] for note in new}
+    turns = [turn for turn in (*before, *new) if turn.kind != "filler"]
     return {
         note.id: [turn.id for turn in reversed(turns) if turn.seq < note.seq][:count]
-        for note in batch.notes
+        for note in new
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -16,10 +17,13 @@ from ..plans import MAX_CHARS
 from ..prompts.replies import ConstructReply, NoteAttributes
 from ..stored_note import StoredNote
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
-from .ask import Batch, OpenCall, Question, ask_in_parts
-from .show import aliases, bare, raw, speakers, turns
+from .ask import OpenCall, Question, ask_in_parts
+from .show import aliases, raw, speakers, turns
 
 REPLY_TOKENS = 100  # for a note
+# Of the thread before the batch as many turns are shown as fit, so that "the other one" and "yes" can be resolved.
+TURNS_BEFORE = 24
+TOKENS_BEFORE = 250
 # A longer note is linked, whatever a model holds of it; encouragement has seldom more.
 FILLER_TOKENS = 50
 MAX_CONTEXT_WORDS = 80
@@ -46,87 +50,81 @@ def in_parts(notes: Sequence[Note], size: int) -> list[list[Note]]:
     return sorted(made, key=lambda batch: batch[0].seq)
 
 
-async def construct(call: OpenCall) -> list[Decision]:
-    """Have the raw notes of a batch described; return their entries as decisions, and give them to the notes of the batch.
+async def construct(call: OpenCall) -> None:
+    """Have the raw notes of a batch described: their entries are decided, and given to the notes of the call.
 
     The call knows of which notes the model said nothing.
     """
-    batch, made = call.batch, dict[str, Decision]()
-    raw_ones = [note for note in batch.notes if note.own_entry is None]
-    waiting = [replace(batch, notes=raw_ones)] if raw_ones else []
-    with call.noting_errors():
-        async for part, reply in ask_in_parts(call, waiting, _question, _smaller, _rest):
-            names = [*(item.id for item in reply.notes), *set(map(bare, reply.filler))]
-            strange = len(names) - len(set(names) & set(aliases(part.notes, "n").values()))
-            call.runtime.usage.count("construct", dropped=strange)
-            said = _said(reply, part.notes)
-            made |= {n.id: _decision(call, n, *said[n.id]) for n in part.notes if n.id in said}
-        left = [note.id for note in raw_ones if note.id not in {*made, *call.failed}]
-        call.failed |= dict.fromkeys(left, LEFT_OUT)
-    notes = [_with_entry(n, made[n.id]) if n.id in made else n for n in batch.notes]
-    call.batch = replace(batch, notes=notes)
-    return [*made.values()]
+    raw_ones = [note for note in call.notes if note.own_entry is None]
+    parts = [raw_ones] if raw_ones else []
+    async for part, reply in ask_in_parts(call, parts, partial(_question, call)):
+        for note, said in _said(reply, part):
+            decision = _decision(call, note, *said)
+            call.decisions.append(decision)
+            entered = _with_entry(note, decision)
+            call.notes = [entered if one is note else one for one in call.notes]
+    left = [note.id for note in call.notes if note.own_entry is None and note.id not in call.failed]
+    call.failed |= dict.fromkeys(left, LEFT_OUT)
 
 
-def _question(batch: Batch) -> Question[ConstructReply]:
-    alias, before = aliases(batch.notes, "n"), batch.shown_before
+def _question(call: OpenCall, notes: Sequence[Note], level: int) -> Question[ConstructReply] | None:
+    """Return the question about some raw notes, at level 1 without the turns before them."""
+    alias, earlier = aliases(notes, "n"), [n for n in call.notes if n.seq < notes[0].seq]
+    before = turns_that_fit([*call.before, *earlier])
+    if level > bool(before):
+        return None
+    before = [] if level else before
 
     def missing(reply: ConstructReply) -> str | None:
-        said = _said(reply, batch.notes)
-        left = [name for note_id, name in alias.items() if note_id not in said]
-        goes_on = reply.is_cut and said  # the others are asked about next
+        left = sorted({*alias.values()}.difference(reply.named), key=[*alias.values()].index)
+        goes_on = reply.is_cut and len(left) < len(notes)  # the others are asked about next
         return f"there is no entry for {', '.join(left)}" if left and not goes_on else None
 
     return Question(
         task="construct",
         reply=ConstructReply,
-        shown=[*before, *batch.notes],
+        shown=[*before, *notes],
         inputs={
-            "notes": [raw(note, alias[note.id]) for note in batch.notes],
+            "notes": [raw(note, alias[note.id]) for note in notes],
             "before": [raw(note) for note in before],
         },
         values={
-            "speakers": speakers([*before, *batch.notes]),
+            "speakers": speakers([*before, *notes]),
             "before": turns(before),
-            "notes": turns(batch.notes, alias),
+            "notes": turns(notes, alias),
         },
+        alias=alias,
         problem_with=missing,
         contexts=False,
-        room=REPLY_TOKENS * (len(batch.notes) + 1),
+        room=REPLY_TOKENS * (len(notes) + 1),
     )
 
 
-def _smaller(batch: Batch) -> list[Batch]:
-    """Return the halves of a batch, or a single note without the turns before it; nothing for a note alone."""
-    if middle := len(batch.notes) // 2:
-        first, second = batch.notes[:middle], batch.notes[middle:]
-        return [replace(batch, notes=first), Batch(notes=second, before=[*batch.before, *first])]
-    return [replace(batch, before=[])] if batch.shown_before else []
+def turns_that_fit(turns: Sequence[Note]) -> Sequence[Note]:
+    """Return the last turns that fit into the prompt, and one in any case."""
+    left = TOKENS_BEFORE
+    for count, turn in enumerate(reversed(turns)):
+        left -= count_tokens(turn.content)
+        if left < 0:
+            return turns[-max(count, 1) :]
+    return turns
 
 
-def _rest(batch: Batch, reply: ConstructReply) -> list[Batch]:
-    """Return the notes that an answer which broke off did not come to."""
-    said = _said(reply, batch.notes)
-    left = [note for note in batch.notes if note.id not in said]
-    done = [note for note in batch.notes if note.id in said]
-    goes_on = reply.is_cut and left and done
-    return [Batch(notes=left, before=[*batch.before, *done])] if goes_on else []
-
-
-def _said(reply: ConstructReply, notes: Sequence[Note]) -> dict[str, Said]:
-    """Return by note id the attributes and the kind that a reply gives; a note that the reply leaves out is missing."""
+def _said(reply: ConstructReply, notes: Sequence[Note]) -> list[tuple[Note, Said]]:
+    """Return the attributes and the kind of each note; a note that the reply leaves out is missing."""
     given = {item.id: item for item in reversed(reply.notes)}  # the first of two counts
-    questions, filler = set(map(bare, reply.questions)), set(map(bare, reply.filler))
-    found = dict[str, Said]()
+    found = list[tuple[Note, Said]]()
     for note, name in zip(notes, aliases(notes, "n").values(), strict=True):
         if name in given:
             one = given[name]
-            asks = name in questions or note.kind == "question"
+            asks = name in reply.questions or note.kind == "question"
             says = one.context or one.keywords or one.tags
-            found[note.id] = one, "question" if asks else "statement" if says else note.kind
-        elif name in filler:
+            kind: Kind = "question" if asks else "statement" if says else note.kind
+            found.append((note, (one, kind)))
+        elif name in reply.filler:
             is_filler = count_tokens(note.content) <= FILLER_TOKENS
-            found[note.id] = NoteAttributes(id=name), "filler" if is_filler else "statement"
+            kind = "filler" if is_filler else "statement"
+            found.append((note, (NoteAttributes(id=name), kind)))
     return found
 
 

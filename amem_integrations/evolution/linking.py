@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from .. import texts
-from ..decisions import Decision, Item, ItemKind, slot_id
+from ..decisions import Item, ItemKind, slot_id
 from ..journal.commit import PLAIN_RELATION
 from ..journal.writer import Writer
 from ..notes import Note, Relation
@@ -22,6 +22,7 @@ from ..plans import (
     MAX_REASON_CHARS,
     MAX_RELATION_CHARS,
     REPEATS,
+    EvolutionReport,
     LinkChange,
     PlannedNote,
 )
@@ -40,7 +41,7 @@ from ..runtime import RULES, Runtime
 from .ask import OpenCall, Question, ask_in_parts, render
 from .candidates import find_candidates
 from .gate import judge, objection_to
-from .show import Offer, bare, candidate, lines, linked, replies, turns
+from .show import Offer, candidate, lines, linked, replies, turns
 
 T = TypeVar("T")
 Named = TypeVar("Named", bound=Targeted)
@@ -65,21 +66,21 @@ VERDICTS: Mapping[Relation, tuple[str, ...]] = {
 REPETITIONS = {REPEATS: ("repeat", "restate", "duplicate")}
 
 
-async def propose(
-    call: OpenCall, writer: Writer, fresh: Mapping[str, Note]
-) -> tuple[list[PlannedNote], dict[str, Note]]:
-    """Return the planned links and updates of the constructed notes of a batch, and by id the notes that these are about.
+async def propose(call: OpenCall, writer: Writer, fresh: Mapping[str, Note]) -> None:
+    """Plan the links and updates of the constructed notes of a call, which knows of which notes the model said nothing usable.
 
     Args:
-        call: The work on the batch; it knows of which notes the model said nothing usable.
+        call: The work on the batch.
         writer: Reads the decisions about links that are to go.
         fresh: Notes with entries that are not written yet, by id.
     """
-    runtime, ready = call.runtime, ready_notes(call.batch.notes)
-    talk = replace(call.batch, notes=[note for note in ready if note.kind != "filler"])
-    offer = await find_candidates(runtime, call.namespace, talk, fresh)
-    evolutions = await _ask(call, offer)
-    notes = {**offer.known, **{note.id: note for note in ready}}
+    runtime, ready = call.runtime, ready_notes(call.notes)
+    if not ready:
+        return
+    talk = [note for note in ready if note.kind != "filler"]
+    offer = await find_candidates(call, talk, fresh)
+    evolutions = await _ask(call, offer) if runtime.config.link else {}
+    call.about = notes = {**offer.known, **{note.id: note for note in ready}}
     drafts = {
         note.id: list(_proposed(runtime, note, offer, evolutions.get(offer.alias.get(note.id))))
         for note in ready
@@ -93,14 +94,12 @@ async def propose(
         note, dropped = notes[note_id], drafted.count(None)
         items = [next(judged) for _ in range(len(drafted) - dropped)]
         items += _to_the_turn_before(runtime, note, offer, items)
-        attempt = note.next_attempts.link
-        slot = slot_id(note.id, "link", note.rev, attempt)
+        rev, attempt = note.rev, note.next_attempts.link
+        slot = slot_id(note_id, "link", rev, attempt)
         planned = {f"{slot}:{n}": replace(item, number=n) for n, item in enumerate(items)}
-        plan = PlannedNote(
-            id=note.id, rev=note.rev, attempt=attempt, items=planned, dropped=dropped
-        )
-        plans.append(with_sources(call, plan, notes))
-    return plans, notes
+        plan = PlannedNote(id=note_id, rev=rev, attempt=attempt, items=planned, dropped=dropped)
+        plans.append(with_sources(call, plan))
+    call.plans = plans
 
 
 def ready_notes(notes: Iterable[Note]) -> list[Note]:
@@ -108,11 +107,11 @@ def ready_notes(notes: Iterable[Note]) -> list[Note]:
     return [note for note in notes if note.own_entry is not None and note.state != "done"]
 
 
-def with_sources(call: OpenCall, plan: PlannedNote, notes: Mapping[str, Note]) -> PlannedNote:
+def with_sources(call: OpenCall, plan: PlannedNote) -> PlannedNote:
     """Return a plan in which each item names all wordings that it was made of."""
 
     def found(item: Item) -> Item:
-        ends = [notes[i] for i in dict.fromkeys((plan.id, item.to, item.other)) if i in notes]
+        ends = [call.about[i] for i in {plan.id, item.to, item.other} & call.about.keys()]
         words = [item.text, *item.data.get("keywords", ()), *item.data.get("tags", ())]
         if item.kind == "link" and call.seen.quotes(item.data["relation"]):
             # A reason goes with what it quotes; a relation says nothing that could have to go.
@@ -123,26 +122,23 @@ def with_sources(call: OpenCall, plan: PlannedNote, notes: Mapping[str, Note]) -
     return replace(plan, items={key: found(item) for key, item in plan.items.items()})
 
 
-def link_decisions(
-    call: OpenCall, plans: Sequence[PlannedNote], notes: Mapping[str, Note]
-) -> list[Decision]:
-    """Return the decisions of plans, without items that are empty or about a note that is not among these.
+def decide_links(call: OpenCall) -> None:
+    """Decide what is planned, but for items that are empty or about a note that is not there.
 
     Of several changes of one link the first counts.
     """
     relinked: set[frozenset[str]] = set()
-    made = []
-    for plan in plans:
+    for plan in call.plans:
         items = dict[int, Item]()
         for item in plan.items.values():
             ends = frozenset((item.to, item.other or plan.id))
             says = item.kind != "sentence" or item.text.strip() or not item.is_on
             is_again = item.kind == "relink" and ends in relinked
-            if says and not is_again and len(ends) > 1 and ends <= notes.keys():
+            if says and not is_again and len(ends) > 1 and ends <= call.about.keys():
                 items[item.number] = item
                 relinked |= {ends} if item.kind == "relink" else set()
-        made.append(call.decide(notes[plan.id], "link", items.values()))
-    return made
+        call.decisions.append(call.decide(call.about[plan.id], "link", items.values()))
+        call.report += EvolutionReport(dropped=plan.dropped)
 
 
 async def _ask(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolution]:
@@ -151,23 +147,22 @@ async def _ask(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolution]:
     Raises:
         ModelUnavailableError: No reply.
     """
-    config = call.runtime.config
-    said = dict[str | None, NoteEvolution]()
-    if not config.link or not any(offer.candidates.values()):
-        return said
-    if config.calls == "paper" and call.runtime.model_name != RULES:
+    if call.runtime.config.calls == "paper" and call.runtime.model_name != RULES:
         return await _ask_apart(call, offer)
-    question_of = partial(_question, call.runtime)
-    async for part, reply in ask_in_parts(call, [offer], question_of, Offer.smaller, _rest):
-        answered = {bare(item.id): item for item in reversed(reply.notes)}
-        strange = answered.keys() - {offer.alias[note.id] for note in part.notes}
-        call.runtime.usage.count("evolve", dropped=len(strange))
-        said.update(answered)
+    said = dict[str | None, NoteEvolution]()
+    question_of = partial(_question, call.runtime, offer)
+    async for _, reply in ask_in_parts(call, [offer.notes], question_of):
+        said |= {item.id: item for item in reversed(reply.notes)}
     return said
 
 
-def _question(runtime: Runtime, offer: Offer) -> Question[EvolveReply]:
-    """Return the question about the links and updates of all new notes."""
+def _question(
+    runtime: Runtime, whole: Offer, new: Sequence[Note], level: int
+) -> Question[EvolveReply] | None:
+    """Return the question about the links and updates of some new notes, if they have candidates."""
+    offer = whole.part(new, level)
+    if not any(offer.candidates.values()):
+        return None
     notes = offer.text()
     tokens = sum(map(texts.count_tokens, render(runtime.config, "evolve", notes=notes, links="")))
     links = offer.links(tokens // LINKS_SHARE)
@@ -177,29 +172,22 @@ def _question(runtime: Runtime, offer: Offer) -> Question[EvolveReply]:
         shown=[*offer.notes, *offer.others],
         inputs={**offer.inputs(), "links": links},
         values={"notes": notes, "links": lines([linked(link) for link in links])},
+        alias=offer.alias,
         room=REPLY_TOKENS * (len(offer.notes) + 1),
     )
-
-
-def _rest(offer: Offer, reply: EvolveReply) -> list[Offer]:
-    """Return the new notes that an answer which broke off did not come to."""
-    answered = {bare(item.id) for item in reply.notes}
-    places = [n for n, note in enumerate(offer.notes, 1) if offer.alias[note.id] in answered]
-    rest = offer.notes[max(places, default=0) :]
-    return [replace(offer, notes=rest)] if reply.is_cut and places and rest else []
 
 
 async def _ask_apart(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolution]:
     """Ask as the paper does: a call for the links of a note (Eq. 6), then one for each neighbour (Eq. 7)."""
     said = dict[str | None, NoteEvolution]()
-    alone = [replace(offer, notes=[note]) for note in offer.notes if offer.candidates[note.id]]
-    asked = ask_in_parts(call, alone, _links_question, Offer.smaller)
-    for part, reply in [one async for one in asked]:
-        name = offer.alias[part.notes[0].id]
+    parts = [[note] for note in offer.notes]
+    asked = ask_in_parts(call, parts, partial(_links_question, offer))
+    for (note,), reply in [one async for one in asked]:
+        name = offer.alias[note.id]
         said[name] = NoteEvolution(id=name, links=reply.links)
-        for neighbour in part.others if call.runtime.config.evolve else ():
-            to, question_of = offer.alias[neighbour.id], partial(_revision, neighbour)
-            async for _, revised in ask_in_parts(call, [part], question_of):
+        for neighbour in offer.part([note], 0).others if call.runtime.config.evolve else ():
+            to, question_of = offer.alias[neighbour.id], partial(_revision, neighbour, offer)
+            async for _, revised in ask_in_parts(call, [[note]], question_of):
                 if revised.change:
                     sentence = revised.model_dump(include=SENTENCE)
                     said[name].updates.append(ProposedUpdate(**sentence, to=to))
@@ -209,8 +197,11 @@ async def _ask_apart(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolu
     return said
 
 
-def _links_question(offer: Offer) -> Question[LinkReply]:
-    """Return the paper's question about the links of a new note."""
+def _links_question(whole: Offer, new: Sequence[Note], level: int) -> Question[LinkReply] | None:
+    """Return the paper's question about the links of a new note, if the note has candidates."""
+    offer = whole.part(new, level)
+    if not any(offer.candidates.values()):
+        return None
     return Question(
         task="link",
         reply=LinkReply,
@@ -221,18 +212,24 @@ def _links_question(offer: Offer) -> Question[LinkReply]:
     )
 
 
-def _revision(neighbour: Note, offer: Offer) -> Question[ReviseReply]:
-    """Return the paper's question about a neighbour of a new note."""
+def _revision(
+    neighbour: Note, whole: Offer, new: Sequence[Note], level: int
+) -> Question[ReviseReply] | None:
+    """Return the paper's question about a neighbour of a new note, at each higher level with half of the others."""
+    offer = whole.part(new, 0)
     others = [other for other in offer.others if other.id != neighbour.id]
+    if level and not len(others) >> (level - 1):
+        return None
+    others = others[: len(others) >> level]
     target, *listed = offer.enriched([neighbour, *others])
     return Question(
         task="revise",
         reply=ReviseReply,
-        shown=[*offer.notes, *offer.others],
-        inputs={"note": offer.data(offer.notes[0]), "neighbour": target, "others": listed},
+        shown=[*new, neighbour, *others],
+        inputs={"note": offer.data(new[0]), "neighbour": target, "others": listed},
         values={
             "neighbour": candidate(neighbour, offer.alias[neighbour.id]),
-            "notes": turns(offer.notes, offer.alias),
+            "notes": turns(new, offer.alias),
             "others": lines([candidate(other, offer.alias[other.id]) for other in others]),
         },
     )
@@ -247,7 +244,7 @@ def _proposed(
         return
     shown = {offer.alias[one.id]: one for one in offer.near(note)}
     named = [*said.links, *said.updates, *said.supersedes]
-    yield from (None for one in named if bare(one.to) not in shown)
+    yield from (None for one in named if one.to not in shown)
     for to, link in _by_target(said.links, shown).items() if config.link else ():
         relation = _meant(link.relation, REPETITIONS) or link.relation[:MAX_RELATION_CHARS]
         reason, strength = link.reason[:MAX_REASON_CHARS], min(max(link.strength, 0.0), 1.0)
@@ -286,7 +283,7 @@ def _outdated(draft: Draft, to: str, said: ProposedSupersession, why: str | None
 
 def _relinked(draft: Draft, shown: Mapping[str, Note], said: ProposedRelink) -> Item | None:
     """Return another strength of a link; None: the model names no such link that was shown, or no known change."""
-    ends = [shown[name] for name in map(bare, said.between) if name in shown]
+    ends = [shown[name] for name in said.between if name in shown]
     change = _meant(said.change, CHANGES)
     if change is None or not len(ends) == len(said.between) == 2:  # noqa: PLR2004 - a link has two ends
         return None
@@ -325,6 +322,6 @@ def _by_target(said: Sequence[Named], shown: Mapping[str, Note]) -> dict[str, Na
     """Return by note id the first proposal about each note that was shown."""
     found: dict[str, Named] = {}
     for one in said:
-        if bare(one.to) in shown:
-            found.setdefault(shown[bare(one.to)].id, one)
+        if one.to in shown:
+            found.setdefault(shown[one.to].id, one)
     return found

@@ -133,11 +133,6 @@ def day_of(note: Note) -> str:
     return f"{texts.weekday(note.when)} {texts.day(note.when)}"
 
 
-def bare(alias: str) -> str:
-    """Return an alias without brackets and star."""
-    return alias.strip("[]()* ")
-
-
 def flat(text: str) -> str:
     """Return text in one line, without the brackets that an alias stands in."""
     return texts.inline(text, len(text))
@@ -214,14 +209,11 @@ class Offer:
         near = dict.fromkeys(one.id for note in self.notes for one in self.candidates[note.id])
         return [self.known[note_id] for note_id in near if note_id not in new]
 
-    def smaller(self) -> list[Offer]:
-        """Return the offer in halves, or a single note with half of its candidates; nothing for one candidate."""
-        if middle := len(self.notes) // 2:
-            halves = self.notes[:middle], self.notes[middle:]
-            return [replace(self, notes=half) for half in halves]
-        near = self.candidates[self.notes[0].id]
-        fewer = {self.notes[0].id: near[: -(len(near) // 2)]}
-        return [replace(self, candidates=fewer)] if len(near) > 1 else []
+    def part(self, notes: Sequence[Note], level: int) -> Offer:
+        """Return the offer for some of the notes, at each higher level with half of the candidates, the nearest ones."""
+        near = {n.id: self.candidates[n.id] for n in notes}
+        fewer = {i: some[: len(some) >> level] for i, some in near.items()}
+        return replace(self, notes=notes, candidates=fewer)
 
     def near(self, note: Note) -> list[Note]:
         """Return the candidates of a new note, best first."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from .. import errors
 from ..decisions import Call, Source, Switch
 from ..evolution import ask, linking
 from ..evolution import construct as construction
-from ..evolution.ask import Batch, OpenCall, Outcome
+from ..evolution.ask import OpenCall
 from ..evolution.candidates import first_vectors, turns_before
 from ..evolution.gate import Answers, decide
 from ..fetch import living, note_pages
@@ -31,11 +30,6 @@ from .writing import embed_missing, writing
 UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
 PAGE = 256
-
-# Plans, and by id the notes that these are about.
-Linked = tuple[Sequence[PlannedNote], Mapping[str, Note]]
-NO_ANSWER = errors.ModelUnavailableError, errors.ConfigurationError  # of model or embedder
-NOT_LINKED: Linked = ((), {})
 
 
 async def evolve(
@@ -125,10 +119,15 @@ async def construct(
         parts = construction.in_parts(mine, runtime.config.batch_size)
         await read_budget(runtime, space)  # the first call raises
         async with writing(runtime, space, runtime.model_name) as writer:
-            made = await evolve_wave(runtime, writer, parts, link=False)
-    if made.error is not None:
-        raise made.error
-    return {"constructed": list(made.report.constructed), "failed": dict(made.report.failed)}
+            calls = await evolve_wave(runtime, writer, parts, link=False)
+    for call in calls:
+        if call.error is not None:
+            raise call.error
+    reports = [call.report for call in calls]
+    return {
+        "constructed": [note for report in reports for note in report.constructed],
+        "failed": {note: why for report in reports for note, why in report.failed.items()},
+    }
 
 
 async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
@@ -143,18 +142,15 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     notes = linking.ready_notes(there.values())
     await read_budget(runtime, space)
     parts, since = construction.in_parts(notes, runtime.config.batch_size), runtime.clock.tick()
-    async with (
-        writing(runtime, space, runtime.model_name) as writer,
-        ask.open_calls(runtime, space, await _batches(runtime, space, parts)) as calls,
-    ):
-        made: Sequence[Linked] = await runtime.map(
-            lambda call: linking.propose(call, writer, {}), calls, runtime.config.max_concurrency
-        )
+    calls = await _open_calls(runtime, space, parts)
+    async with writing(runtime, space, runtime.model_name) as writer, ask.charged(calls):
+        width = runtime.config.max_concurrency
+        await runtime.map(lambda call: linking.propose(call, writer, {}), calls, width)
     return Plan(
         id=new_operation(),
         namespace=space,
         since=since,
-        notes=tuple(one for planned, _ in made for one in planned),
+        notes=tuple(one for call in calls for one in call.plans),
         failed={note: why for call in calls for note, why in call.failed.items()},
         shown=tuple(sorted({source for call in calls for source in call.shown})),
         cost=tuple(cost for call in calls for cost in call.model_calls),
@@ -199,18 +195,17 @@ async def commit(
     current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
     call = OpenCall(runtime, space, id=given.id, seq=min(given.since, runtime.clock.tick()))
     call.shown, call.model_calls, call.failed = shown, list(given.cost), dict(given.failed)
+    call.about = notes
     call.seen.show(notes.values())
     async with writing(runtime, space, runtime.model_name) as writer:
         await _check_id(writer, call)
-        found = [linking.with_sources(call, one, notes) for one in current]
-        decisions = [
-            *linking.link_decisions(call, found, notes),
-            *ask.failures(call, notes.values()),
-        ]
-        done = await ask.commit(call, writer, decisions)
-    if done.report.done:
+        call.plans = [linking.with_sources(call, one) for one in current]
+        linking.decide_links(call)
+        ask.decide_failures(call, notes.values())
+        await ask.commit(call, writer)
+    if call.report.done:
         await write_profile(runtime, space)
-    return replace(done.report, dropped=sum(one.dropped for one in current))
+    return call.report
 
 
 async def _check_id(writer: Writer, call: OpenCall) -> None:
@@ -237,7 +232,6 @@ async def evolve_notes(
     meter: Meter | None = None,
     *,
     upgrade: bool = False,
-    stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[dict[str, Note], EvolutionReport]:
     """Evolve notes, `max_concurrency` batches at a time; return them as they are now, and what was done.
 
@@ -246,27 +240,29 @@ async def evolve_notes(
     """
     if refusal := await read_budget(runtime, namespace):
         return {}, EvolutionReport(interrupted=refusal, limited=True)
-    made = Outcome()
+    made, report, error = dict[str, Note](), EvolutionReport(), None
     with runtime.claims.claiming(notes) as mine:
         parts = construction.in_parts(mine, runtime.config.batch_size)
         width = runtime.config.max_concurrency
         for start in range(0, len(parts), width):
-            if stopped() or made.error is not None:
-                break
             wave = parts[start : start + width]
             if start:  # what was deleted meanwhile is shown to no model
                 ids = [note.id for part in wave for note in part]
                 there = await living(runtime.store, namespace, ids)
                 wave = [[there[n.id] for n in part if n.id in there] for part in wave]
             async with writing(runtime, namespace, runtime.model_name) as writer:
-                made += await evolve_wave(runtime, writer, wave, upgrade=upgrade)
-            if meter is not None and made.error is None:
+                calls = await evolve_wave(runtime, writer, wave, upgrade=upgrade)
+            for call in calls:
+                made |= call.written
+                report += call.report
+                error = error or call.error
+            if error is not None:
+                return made, report + _interrupted(runtime, error)
+            if meter is not None:
                 meter.add(sum(map(len, parts[start : start + width])))
-    if made.error is not None:
-        return dict(made.notes), made.report + _interrupted(runtime, made.error)
-    if made.report.done:
+    if report.done:
         await write_profile(runtime, namespace)
-    return dict(made.notes), made.report
+    return made, report
 
 
 def _interrupted(
@@ -288,8 +284,8 @@ async def evolve_wave(
     *,
     link: bool = True,
     upgrade: bool = False,
-) -> Outcome:
-    """Construct what is raw, then link, and write both in one commit a batch, in order.
+) -> list[OpenCall]:
+    """Construct what is raw, then link, and write both in one commit a batch, in order; return the calls.
 
     Where the model does not answer about the links, the entries are written alone. The batches of a wave are asked about
     together, so they do not see what each other evolved.
@@ -302,40 +298,30 @@ async def evolve_wave(
         upgrade: Whether the answers take the place of what rules decided. A note without a usable answer then stays as it
             is, where it else counts as failed.
     """
-    width, outcome = runtime.config.max_concurrency, Outcome()
+    width = runtime.config.max_concurrency
     if upgrade:
         wave = [[_bared(note) for note in notes] for notes in wave]
-    batches = await _batches(runtime, writer.namespace, wave)
-    async with ask.open_calls(runtime, writer.namespace, batches) as calls:
-        made = await runtime.map(construction.construct, calls, width)
-        planned = await _link(runtime, writer, calls) if link else [NOT_LINKED for _ in calls]
-        for call, entries, (plans, about) in zip(calls, made, planned, strict=True):
-            decisions = [*entries, *linking.link_decisions(call, plans, about)]
-            beside = EvolutionReport(dropped=sum(one.dropped for one in plans))
+    calls = await _open_calls(runtime, writer.namespace, wave)
+    async with ask.charged(calls):
+        await runtime.map(lambda call: call.attempt(construction.construct), calls, width)
+        fresh = {n.id: n for call in calls for n in linking.ready_notes(call.notes)}
+        if (
+            link and calls
+        ):  # all are embedded at once, or the batches would each embed the notes of all
+            await calls[0].attempt(lambda _: first_vectors(runtime, fresh.values()))
+            await runtime.map(
+                lambda call: call.attempt(linking.propose, writer, fresh), calls, width
+            )
+        for call in calls:
+            linking.decide_links(call)
             if upgrade:  # before: whoever is killed between the two leaves notes that are pending
-                await _switch_rules_off(writer, {decision.note for decision in entries})
-                beside = replace(beside, failed=dict(call.failed))
+                entered = {one.note for one in call.decisions if one.stage == "construct"}
+                await _switch_rules_off(writer, entered)
+                call.report += EvolutionReport(failed=dict(call.failed))
             else:
-                decisions += ask.failures(call, call.batch.notes)
-            done = await ask.commit(call, writer, decisions)
-            outcome += Outcome(notes=done.notes, report=done.report + beside, error=call.error)
-    return outcome
-
-
-async def _link(runtime: Runtime, writer: Writer, calls: Sequence[OpenCall]) -> list[Linked]:
-    """Return the plans for the notes of each batch that wait for their links, and the notes that the plans are about."""
-    fresh = {note.id: note for call in calls for note in linking.ready_notes(call.batch.notes)}
-    if len(calls) > 1:  # all at once, or the batches would each embed the notes of all
-        with suppress(*NO_ANSWER):  # each batch says so
-            await first_vectors(runtime, fresh.values())
-
-    async def linked(call: OpenCall) -> Linked:
-        with call.noting_errors():
-            if call.error is None and linking.ready_notes(call.batch.notes):
-                return await linking.propose(call, writer, fresh)
-        return NOT_LINKED
-
-    return await runtime.map(linked, calls, runtime.config.max_concurrency)
+                ask.decide_failures(call, call.notes)
+            await ask.commit(call, writer)
+    return calls
 
 
 def _bared(note: Note) -> Note:
@@ -349,13 +335,13 @@ def _bared(note: Note) -> Note:
     )
 
 
-async def _batches(
+async def _open_calls(
     runtime: Runtime, namespace: Namespace, parts: Iterable[Sequence[Note]]
-) -> list[Batch]:
-    """Return the notes of each part, all of one thread, with the turns before them."""
-    count = max(ask.TURNS_BEFORE, runtime.config.recent)
+) -> list[OpenCall]:
+    """Return a call for each part, whose notes are all of one thread, with the turns before them."""
+    count = max(construction.TURNS_BEFORE, runtime.config.recent)
     return [
-        Batch(notes=notes, before=await turns_before(runtime, namespace, notes[0], count))
+        OpenCall(runtime, namespace, notes, await turns_before(runtime, namespace, notes[0], count))
         for notes in parts
         if notes
     ]

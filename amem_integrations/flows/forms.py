@@ -17,8 +17,8 @@ from ..errors import (
     ModelReplyError,
     ModelUnavailableError,
 )
-from ..evolution.ask import OpenCall, Question, ask, commit, open_calls
-from ..evolution.show import aliases, bare, raw, turns
+from ..evolution.ask import OpenCall, Question, ask, charged, commit
+from ..evolution.show import aliases, raw, turns
 from ..fetch import note_pages
 from ..filters import parse
 from ..ids import now
@@ -86,7 +86,8 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
         ) from error
     form = await _read(runtime, space, schema)
     while notes := await _unread(runtime, space, form):
-        async with open_calls(runtime, space) as (call,):
+        call = OpenCall(runtime, space)
+        async with charged([call]):
             await _fill_from(call, form, notes)
         form = await _read(runtime, space, schema)
     return form.value()
@@ -230,8 +231,7 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
     sources = set(form.item.sources) if form.item else set[Source]()
     ends = [form.item.data["expires_at"]] if form.item and "expires_at" in form.item.data else []
     if held != before:
-        named = {*map(bare, reply.of)}
-        shows = [note for note in notes if alias[note.id] in named] or notes
+        shows = [note for note in notes if alias[note.id] in reply.of] or notes
         made_of = {*call.seen.sources_of([text], shows)}
         sources |= made_of
         ends += [
@@ -243,6 +243,6 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
         data["expires_at"] = min(ends, key=datetime.fromisoformat)
     made = tuple(sorted(sources))
     item = Item(kind="form", to=form.id, by=model, text=text, sources=made, data=data)
-    decision = call.decide(Source(form.id, 0), "form", [item], form.attempt)
+    call.decisions = [call.decide(Source(form.id, 0), "form", [item], form.attempt)]
     async with writing(call.runtime, call.namespace, model) as writer:
-        await commit(call, writer, [decision])
+        await commit(call, writer)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..ports import RecordQuery
 from ..retrieval.current_facts import CurrentFacts, named
 from ..runtime import COSTS, Runtime, resolve
-from ..thresholds import KnowsItsEmbedder, gate, relevance_floor
+from ..thresholds import gate, relevance_floor
 from .history import proposals
 from .writing import writer_of
 
@@ -127,7 +127,7 @@ async def info(runtime: Runtime) -> dict[str, Any]:
         floor, least = await relevance_floor(runtime), await gate(runtime)
     except ConfigurationError:  # `amem doctor` loads none
         floor, least = runtime.config.min_relevance, runtime.config.min_gate_similarity
-    made: dict[str, Any] = dict(cast("KnowsItsEmbedder", runtime.store).made_with)
+    made: dict[str, Any] = dict(runtime.store.made_with)
     made.pop("cosines", None)
     return {
         "embedder": made.pop("embedder", "") or runtime.embedder.name,

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    WithJsonSchema,
+    model_validator,
+)
 
 
 class Reply(BaseModel):
@@ -22,6 +30,11 @@ class Reply(BaseModel):
     def is_cut(self) -> bool:
         """Whether the answer broke off: nothing is known of what is not in the reply."""
         return self._is_cut
+
+    @property
+    def named(self) -> list[str]:
+        """The new notes that the reply has something about, by what they are called; one may stand there twice."""
+        return []
 
     def cut(self) -> Self:
         """Return the reply, marked as the finished part of an answer that broke off."""
@@ -38,6 +51,13 @@ def _words(name: str, description: str) -> Any:  # noqa: ANN401 - as above
     return Field(default_factory=list, validation_alias=name, description=description)
 
 
+def bare(alias: str) -> str:
+    """Return an alias without brackets and star."""
+    return alias.strip("[]()* ")
+
+
+Id = Annotated[str, AfterValidator(bare)]
+Ids = Annotated[list[str], AfterValidator(lambda ids: [*map(bare, ids)])]
 # A model says one of three words; a number, as a share, is understood as well.
 Strength = Annotated[
     float, WithJsonSchema({"type": "string", "enum": ["strong", "medium", "weak"]})
@@ -47,7 +67,7 @@ Strength = Annotated[
 class NoteAttributes(Reply):
     """Attributes of one new note (Eq. 2 of the paper)."""
 
-    id: str = Field(description="the note's id, as shown")
+    id: Id = Field(description="the note's id, as shown")
     context: str = _short("c", "one sentence that makes the note clear by itself")
     until: str = Field(
         default="", description="last day it holds, such as 2024-05-31, if it says so"
@@ -60,8 +80,13 @@ class ConstructReply(Reply):
     """Reply to `construct`: the attributes of each note of the batch, but for those that say nothing."""
 
     notes: list[NoteAttributes]
-    questions: list[str] = Field(default_factory=list, description="ids of notes that only ask")
-    filler: list[str] = Field(default_factory=list, description="ids of notes that say nothing")
+    questions: Ids = Field(default_factory=list, description="ids of notes that only ask")
+    filler: Ids = Field(default_factory=list, description="ids of notes that say nothing")
+
+    @property
+    def named(self) -> list[str]:
+        """The notes with attributes, and those that say nothing."""
+        return [*(item.id for item in self.notes), *set(self.filler)]
 
     @model_validator(mode="before")
     @classmethod
@@ -74,7 +99,7 @@ class ConstructReply(Reply):
 class Targeted(Reply):
     """Base of what refers to an earlier note."""
 
-    to: str = Field(description="id of an earlier note, as shown")
+    to: Id = Field(description="id of an earlier note, as shown")
 
 
 class ProposedLink(Targeted):
@@ -111,7 +136,7 @@ class ProposedSupersession(Targeted):
 class ProposedRelink(Reply):
     """That a link between two notes that were shown becomes stronger or weaker, or goes."""
 
-    between: list[str] = Field(description="ids of the two notes, as shown")
+    between: Ids = Field(description="ids of the two notes, as shown")
     change: str = Field(default="", description="strengthen, weaken or remove")
     reason: str = _short("why", "what the new note shows, in a few words")
 
@@ -119,7 +144,7 @@ class ProposedRelink(Reply):
 class NoteEvolution(Reply):
     """The links and updates of one new note, what it supersedes, and what it says of other links."""
 
-    id: str = Field(description="the new note's id, as shown")
+    id: Id = Field(description="the new note's id, as shown")
     links: list[ProposedLink] = Field(default_factory=list)
     updates: list[ProposedUpdate] = Field(default_factory=list)
     supersedes: list[ProposedSupersession] = Field(default_factory=list)
@@ -130,6 +155,11 @@ class EvolveReply(Reply):
     """Reply to `evolve`: what is proposed for each new note; a note with nothing may be absent."""
 
     notes: list[NoteEvolution]
+
+    @property
+    def named(self) -> list[str]:
+        """The notes for which something is proposed, or nothing explicitly."""
+        return [item.id for item in self.notes]
 
 
 class LinkReply(Reply):
@@ -154,4 +184,4 @@ class FillReply(Reply):
     """Reply to `fill`: the fields of a form that new notes change, and which of these show it."""
 
     value: dict[str, Any]
-    of: list[str] = Field(default_factory=list, description="ids of the notes that show it")
+    of: Ids = Field(default_factory=list, description="ids of the notes that show it")

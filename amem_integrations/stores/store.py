@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ..decisions import VISIBLE, WRITTEN, Record
 from ..errors import ConfigurationError, StoreError
@@ -208,6 +208,15 @@ class Store:
     @property
     def where(self) -> str:
         """The folder or the URL."""
+        raise NotImplementedError
+
+    @property
+    def made_with(self) -> Mapping[str, Any]:
+        """The settings that the collection was made with, and the thresholds that were found for its embedder."""
+        raise NotImplementedError
+
+    def keep_cosines(self, cosines: Mapping[str, float]) -> None:
+        """Keep the thresholds of the embedder with the collection."""
         raise NotImplementedError
 
     def close(self) -> None:
