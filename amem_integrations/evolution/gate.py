@@ -32,14 +32,20 @@ NOT_BY_USER = "what the {source} said takes the place of what a user said only i
 
 
 async def judge(
-    runtime: Runtime, writer: Writer, items: Sequence[Item], notes: Mapping[str, Note]
-) -> list[Item]:
-    """Return the items, each with the reason why it waits for a person, if it does; the embedder is called once at most.
+    runtime: Runtime,
+    writer: Writer,
+    drafts: Mapping[str, Sequence[Item | None]],
+    notes: Mapping[str, Note],
+) -> dict[str, list[Item]]:
+    """Return what is proposed by note, each item with the reason why it waits for a person, if it does.
+
+    What makes no sense (None) is left out. The embedder is called once at most.
 
     The cosine of a sentence with its note tells an update of the right note from an update of a note that happened to be
     shown; of a long note the nearest passage counts. A sentence without a vector is not held back. A person has to agree
     before notes are parted that a person has linked.
     """
+    items = [item for drafted in drafts.values() for item in drafted if item is not None]
     sentences = [item for item in items if item.kind == "sentence"]
     targets = {
         item.to: texts.embedding_texts(notes[item.to])[:PASSAGES_JUDGED] for item in sentences
@@ -47,7 +53,8 @@ async def judge(
     wanted = [item.text for item in sentences] + [text for one in targets.values() for text in one]
     vectors = dict(zip(wanted, await embed(runtime, wanted), strict=True))
     floor = await gate(runtime) if sentences else 0.0
-    linked = await _linked_by_a_person(writer, items)
+    parting = [item for item in items if item.data.get("change") in ("weaken", "remove")]
+    linked = await _linked_by_a_person(writer, frozenset(item.other for item in parting))
 
     def judged(item: Item) -> Item:
         why = item.data.get("why")
@@ -59,20 +66,17 @@ async def judge(
             if near and max(near) < floor:
                 why = why or f"similarity {max(near):.2f} to the note is under {floor:.2f}"
             why = form_problem(item.text) or why
-        elif item.kind == "relink" and (item.other, item.to) in linked and _parts(item):
+        elif item in parting and (item.other, item.to) in linked:
             why = BY_A_PERSON
         return item.judged(why or (HELD if runtime.config.review else None))
 
-    return list(map(judged, items))
+    return {i: [judged(item) for item in some if item is not None] for i, some in drafts.items()}
 
 
-async def _linked_by_a_person(writer: Writer, items: Sequence[Item]) -> set[tuple[str, str]]:
-    """Return the ends of the links that items weaken or remove and that a person has made, approved or brought back."""
-    parted = frozenset(item.other for item in items if item.kind == "relink" and _parts(item))
-    if not parted:
-        return set()
+async def _linked_by_a_person(writer: Writer, ids: frozenset[str]) -> set[tuple[str, str]]:
+    """Return the ends of the links that start at some notes and that a person has made, approved or brought back."""
     # The notes' own decisions made the links; they come whatever `newest` says.
-    found = await writer.decisions(RecordQuery(about=parted, newest=1))
+    found = await writer.decisions(RecordQuery(about=ids, newest=1)) if ids else {}
     return {
         (decision.note, item.to)
         for decision in found.values()
@@ -81,19 +85,14 @@ async def _linked_by_a_person(writer: Writer, items: Sequence[Item]) -> set[tupl
     }
 
 
-def _parts(relink: Item) -> bool:
-    return bool(relink.data["change"] != "strengthen")
-
-
 def form_problem(text: str) -> str | None:
     """Return the fault of a sentence's text, whoever wrote the text."""
-    words, characters = len(text.split()), len(text)
+    words = len(text.split())
     if not words:
         return "the entry is empty"
     if words > MAX_WORDS:
         return f"the entry has {words} words, more than {MAX_WORDS}"
-    too_long = characters > MAX_CHARS
-    return f"the entry has {characters} characters, more than {MAX_CHARS}" if too_long else None
+    return f"the entry has more than {MAX_CHARS} characters" if len(text) > MAX_CHARS else None
 
 
 def objection_to(newer: Note, older: Note, config: MemoryConfig) -> str | None:
@@ -102,9 +101,8 @@ def objection_to(newer: Note, older: Note, config: MemoryConfig) -> str | None:
     Whether what was said by an assistant or a tool may take the place of a user's words is for the settings to say;
     without it, a person has to agree.
     """
-    if config.assistant_supersedes or newer.source in ("user", "import"):
-        return None
-    if older.source in ("assistant", "tool"):
+    is_theirs = newer.source in ("user", "import") or older.source in ("assistant", "tool")
+    if config.assistant_supersedes or is_theirs:
         return None
     return NOT_BY_USER.format(source=newer.source)
 
@@ -153,9 +151,9 @@ def edited(key: str, item: Item, edits: Mapping[str, Any]) -> dict[str, Any]:
             f"{', '.join(unknown)} of {key!r} cannot be given; give context, keywords or tags"
         )
     data, text = dict(item.data), edits.get("context", item.text)
-    if not isinstance(text, str) or (problem := form_problem(text)):
-        reason = problem if isinstance(text, str) else f"context={text!r} is no text"
-        raise InvalidInputError(f"{key!r} cannot be written: {reason}; give context= a sentence")
+    problem = form_problem(text) if isinstance(text, str) else f"context={text!r} is no text"
+    if problem:
+        raise InvalidInputError(f"{key!r} cannot be written: {problem}; give context= a sentence")
     for name, most in (("keywords", texts.MAX_KEYWORDS), ("tags", texts.MAX_TAGS)):
         words = edits.get(name, data.get(name, []))
         if not isinstance(words, list | tuple) or not all(isinstance(one, str) for one in words):

@@ -38,7 +38,7 @@ from ..prompts.replies import (
 )
 from ..retrieval.current_facts import is_later
 from ..runtime import RULES, Runtime
-from .ask import OpenCall, Question, ask_in_parts, render
+from .ask import OpenCall, Question, ask_in_parts
 from .candidates import find_candidates
 from .gate import judge, objection_to
 from .show import Offer, candidate, lines, linked, replies, turns
@@ -46,8 +46,6 @@ from .show import Offer, candidate, lines, linked, replies, turns
 T = TypeVar("T")
 Named = TypeVar("Named", bound=Targeted)
 
-# The list of links between candidates has at most one in so many tokens of a prompt.
-LINKS_SHARE = 20
 REPLY_TOKENS = 120  # for a note
 SENTENCE = {"context", "keywords", "tags"}
 FOLLOWS_STRENGTH = 0.5
@@ -86,17 +84,14 @@ async def propose(call: OpenCall, writer: Writer, fresh: Mapping[str, Note]) -> 
         for note in ready
         if note.id not in call.failed
     }
-    every = [item for drafted in drafts.values() for item in drafted if item is not None]
-    runtime.usage.count("evolve", dropped=sum(one.count(None) for one in drafts.values()))
-    judged = iter(await judge(runtime, writer, every, notes))
-    plans = []
-    for note_id, drafted in drafts.items():
-        note, dropped = notes[note_id], drafted.count(None)
-        items = [next(judged) for _ in range(len(drafted) - dropped)]
-        items += _to_the_turn_before(runtime, note, offer, items)
+    plans, judged = [], await judge(runtime, writer, drafts, notes)
+    for note_id, items in judged.items():
+        note, dropped = notes[note_id], len(drafts[note_id]) - len(items)
+        runtime.usage.count("evolve", dropped=dropped)
+        every = [*items, *_to_the_turn_before(runtime, note, offer, items)]
         rev, attempt = note.rev, note.next_attempts.link
         slot = slot_id(note_id, "link", rev, attempt)
-        planned = {f"{slot}:{n}": replace(item, number=n) for n, item in enumerate(items)}
+        planned = {f"{slot}:{n}": replace(item, number=n) for n, item in enumerate(every)}
         plan = PlannedNote(id=note_id, rev=rev, attempt=attempt, items=planned, dropped=dropped)
         plans.append(with_sources(call, plan))
     call.plans = plans
@@ -150,28 +145,23 @@ async def _ask(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolution]:
     if call.runtime.config.calls == "paper" and call.runtime.model_name != RULES:
         return await _ask_apart(call, offer)
     said = dict[str | None, NoteEvolution]()
-    question_of = partial(_question, call.runtime, offer)
-    async for _, reply in ask_in_parts(call, [offer.notes], question_of):
+    async for _, reply in ask_in_parts(call, [offer.notes], partial(_question, offer)):
         said |= {item.id: item for item in reversed(reply.notes)}
     return said
 
 
-def _question(
-    runtime: Runtime, whole: Offer, new: Sequence[Note], level: int
-) -> Question[EvolveReply] | None:
+def _question(whole: Offer, new: Sequence[Note], level: int) -> Question[EvolveReply] | None:
     """Return the question about the links and updates of some new notes, if they have candidates."""
     offer = whole.part(new, level)
     if not any(offer.candidates.values()):
         return None
-    notes = offer.text()
-    tokens = sum(map(texts.count_tokens, render(runtime.config, "evolve", notes=notes, links="")))
-    links = offer.links(tokens // LINKS_SHARE)
+    links = offer.links()
     return Question(
         task="evolve",
         reply=EvolveReply,
         shown=[*offer.notes, *offer.others],
         inputs={**offer.inputs(), "links": links},
-        values={"notes": notes, "links": lines([linked(link) for link in links])},
+        values={"notes": offer.text(), "links": lines([linked(link) for link in links])},
         alias=offer.alias,
         room=REPLY_TOKENS * (len(offer.notes) + 1),
     )

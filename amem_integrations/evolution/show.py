@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, permutations
+from itertools import groupby, islice, permutations
 from typing import Any
 
 from .. import texts
@@ -20,7 +20,7 @@ CONTENT_CHARS = 2000
 SHORT_CHARS = 60  # up to this length a candidate's own words stand beside its context
 # Of what later notes added to a candidate; each remark is shown in full or not at all.
 REMARKS_TOKENS = 60
-MAX_LINKS_SHOWN = 8
+MAX_LINKS_SHOWN = 6  # between candidates; a model seldom has anything to say of one
 SURE = (FOLLOWS, ANSWERS)
 # Share of the telling words of a context that the note has not, from which on both are shown.
 MORE = 1 / 3
@@ -270,11 +270,10 @@ class Offer:
         ]
         return ", ".join(ids) or NONE
 
-    def links(self, room: int) -> list[Shown]:
+    def links(self) -> list[Shown]:
         """Return the first links between notes that are shown for one new note, each once, as plain data.
 
-        Their lines have so many tokens at most. Those from turn to turn, and from an answer to its question, are not for
-        a model to judge.
+        Those from turn to turn, and from an answer to its question, are not for a model to judge.
         """
         found: dict[tuple[str, str], Link] = {}
         for note in self.notes:
@@ -282,10 +281,7 @@ class Offer:
                 link = one.links.get(other.id)
                 if link is not None and link.direction == "out" and link.relation not in SURE:
                     found[self.alias[one.id], self.alias[other.id]] = link
-        rows: list[Shown] = []
-        for between, link in list(found.items())[:MAX_LINKS_SHOWN]:
-            strength = round(link.strength, 2)
-            row = {"between": list(between), "relation": link.relation, "strength": strength}
-            room -= texts.count_tokens(f"{linked(row)}\n")
-            rows += [row] if room >= 0 else []
-        return rows
+        return [
+            {"between": [*ends], "relation": link.relation, "strength": round(link.strength, 2)}
+            for ends, link in islice(found.items(), MAX_LINKS_SHOWN)
+        ]

@@ -94,7 +94,7 @@ class RuleModel:
 
 
 def _context(note: Shown, before: Shown | None) -> str:
-    said = " on ".join(part for part in (note["speaker"], _day(note)) if part)
+    said = _said(note)
     if before is None or note["thread"] is None:  # texts without a thread are no conversation
         return said
     words = before["content"].split()
@@ -102,12 +102,14 @@ def _context(note: Shown, before: Shown | None) -> str:
     return f'{said}, replying to "{quote}"' if said else f'In reply to "{quote}"'
 
 
+def _said(note: Shown) -> str:
+    """Return who spoke, and on what day, as far as that is known."""
+    day = texts.day(datetime.fromisoformat(note["at"])) if note["at"] else None
+    return " on ".join(part for part in (note["speaker"], day) if part)
+
+
 def _joined(words: Sequence[str]) -> str:
     return " ".join(words)[:QUOTED_CHARS]
-
-
-def _day(note: Shown) -> str | None:
-    return texts.day(datetime.fromisoformat(note["at"])) if note["at"] else None
 
 
 def _evolve(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,35 +118,24 @@ def _evolve(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evolution(note: Shown, shown: Mapping[str, Shown]) -> dict[str, Any]:
-    if kind_of(note["content"]) == "filler":
-        return {"id": note["alias"], "links": [], "updates": []}
-    before = [
-        turn
-        for candidate in note["candidates"]
-        if candidate["previous"]
-        and kind_of((turn := shown[candidate["alias"]])["content"]) != "filler"
-    ]
-    says_nothing = is_bare(note["content"]) and any(is_question(t["content"]) for t in before)
-    same = [shown[c["alias"]] for c in note["candidates"] if c["same"] and not says_nothing]
-    links = [_link(other, REPEATS, SAID_AGAIN, 1.0) for other in same]
-    links += [_to_before(turn) for turn in before if turn not in same]
-    updates = []
-    best = _same_topic(note)
-    if best is not None and not best["same"]:
-        target = shown[best["alias"]]
-        links.append(_about(note, target, best["similarity"]))
-        updates.append(_update(note, target))
+    links, updates = list[dict[str, Any]](), list[dict[str, Any]]()
+    if kind_of(note["content"]) != "filler":
+        near = [(candidate, shown[candidate["alias"]]) for candidate in note["candidates"]]
+        before = [t for one, t in near if one["previous"] and kind_of(t["content"]) != "filler"]
+        says_nothing = is_bare(note["content"]) and any(is_question(t["content"]) for t in before)
+        same = [other for one, other in near if one["same"] and not says_nothing]
+        links += [_link(other, REPEATS, SAID_AGAIN, 1.0) for other in same]
+        links += [_to_before(turn) for turn in before if turn not in same]
+        alike = [
+            (candidate, other)
+            for candidate, other in near
+            if not candidate["same_thread"] and (candidate["similarity"] or 0.0) >= SAME_TOPIC
+        ]
+        best = max(alike, key=lambda one: (one[0]["similarity"], -one[0]["rank"]), default=None)
+        if best is not None and not best[0]["same"]:
+            links.append(_about(note, best[1], best[0]["similarity"]))
+            updates.append(_update(note, best[1]))
     return {"id": note["alias"], "links": links, "updates": updates}
-
-
-def _same_topic(note: Shown) -> Shown | None:
-    """Return the most similar candidate of another conversation, if it is similar enough."""
-    near = [
-        candidate
-        for candidate in note["candidates"]
-        if not candidate["same_thread"] and (candidate["similarity"] or 0.0) >= SAME_TOPIC
-    ]
-    return max(near, key=lambda c: (c["similarity"], -c["rank"]), default=None)
 
 
 def _link(other: Shown, relation: str, reason: str, strength: float) -> dict[str, Any]:
@@ -166,9 +157,8 @@ def _about(note: Shown, target: Shown, similarity: float) -> dict[str, Any]:
 
 
 def _update(note: Shown, target: Shown) -> dict[str, Any]:
-    words = note["content"].split()
+    words, who = note["content"].split(), _said(note)
     quote = _joined(words[:QUOTED_WORDS]) + (" …" if len(words) > QUOTED_WORDS else "")
-    who = " on ".join(part for part in (note["speaker"], _day(note)) if part)
     return {
         "to": target["alias"],
         "context": f'Taken up again{f" by {who}" if who else ""}: "{quote}"',

@@ -9,7 +9,6 @@ from support import models
 
 from amem_integrations import NoteInput
 from amem_integrations.evolution.show import clipped
-from amem_integrations.texts import count_tokens
 
 ANN = ("ann",)
 MAY = datetime(2023, 5, 8, tzinfo=UTC)
@@ -90,7 +89,7 @@ def test_what_a_note_means_by_itself_stands_under_it_where_its_words_leave_that_
     assert request.prompt.count("  = ") == 1
 
 
-def test_the_links_between_candidates_have_a_twentieth_of_the_tokens_at_most(opened):
+def test_of_the_links_between_candidates_six_are_listed(opened):
     def link_all(request):
         notes = []
         for note in request.inputs["notes"]:
@@ -101,13 +100,12 @@ def test_the_links_between_candidates_have_a_twentieth_of_the_tokens_at_most(ope
     memory = opened(models.model(link_all))
     for n in range(6):
         memory.add(f"kayak trip {n}", namespace=ANN)
-    shown = [request.inputs["links"] for request in memory.model.asked("evolve")]
-    assert max(map(len, shown)) >= 2
-    for request in memory.model.asked("evolve"):
+    asked = memory.model.asked("evolve")
+    assert [len(request.inputs["links"]) for request in asked] == [0, 1, 3, 6, 6]
+    for request in asked:
         rows = request.prompt.partition("Links between them:\n")[2]
-        whole = count_tokens(request.system) + count_tokens(request.prompt)
-        assert rows == "(none)" or count_tokens(rows) <= whole / 20
         assert rows.count("x" * 40) == len(request.inputs["links"])
+        assert (rows == "(none)") is (not request.inputs["links"])
 
 
 @pytest.mark.parametrize("link", [True, False])
