@@ -33,46 +33,37 @@ REPEATS = "repeats"  # the relation of a note to an earlier one that says the sa
 HELD = "it waits for a review"  # why what passed the gate is not written, with `MemoryConfig(review=True)`
 
 
-def _check_time(text: str) -> str:
-    """Return an ISO 8601 text, or an empty one; raise `ValueError` if it is neither."""
-    return text and datetime.fromisoformat(text).isoformat()
+# An ISO 8601 text, or an empty one.
+Time = Annotated[
+    str, AfterValidator(lambda text: text and datetime.fromisoformat(text).isoformat())
+]
 
 
-class ItemData(BaseModel):
+class ItemData(BaseModel, extra="forbid"):
     """The values of an item beside its text: some of these by its kind, and the reason why the item waits, if it does."""
 
-    relation: str = ""
-    strength: FiniteFloat = 1.0
-    before: FiniteFloat = 1.0
+    relation: str = Field("", max_length=MAX_RELATION_CHARS)
+    strength: Share = 0.0
+    before: Share = 0.0
     keywords: list[str] = []
     tags: list[str] = []
     similarity: FiniteFloat = 0.0
     change: LinkChange = "strengthen"
     kind: Kind = "statement"
-    until: Annotated[str, AfterValidator(_check_time)] = ""
+    until: Time = ""
     form: str = ""
     read_to: int = 0
-    expires_at: Annotated[str, AfterValidator(_check_time)] = ""
+    expires_at: Time = ""
     why: str = ""
 
 
-class ProposedData(ItemData, extra="forbid"):
-    """The values of an item that a plan may have."""
-
-    relation: str = Field("", max_length=MAX_RELATION_CHARS)
-    strength: Share = 0.0
-    before: Share = 0.0
-
-
-def check_item(
-    item: Item, form: type[ItemData] = ItemData, *, strict: bool = False
-) -> dict[str, Any]:
+def check_item(item: Item, *, strict: bool = False) -> dict[str, Any]:
     """Return the values of an item of which a view can be made.
 
     Raises:
         ValueError: There can be none.
     """
-    data = form.model_validate(item.data, strict=strict).model_dump(exclude_unset=True)
+    data = ItemData.model_validate(item.data, strict=strict).model_dump(exclude_unset=True)
     if item.kind == "supersession" and data.get("relation") not in RELATIONS:
         raise ValueError(f"the relation of a supersession is one of {', '.join(RELATIONS)}")
     if item.kind == "relink" and "strength" not in data:
@@ -86,7 +77,7 @@ def _as_proposed(item: Item) -> Item:
     Raises:
         ValueError: No plan has such an item.
     """
-    data = check_item(item, ProposedData)
+    data = check_item(item)
     if item.kind not in ("link", "sentence", "supersession", "relink"):
         raise ValueError(f"a plan has no item of kind {item.kind!r}")
     most = MAX_CHARS if item.kind == "sentence" else MAX_REASON_CHARS
