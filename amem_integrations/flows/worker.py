@@ -315,6 +315,8 @@ class ThreadLease:
         stands = await self._read()
         if stands is not None and stands.holder == self.holder:
             await self._swap(stands, holder)
+            if not holder:  # it may have been prolonged between the two
+                await self.hand_over(holder)
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:

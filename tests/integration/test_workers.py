@@ -160,7 +160,7 @@ class Sleeper:
     def generate(self, request):
         if request.task == "evolve":
             print("asked", flush=True)
-            time.sleep(0.3)
+            time.sleep(10)
         return self.inner.generate(request)
 
 memory = models.opened(sys.argv[1], Sleeper(), lease_seconds=1.0)
