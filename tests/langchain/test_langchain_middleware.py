@@ -474,6 +474,13 @@ async def test_with_the_store_down_the_agent_answers_and_the_turn_is_stored_late
         say(agent_of(memory, on_error="raise"), "Hello.")
 
 
+def test_what_people_said_is_stored_once_a_run_however_often_the_model_is_called(memory):
+    memory.down = True
+    mine = AMemMiddleware(memory, namespace=ANN)
+    create_agent(looking(), tools=[look], middleware=[mine]).invoke(ask("What is it?"))
+    assert mine.failures == {"recall": 1, "remember": 2}  # the question, and the answer
+
+
 def test_what_failed_slowly_is_not_tried_again_so_soon(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
     memory.down, memory.delay = True, 0.6

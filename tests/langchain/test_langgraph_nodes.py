@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise, product
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_kit import (
     ANN,
     BOB,
@@ -14,6 +14,7 @@ from langchain_kit import (
     User,
     asay,
     ask,
+    called,
     kept,
     last,
     say,
@@ -346,6 +347,13 @@ def test_an_answer_that_was_given_again_is_stored_once(memory):
         for _ in range(2):
             node.invoke({"messages": [*earlier, question, reply]}, within())
         assert kept(memory) == ["I moved to Oslo.", "Nice.", "Where do I live?", text]
+
+
+def test_a_call_of_a_tool_answers_no_question(memory):
+    looked = [called("look", what="it"), ToolMessage("42", tool_call_id="look")]
+    said = [HumanMessage("One."), *looked, HumanMessage("Two."), AIMessage("Yes.")]
+    remember_node(memory, namespace=ANN).invoke({"messages": said})
+    assert kept(memory) == ["One.", "Two.", "Yes."]
 
 
 # When the model does not answer
