@@ -76,10 +76,8 @@ class AMemMemory(Recalling, BaseMemory):
         """Return the notes about the input; a chain with several inputs and no `input_key` asks with all of them."""
         given = self._given(inputs) if self.input_key is None else {"": inputs.get(self.input_key)}
         texts = [_message(value, "user").text.strip() for value in given.values()]
-        asked, found = "\n".join(text for text in texts if text), adapting.Recalled()
-        if asked:
-            said = [Message(role="user", text=asked)]
-            found = await self._door.recalled(call, said, None, self.namespace)
+        said = [Message(role="user", text="\n".join(text for text in texts if text))]
+        found = await self._door.recalled(call, said, None, self.namespace)
         messages = [HumanMessage(found.text)] if found.text else []
         return {self.memory_key: messages if self.return_messages else found.text}
 
@@ -95,8 +93,7 @@ class AMemMemory(Recalling, BaseMemory):
         if not self.remember:
             return
         said = [_message(asked, "user"), _message(answered, "assistant")]
-        options: dict[str, Any] = {"thread": self.thread, "new": True}
-        await self._door.remembered(call, said, self.namespace, **options)
+        await self._door.remembered(call, said, self.namespace, thread=self.thread, new=True)
         self._door.evolve_later(self.namespace)
 
     load_memory_variables, aload_memory_variables = adapting.both(_load_memory_variables)

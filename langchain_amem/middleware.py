@@ -131,7 +131,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         """How often the memory did not work so far, by what it was doing."""
         return self._turns.failures.snapshot()
 
-    def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:  # noqa: ARG002 - LangChain's signature
+    def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Settle whose run it is, and which messages belong to it."""
         space, (_, entry) = self._turns.space(current_run(state)), self._noted(state)
         tokens = {**(state.get("amem_run") or {}), self._name: Token(uuid4())}
@@ -173,10 +173,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     _prepare, _aprepare = adapting.both(_prepared)
 
     async def _after_agent(
-        self,
-        call: Call,
-        state: AMemState,
-        runtime: Runtime[Any],  # noqa: ARG002 - LangChain's signature
+        self, call: Call, state: AMemState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
         """Store the answer, and have the turn evolve."""
         messages = with_final_answer(state["messages"], state.get("structured_response"))

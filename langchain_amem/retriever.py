@@ -91,18 +91,11 @@ class AMemRetriever(Recalling, Traced):
     namespace: tuple[str, ...] | None = None
 
     async def _search(
-        self,
-        call: Call,
-        /,
-        query: str,
-        *,
-        run_manager: Any,  # noqa: ARG002 - LangChain's signature
-        namespace: tuple[str, ...] | None = None,
-        **options: Any,
+        self, call: Call, /, query: str, *, run_manager: Any, **options: Any
     ) -> list[Document]:
         """Return the notes found, as documents."""
-        whose = adapting.check_namespace(self.namespace if namespace is None else namespace)
         given = {name: value for name, value in options.items() if value is not None}
+        whose = adapting.check_namespace(given.pop("namespace", self.namespace))
         try:
             given = adapting.checked_recall(given, adapting.SearchOptions)
             asked = {**(self._door.asked(None, whose) or {}), **given}

@@ -141,7 +141,7 @@ class AMemRecall(Traced):
     find: Callable[[Call], Any]
     _found: adapting.Recalled = PrivateAttr()
 
-    async def _search(self, call: Call, /, query: str, *, run_manager: Any) -> list[Document]:  # noqa: ARG002 - LangChain's signature
+    async def _search(self, call: Call, /, query: str, *, run_manager: Any) -> list[Document]:
         self._found = await self.find(call)
         return to_documents(self._found) if run_manager.handlers else []
 

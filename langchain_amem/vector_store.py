@@ -93,7 +93,7 @@ class AMemVectorStore(VectorStore):
         documents: Iterable[Document],
         *,
         ids: Sequence[str | None] | None = None,
-        batch_size: int | None = None,  # noqa: ARG002 - of `index`
+        batch_size: int | None = None,  # of `index`
     ) -> list[str]:
         """Add documents, and return their ids."""
         return self.add(documents, ids=ids).ids
