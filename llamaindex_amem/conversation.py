@@ -155,20 +155,21 @@ class Door:
             _ = callable(one) or adapting.check_namespace(one)
         named = {f"also[{name!r}]": one for name, one in also.items()}
         check_plain(namespace=namespace, **named, **options)
-        self.memory, self.namespace, self.also = memory, namespace, also
-        self.options, self.failures = adapting.checked_recall(options, known), Failures(on_error)
+        self.memory, self.namespace, self.failures = memory, namespace, Failures(on_error)
+        self.options = {**adapting.checked_recall(options, known), "also": also}
 
     def space(self) -> Space:
         """Return the namespace that is meant now."""
         return whose(self.namespace)
 
     def asked(self, *conditions: Mapping[str, Any], **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of a search
-        """Return the options of a search, as they are meant now, with further conditions and options."""
-        also = {name: whose(one) for name, one in self.also.items()}
-        found = [one for one in (settled(self.options.get("where")), *conditions) if one]
+        """Return the options of a search, as they are meant now, with further conditions and other options."""
+        asked = {**self.options, **options}
+        also = {name: whose(one) for name, one in (asked["also"] or {}).items()}
+        found = [one for one in (settled(asked.get("where")), *conditions) if one]
         where = {"$and": found} if found else None
-        space = options.pop("namespace", None) or self.space()
-        return {**self.options, **options, "namespace": space, "also": also, "where": where}
+        space = asked.get("namespace") or self.space()
+        return {**asked, "namespace": space, "also": also, "where": where}
 
 
 def check_plain(**values: object) -> None:

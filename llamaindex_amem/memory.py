@@ -32,7 +32,7 @@ from .retriever import to_nodes
 
 Status = MessageStatus | None
 
-RECALL = tuple(adapting.RecallOptions.__annotations__)
+RECALL = ("also", *adapting.RecallOptions.__annotations__)
 KEPT = 32  # texts that may be shortened, and sessions: more than share a block at one time
 COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
@@ -148,7 +148,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
         def __init__(self, memory: AgenticMemory, namespace: Whose, **options: Any) -> None:  # noqa: ANN401
             # Checked here, since pydantic would make errors of its own of ours.
-            recall = {name: options[name] for name in ("also", *RECALL) if name in options}
+            recall = {name: options[name] for name in RECALL if name in options}
             known, on_error = adapting.RecallOptions, options.get("on_error", "log")
             door = Door(memory, namespace, on_error, known=known, **recall)
             conversation.check_plain(**options)
@@ -268,7 +268,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         """
         seen = self._spaces.setdefault(thread, set())
         try:
-            space = self._door.space()
+            space = conversation.whose(self.namespace)
         except Exception as error:  # the function is the user's own
             if asked or len(seen) != 1:
                 raise
