@@ -390,7 +390,8 @@ async def _inserted(
 
     async def embed_with_others(new: Sequence[StoredNote]) -> list[StoredNote]:
         bare = await writer.find_notes(NoteQuery(bare=True, least=PAGE))
-        others = list(bare.values())[:PAGE]
+        mine = {one.id for one in new}  # which another process may have stored in this moment
+        others = [one for one in bare.values() if one.id not in mine][:PAGE]
         made = await writer.embed([*others, *new])
         await writer.swap_notes(
             (old, replace(one, token=writer.new_token()))

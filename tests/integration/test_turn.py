@@ -160,6 +160,26 @@ def test_of_a_message_that_another_process_stores_at_once_the_later_wording_stan
     assert [note.content for note in done.notes] == contents(memory) == ["I live in Oslo."]
 
 
+def test_a_message_that_another_process_stores_before_the_vectors_are_made_is_one_note(
+    memory, monkeypatch
+):
+    find = memory._runtime.store.find_notes
+
+    def meddle(namespace, query):
+        monkeypatch.undo()
+        memory.remember_turn([user("I live in Rome.", "m")], namespace=ANN, complete=False)
+        memory.remember_turn([user("Yes.")], namespace=ANN, new=True, complete=False)
+        return find(namespace, query)
+
+    monkeypatch.setattr(memory._runtime.store, "find_notes", meddle)
+    said = [user("I live in Oslo.", "m"), user("Yes.")]
+    done = memory.remember_turn(said, namespace=ANN, new=True)
+    assert [note.content for note in done.notes] == ["I live in Oslo.", "Yes."]
+    assert contents(memory) == ["I live in Oslo.", "Yes.", "Yes."]
+    earlier = [change.before for change in memory.history(done.notes[0].id, namespace=ANN)]
+    assert any("I live in Rome." in str(one) for one in earlier)
+
+
 def test_what_no_store_takes_is_an_error_of_its_own_turn_also_in_an_outage(memory, monkeypatch):
     def refuse(*_):
         raise StoreError("no disk")
