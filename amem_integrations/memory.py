@@ -158,8 +158,9 @@ class AgenticMemory:
         """Return the memory at a place as it was made, without its embedder; raise `StoreError` if there is none."""
         if place.is_folder:
             place.description()
-        store, name, dimensions = opening.open_as_made(place)
-        return cls._over(store, opening.UnloadedEmbedder(name, dimensions))
+        store = opening.open_as_made(place)
+        made = store.made_with
+        return cls._over(store, opening.UnloadedEmbedder(made["embedder"], made["dimensions"]))
 
     @property
     def embedder(self) -> Embedder:

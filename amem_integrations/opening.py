@@ -114,7 +114,7 @@ class Location:
         try:
             if self.is_folder:
                 return self.description().embedder
-            store, name, _ = open_as_made(self)
+            store = open_as_made(self)
             store.close()
         except StoreUnavailableError:
             raise
@@ -122,7 +122,7 @@ class Location:
             if required or (self.is_folder and self.folder.exists()):
                 raise
             return None
-        return name
+        return str(store.made_with["embedder"])
 
 
 def open_store(location: Location, *, embedder: str, dimensions: int) -> Store:
@@ -141,17 +141,18 @@ def open_store(location: Location, *, embedder: str, dimensions: int) -> Store:
     return store
 
 
-def open_as_made(location: Location) -> tuple[Store, str, int]:
-    """Return the store at a location whatever embedder it was made with, and that one's name and dimensions.
+def open_as_made(location: Location) -> Store:
+    """Return the store at a location whatever embedder it was made with, which its `made_with` names.
+
+    It is for reading and maintenance: what is written to it must be of that embedder.
 
     Raises:
         StoreError: There is none.
         ConfigurationError: The store does not know one of the options.
     """
-    made: tuple[Store, str, int] = _store_class(location).as_made(
-        location.path, location.collection, **location.options
-    )
-    return made
+    from .stores.sidecar import AS_MADE  # noqa: PLC0415
+
+    return open_store(location, embedder=AS_MADE, dimensions=1)
 
 
 def _store_class(location: Location) -> Any:  # noqa: ANN401 - FolderStore or ServerStore

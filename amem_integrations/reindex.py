@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from os import PathLike
+from typing import Any
 
 from .embedding import with_vectors_anew
 from .errors import ConfigurationError
@@ -12,6 +13,7 @@ from .opening import Location
 from .ports import Embedder
 from .runtime import Meter, Progress, run
 from .stored_note import StoredNote
+from .stores.sidecar import AS_MADE
 
 PAGE = 64  # notes embedded at once
 
@@ -47,17 +49,17 @@ def rebuild(location: Location, embedder: Embedder, progress: bool | Progress) -
         )
     from .stores.folder import FolderStore  # noqa: PLC0415 - brings its engine along
 
-    store, *_ = FolderStore.as_made(location.path, location.collection, **dict(location.options))
-    with closing(store):
+    made: dict[str, Any] = {"embedder": AS_MADE, "dimensions": 1, **location.options}
+    with closing(FolderStore(location.path, collection=location.collection, **made)) as store:
         meter = Meter(progress, sum(store.count(space) for space in store.namespaces()))
 
         def embedded(notes: Sequence[StoredNote]) -> list[StoredNote]:
-            made: list[StoredNote] = []
+            new: list[StoredNote] = []
             for start in range(0, len(notes), PAGE):
                 page = notes[start : start + PAGE]
-                made += run(with_vectors_anew(embedder, page))
+                new += run(with_vectors_anew(embedder, page))
                 meter.add(sum(not one.is_deleted for one in page))
-            return made
+            return new
 
         store.rebuild(embedder.name, embedder.dimensions, embedded)
     return meter.done

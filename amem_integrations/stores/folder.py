@@ -124,27 +124,7 @@ class FolderStore(Store):
         self._finalizer = weakref.finalize(self, self._shards.close)  # at exit, or dropped unclosed
         self._unflushed, self._flushed_at = 0, time.monotonic()
         both = self._shards.notes, self._shards.journal
-        super().__init__(*both, dimensions=dimensions, bm25=bm25)
-
-    @classmethod
-    def as_made(
-        cls,
-        path: str | PathLike[str],
-        collection: str = "amem",
-        **options: Any,  # noqa: ANN401 - of this class
-    ) -> tuple[FolderStore, str, int]:
-        """Return the store in a folder whatever it was made with, its embedder's name and dimensions.
-
-        It is for reading and maintenance: what is written to it must be of that embedder.
-
-        Raises:
-            StoreError: There is no memory.
-        """
-        place = Path(path).expanduser().absolute() / collection
-        settle(place)
-        made = Sidecar.read(place / "amem.json")
-        options |= {"dimensions": made.dimensions, "embedder": AS_MADE, "collection": collection}
-        return cls(path, **options), made.embedder, made.dimensions
+        super().__init__(*both, dimensions=self._shards.sidecar.dimensions, bm25=bm25)
 
     @property
     def made_with(self) -> Mapping[str, Any]:
@@ -320,6 +300,8 @@ class Shards:
             self._open_descriptors()
         else:
             if not path.exists():
+                if wanted.embedder == AS_MADE:
+                    raise StoreError(f"there is no memory in {path}")
                 _create(path, wanted)
             self.sidecar = Sidecar.read(path / "amem.json")
             self.sidecar.check(wanted, str(path))

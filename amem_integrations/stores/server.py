@@ -110,21 +110,6 @@ class ServerStore(Store):
             raise
         super().__init__(notes, records, dimensions=self._made.dimensions, bm25=bm25)
 
-    @classmethod
-    def as_made(
-        cls,
-        location: str,
-        collection: str = "amem",
-        **options: Any,  # noqa: ANN401 - of this class
-    ) -> tuple[ServerStore, str, int]:
-        """Return the store on a server whatever it was made with, its embedder's name and dimensions.
-
-        Raises:
-            StoreError: There is no memory.
-        """
-        store = cls(location, dimensions=1, embedder=AS_MADE, collection=collection, **options)
-        return store, store._made.embedder, store._made.dimensions
-
     @property
     def made_with(self) -> Mapping[str, Any]:
         """The settings that the collection was made with: `embedder`, `dimensions`, `format`, `schema`."""

@@ -24,6 +24,7 @@ from amem_integrations.ports import NoteQuery, RecordQuery
 from amem_integrations.runtime import Runtime, sync_method
 from amem_integrations.stores import FolderStore
 from amem_integrations.stores.payloads import encode_note, encode_record
+from amem_integrations.stores.sidecar import AS_MADE
 from amem_integrations.stores.store import Store
 from amem_integrations.testing import HashEmbedder
 
@@ -172,7 +173,7 @@ def test_what_is_finished_at_opening_is_finished_by_the_next_opening_if_that_is_
     number, died = 0, True
     while died:
         process.left, died = number, False
-        store, *_ = FolderStore.as_made(tmp_path)
+        store = FolderStore(tmp_path, embedder=AS_MADE, dimensions=1)
         try:
             AgenticMemory._over(store, HashEmbedder(), CopyingModel(), CONFIG)
         except KeyboardInterrupt:
