@@ -218,8 +218,11 @@ async def usage(
     check_count("days", 1 if days is None else days)
     today = now().date()
     since = None if days is None else today - timedelta(days=min(days, today.toordinal()) - 1)
-    given = None if namespace is None else [check_namespace(namespace)]
-    spaces = given or await resolve(runtime.store.namespaces(recorded=True))
+    spaces = (
+        await resolve(runtime.store.namespaces(recorded=True))
+        if namespace is None
+        else [check_namespace(namespace)]
+    )
     entries = [entry for space in spaces for entry in await spent_by(runtime, space, since)]
     return sorted(entries, key=lambda entry: (entry.day, entry.namespace, entry.model, entry.task))
 
