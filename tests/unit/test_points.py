@@ -198,7 +198,7 @@ def test_a_note_is_not_stored_under_another_namespace_or_id() -> None:
 def test_a_refusal_names_the_place() -> None:
     edge = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"metadata": {"a": [{"b": float("inf")}]}}, r"metadata\.a\.b is inf"),
+        ({"metadata": {"a": [{"b": float("inf")}]}}, r"metadata\.a\.b is a number that JSON cannot hold: inf"),
         ({"at": edge}, "calendar"),
     ]
     for fields, said in refused:
