@@ -212,10 +212,6 @@ class VectorCache:
             while len(self._vectors) > self._size:
                 self._vectors.popitem(last=False)
 
-    def clear(self) -> None:
-        """Forget all of them."""
-        self._vectors.clear()
-
 
 def _key(role: str, text: str) -> bytes:
     return blake2b(f"{role}:{text}".encode(errors="surrogatepass"), digest_size=16).digest()

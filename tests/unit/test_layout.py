@@ -87,7 +87,7 @@ def test_a_method_and_its_twin_take_and_return_the_same():
 def test_there_is_no_twin_without_a_method():
     coroutines = dict(inspect.getmembers(AgenticMemory, inspect.iscoroutinefunction))
     twins = {name for name in coroutines if not name.startswith("_")}
-    # `aclose` also ends what the running loop holds.
+    # A memory is closed in a thread.
     assert twins == {*(f"a{name}" for name in (*RUN_TIME, *IN_THREADS)), "aclose"}
 
 
