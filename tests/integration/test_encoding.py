@@ -158,7 +158,7 @@ def told(open_memory):
     turns = ("My bank account", "The PIN is sesame", "I see")
     notes = [memory.add(turn, namespace=ANN, thread="t") for turn in turns]
     assert len(found_by_words(memory, "sesame")) == 3
-    memory._runtime.vectors.clear()  # as after a restart
+    memory._runtime.vectors._vectors.clear()  # as after a restart
     return memory, embedder, [note.id for note in notes]
 
 
