@@ -229,7 +229,8 @@ def _conversations(
 
 
 def _branch(parents: Mapping[str, str | None], last: str | None) -> list[str]:
-    """Return the ids from the root down to the last one."""
+    """Return the ids from the root down to the last one, or to the one that is listed last if there is no such."""
+    last = last if last in parents else next(reversed([*parents]), None)
     found: dict[str, None] = {}
     while last is not None and last in parents and last not in found:
         found[last] = None
@@ -243,10 +244,8 @@ def _chatgpt(talk: Record) -> Iterator[Message | Skipped]:
         return
     mapping = talk.inner("mapping")
     nodes = {name: mapping.inner(name) for name in mapping}
-    ends = [None, *(name for name, node in nodes.items() if not node.get("children"))]
     parents = {name: node.label("parent") for name, node in nodes.items()}
-    last = talk.label("current_node")
-    shown = _branch(parents, last if last in nodes else ends[-1])
+    shown = _branch(parents, talk.label("current_node"))
     yield from [Skipped("message on another branch", talk.where)] * (len(nodes) - len(shown))
     about = {"title": talk["title"]} if talk.text("title") else {}
     at = talk.time("create_time", "update_time")
@@ -281,8 +280,7 @@ def _claude(talk: Record) -> Iterator[Message | Skipped]:
     parents = {one.label("uuid"): one.label("parent_message_uuid") for one in messages}
     known = {name: parent for name, parent in parents.items() if name}
     if any(parent in known for parent in known.values()):
-        last = talk.label("current_leaf_message_uuid")
-        branch = {None, *_branch(known, last if last in known else [*known][-1])}
+        branch = {None, *_branch(known, talk.label("current_leaf_message_uuid"))}
         shown = [one for one in messages if one.label("uuid") in branch]
     yield from [Skipped("message on another branch", talk.where)] * (len(messages) - len(shown))
     about = {"title": talk["name"]} if talk.text("name") else {}

@@ -317,7 +317,7 @@ class Search(Reader):
                     for target, share in lent.items():
                         scores[target] = scores.get(target, 0.0) + share
         likely = ranking.order(scores, self.match)[: min(2 * k, ranking.FUSION_DEPTH)]
-        await self.fetch(likely, near=likely[:k] if self.runtime.store.remote else ())
+        await self.fetch(likely, near=likely[:k])
         match = dict(self.match)
         for note_id in ranking.named_by(self.asked.query, self.notes.values()):
             if note_id in scores:
