@@ -34,18 +34,15 @@ def best_passages(
         cosines: Of the query and each passage of a text, by id, as far as they are known; not as many as it has passages
             are those of another wording.
     """
-    places = {
-        f"{name}:{n}": (name, span)
-        for name, (_, passages) in texts.items()
-        for n, span in enumerate(passages)
-    }
-    near = {
-        f"{name}:{n}": float(cosine)
-        for name, row in cosines.items()
-        if name in texts and len(row) == len(texts[name][1])
-        for n, cosine in enumerate(row)
-    }
-    words = _word_scores(query, {p: texts[name][0][a:b] for p, (name, (a, b)) in places.items()})
+    places: dict[str, tuple[str, Passage]] = {}
+    near: dict[str, float] = {}
+    for name, (text, passages) in texts.items():
+        row = cosines.get(name, ())
+        for n, span in enumerate(passages):
+            places[f"{name}:{n}"] = name, _passage(text, span)
+            if len(row) == len(passages):
+                near[f"{name}:{n}"] = float(row[n])
+    words = _word_scores(query, {place: one.text for place, (_, one) in places.items()})
     scores, match = ranking.fuse(Ranked(dense=_sorted(near), lexical=_sorted(words)), {})
     ordered = ranking.order(scores, match)
     ranking.lead(scores, ordered)
@@ -53,12 +50,12 @@ def best_passages(
     full: set[str] = set()
     # Where neither tells, the beginning of a text stands for it.
     for place in dict.fromkeys([*ordered, *places]):
-        name, span = places[place]
-        passage = _passage(texts[name][0], span, scores.get(place, 0.0))
-        if best[name] and _chars([*best[name], passage]) > MOST_CHARS:
+        name, passage = places[place]
+        shown = [*best[name], replace(passage, score=scores.get(place, 0.0))]
+        if len(shown) > 1 and sum(len(one.text) for one in shown) > MOST_CHARS:
             full.add(name)
         if name not in full:
-            best[name].append(passage)
+            best[name] = shown
     return {name: tuple(passages) for name, passages in best.items()}
 
 
@@ -95,16 +92,12 @@ def excerpt(note: Note, passages: Sequence[Passage]) -> str:
     return " ".join([*shown, *(["…"] if text[last:].strip() else [])])
 
 
-def _passage(text: str, span: tuple[int, int], score: float) -> Passage:
+def _passage(text: str, span: tuple[int, int]) -> Passage:
     """Return a passage without the blanks around it."""
     start, end = span
     end = start + len(text[start:end].rstrip())
     start = end - len(text[start:end].lstrip())
-    return Passage(text=text[start:end], start=start, end=end, score=score)
-
-
-def _chars(passages: Sequence[Passage]) -> int:
-    return sum(one.end - one.start for one in passages)
+    return Passage(text=text[start:end], start=start, end=end)
 
 
 def _sorted(scores: Mapping[str, float]) -> list[tuple[str, float]]:

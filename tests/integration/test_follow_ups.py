@@ -122,6 +122,8 @@ def test_a_question_points_back_by_a_pronoun_without_a_name_by_going_on_or_by_sa
         "And where does she work?",
         "What about Fridays?",
         "When is it?",
+        "When does it end on Friday?",
+        "Should I call her?",
         "Why?",
         "Und wann kommt sie?",
         "Où habite-t-elle ?",

@@ -21,6 +21,8 @@ NO_FILTERS = [
     ({"tags": ["a"]}, "tags"),
     ({"at": {"$gt": "2024"}}, "at"),
     ({"key": {"$gt": None}}, "key"),
+    ({"seq": {"$gte": True}}, "wants a number or a datetime"),
+    ({"seq": {"$in": 3}}, "wants a list"),
     ({"source": "wiki"}, r"'source' in where is never 'wiki'.*'metadata\.source'"),
     ({"kind": {"$in": ["statement", "recipe"]}}, "never 'recipe'"),
     ({"state": {"$nin": ["ready"]}}, "never 'ready'"),

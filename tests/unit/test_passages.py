@@ -45,6 +45,8 @@ def test_the_passage_with_the_best_cosine_is_the_best_where_no_word_tells():
     cosines[3] = 0.8
     best = best_passages("Qui dort ici ?", {"a": (STORY, SPANS)}, {"a": cosines})["a"]
     assert (best[0].start, best[0].end) == (SPANS[3][0], SPANS[3][0] + len(best[0].text))
+    other_wording = best_passages("Qui dort ici ?", {"a": (STORY, SPANS)}, {"a": cosines[1:]})
+    assert other_wording["a"][0].start == 0
 
 
 def test_passages_of_several_texts_are_ranked_together():
