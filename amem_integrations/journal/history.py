@@ -167,7 +167,7 @@ def changes_of(
     """
     found: list[Edit | Decided] = [one for stored in notes.values() for one in _of_note(stored)]
     lives = {stored.id: stored.note.seq for stored in notes.values() if stored.note}
-    for decision in sorted(decisions, key=lambda one: one.id):
+    for decision in decisions:
         is_of_this_life = lives.get(decision.note, decision.seq + 1) <= decision.seq
         if decision.shows:
             found += [one for item in decision.items for one in changes_of_item(decision, item)]

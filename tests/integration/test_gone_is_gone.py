@@ -283,6 +283,25 @@ def test_a_thorough_correction_takes_what_was_inferred_too(inferred):
         memory.update(first, namespace=ANN, metadata={"a": 1}, thorough=True)
 
 
+def test_what_an_import_brings_back_stays_without_what_is_not_there_and_goes_with_a_thorough_delete(
+    inferred, tmp_path
+):
+    memory, (first, second, _) = inferred
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    memory.export(whole, namespace=ANN)
+    lines = whole.read_text().splitlines()
+    cut.write_text("\n".join(line for line in lines if '{"note"' not in line or first not in line))
+    with models.opened() as other:
+        assert other.import_(cut, namespace=ANN) == 2
+        assert "money" in other.get(second, namespace=ANN).own_entry.text
+    memory.clear(namespace=ANN)  # calls forget what they were shown
+    memory._runtime.store.remove_tombstones(ANN, datetime.now(UTC) + timedelta(days=2))
+    memory.import_(whole, namespace=ANN)
+    assert "money" in memory.get(second, namespace=ANN).own_entry.text
+    memory.delete(first, namespace=ANN, thorough=True)
+    assert memory.get(second, namespace=ANN).contexts == ()
+
+
 def test_what_a_call_under_way_infers_from_it_is_not_believed_after_a_thorough_delete(inferred):
     memory, _ = inferred
     note = memory.add(

@@ -379,6 +379,7 @@ def test_what_an_upgrade_has_switched_off_is_passed_over_until_that_is_taken_bac
         report = memory.undo(model="rules", namespace=ANN)
         assert (state(memory), report.undone, report.skipped) == (before, (), {})
         memory.undo(model="better", namespace=ANN)
+        assert memory.undo(model="better", namespace=ANN).skipped == {}
         now = state(memory)
         assert [(n.contexts, n.links) for n in now] == [(n.contexts, n.links) for n in by_rules]
         assert memory.undo(model="rules", namespace=ANN).skipped == {}
