@@ -22,18 +22,14 @@ from .writer import Writer, reopened
 
 Place = tuple[str, int]  # a decision, and the number of one of its items
 
-KINDS: Mapping[
-    str, ChangeKind
-] = {  # by the kind of an item, and by the stage of a decision that is void
-    "entry": "construct",
+# By the kind of an item, and by the stage of a decision that is void; all others construct a note.
+KINDS: Mapping[str, ChangeKind] = {
     "sentence": "evolve",
     "link": "link",
     "relink": "relink",
     "supersession": "supersede",
-    "form": "fill",
-    "failure": "construct",
-    "construct": "construct",
     "user": "supersede",
+    "form": "fill",
 }
 
 
@@ -172,35 +168,32 @@ def changes_of(
         if decision.shows:
             found += [one for item in decision.items for one in changes_of_item(decision, item)]
         elif decision.void and (is_of_this_life or decision.stage == "form"):
-            made = Change(
-                id=f"{decision.id}:0",
-                note_id=decision.note,
-                at=time_of(decision.seq),
-                by=(makers or {}).get(decision.call, ""),
-                kind=KINDS[decision.stage],
-                state="void",
-            )
-            found.append(Edit(decision.seq, made))
+            by = (makers or {}).get(decision.call, "")
+            kind = KINDS.get(decision.stage, "construct")
+            made = _change(decision.note, decision.id, "0", decision.seq, by, kind)
+            found.append(Edit(decision.seq, replace(made, state="void")))
     return sorted(found, key=lambda one: one.seq)
+
+
+def _change(note_id: str, of: str, write: str, seq: int, by: str, kind: ChangeKind) -> Change:
+    """Return a change of a note: one write of what a point, or another change, tells `of`."""
+    return Change(id=f"{of}:{write}", note_id=note_id, at=time_of(seq), by=by, kind=kind)
 
 
 def _of_note(stored: StoredNote) -> Iterator[Edit]:
     """Yield what the user did to a note, the last edit first."""
-    note, later = stored.note, dict[str, Any]()
-
-    def change(write: str, kind: ChangeKind, at: datetime) -> Change:
-        return Change(id=f"{stored.id}:{write}", note_id=stored.id, at=at, by=USER, kind=kind)
-
+    note, later, key = stored.note, dict[str, Any](), stored.id
     if note is None:
-        gone_at = stored.deleted_at
-        yield Edit(gone_at, change("delete", "delete", time_of(gone_at)))
+        gone = _change(key, key, "delete", stored.deleted_at, USER, "delete")
+        yield Edit(stored.deleted_at, gone)
         return
-    yield Edit(note.seq, change("add", "add", note.recorded_at))
+    added = _change(key, key, "add", note.seq, USER, "add")
+    yield Edit(note.seq, replace(added, at=note.recorded_at))
     for token, seq, _, before in reversed(stored.earlier):
         after = {name: later.get(name, getattr(note, name)) for name in before}
         later |= before
         made = replace(
-            change(token, "update", time_of(seq)),
+            _change(key, key, token, seq, USER, "update"),
             before=_plain(before),
             after=_plain(after),
             state="on" if before else "void",  # a thorough correction has taken the values
@@ -210,34 +203,27 @@ def _of_note(stored: StoredNote) -> Iterator[Edit]:
 
 def changes_of_item(decision: Decision, item: Item) -> Iterator[Decided]:
     """Yield the change that an item of a decision makes, or proposes, and how its switch was set since."""
-    note_id = decision.note
+    note_id, seq = decision.note, decision.seq
     if item.kind in ("sentence", "supersession", "relink"):
         note_id = item.other if item.kind == "relink" else item.to
     before, after = _values(decision, item)
-    made = Change(
-        id=f"{decision.id}:{item.number}",
-        note_id=note_id,
-        at=time_of(decision.seq),
-        by=item.by,
-        kind="link" if item.data.get("stage") == "link" else KINDS[item.kind],
+    kind = KINDS.get(item.data.get("stage", item.kind), "construct")  # a failure is one of a stage
+    made = replace(
+        _change(note_id, decision.id, str(item.number), seq, item.by, kind),
         before=before,
         after=after,
         state="failed" if item.kind == "failure" else item.switch,
     )
-    yield Decided(decision.seq, made, decision, item)
+    yield Decided(seq, made, decision, item)
     switch = item.first_switch
     for flip in item.log:
-        set_again = Change(
-            id=f"{made.id}:{flip.token}",
-            note_id=note_id,
-            at=time_of(flip.seq),
-            by=flip.by,
-            kind="undo",
+        flipped = replace(
+            _change(note_id, made.id, flip.token, flip.seq, flip.by, "undo"),
             before={"state": switch},
             after={"change": made.id, "state": flip.switch},
             state="on" if flip is item.log[-1] else "off",
         )
-        yield Decided(flip.seq, set_again, decision, item, flip)
+        yield Decided(flip.seq, flipped, decision, item, flip)
         switch = flip.switch
 
 
