@@ -408,6 +408,9 @@ def test_a_reindex_takes_records_and_tombstones_along_and_leaves_what_was_delete
         memory.reindex(OTHER)
     with pytest.raises(ConfigurationError, match="export"):
         reindex("http://localhost:6333", OTHER)
+    with pytest.raises(StoreError, match="there is no memory in"):
+        reindex(tmp_path / "none", OTHER)
+    assert not (tmp_path / "none" / "amem").exists()
 
 
 # a whole memory

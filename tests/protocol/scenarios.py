@@ -184,6 +184,15 @@ def switch(decision_id: str, number: int, state: str) -> Process:
     return process
 
 
+def turn_on(note_id: str, number: int = 0) -> Process:
+    """Return what switches on an item that a link call decided about a note."""
+    return switch(link_slot(note_id), number, "on")
+
+
+def turn_off(note_id: str, number: int = 0) -> Process:
+    return switch(link_slot(note_id), number, "off")
+
+
 def sweeping(writer: Writer) -> Any:
     return sweep(writer, NOW)
 
@@ -776,39 +785,29 @@ SCENARIOS: dict[str, Scenario] = {
         begin,
         KILL_AND_COPY,
         also=link_redone,
-        U=then(switch(link_slot("c"), 0, "off"), switch(link_slot("c"), 0, "on")),
+        U=then(turn_off("c"), turn_on("c")),
         delete=delete("b"),
     ),
     "two items of one decision are undone at once, kill": explore(
-        partial(with_two, "link"),
-        KILL_AND_COPY,
-        U=switch(link_slot("d"), 0, "off"),
-        V=switch(link_slot("d"), 1, "off"),
+        partial(with_two, "link"), KILL_AND_COPY, U=turn_off("d"), V=turn_off("d", 1)
     ),
     "all sentences of a decision are undone at once, kill": explore(
-        partial(with_two, "sentence"),
-        KILL_AND_COPY,
-        U=switch(link_slot("d"), 0, "off"),
-        V=switch(link_slot("d"), 1, "off"),
+        partial(with_two, "sentence"), KILL_AND_COPY, U=turn_off("d"), V=turn_off("d", 1)
     ),
     "one sentence after the other is undone and redone beside a delete, kill": explore(
         partial(with_two, "sentence"),
         ONE_KILL,
-        U=then(
-            switch(link_slot("d"), 0, "off"),
-            switch(link_slot("d"), 1, "off"),
-            switch(link_slot("d"), 1, "on"),
-        ),
+        U=then(turn_off("d"), turn_off("d", 1), turn_on("d", 1)),
         delete=delete("b"),
     ),
     "undo of what a delete is removing": explore(
-        begin, KILL_AND_COPY, U=switch(link_slot("b"), 0, "off"), delete=delete("b")
+        begin, KILL_AND_COPY, U=turn_off("b"), delete=delete("b")
     ),
     "undo of a link of a late answer": explore(
-        begin, late=late(), U=switch(link_slot("d"), 1, "off"), delete=delete("b")
+        begin, late=late(), U=turn_off("d", 1), delete=delete("b")
     ),
     "undo of an answer that nobody looked at, beside a writer": explore(
-        died_late, ONE_KILL, always=never_seen, U=switch(link_slot("d"), 0, "off"), W2=sentence()
+        died_late, ONE_KILL, always=never_seen, U=turn_off("d"), W2=sentence()
     ),
     "same key said again, late answer, kill": explore(
         begin, ONE_KILL, also=says("b", "b anew", "delete_add"), late=late(), delete_add=said_again
@@ -856,7 +855,7 @@ SCENARIOS: dict[str, Scenario] = {
         Collections, Faults(copies=1), add_delete=then(say("b", f"b {SECRET}"), delete("b"))
     ),
     "resumed by two, an undo, the slow one killed": explore(
-        half_deleted, ONE_KILL, R1=resume, R2=resume, U=switch(link_slot("c"), 0, "off")
+        half_deleted, ONE_KILL, R1=resume, R2=resume, U=turn_off("c")
     ),
     "resumed twice, killed at each request": explore(
         half_deleted, Faults(kills=2), R1=resume, R2=resume
@@ -897,11 +896,7 @@ SCENARIOS: dict[str, Scenario] = {
         cor=correct("b", "b other", thorough=True),
     ),
     "thorough delete half done, resume, undo": explore(
-        partial(half_deleted, thorough=True),
-        ONE_KILL,
-        also=kept,
-        R1=resume,
-        U=switch(link_slot("b"), 0, "off"),
+        partial(half_deleted, thorough=True), ONE_KILL, also=kept, R1=resume, U=turn_off("b")
     ),
     "thorough delete of what a plain delete is removing": explore(
         by_inference,
