@@ -176,6 +176,16 @@ def answer(
     return process
 
 
+def linking(name: str, note_id: str, other: str, text: str = "") -> Process:
+    """Return the work on a note that is linked to an earlier one."""
+    both = other + note_id
+    return answer(
+        name, both,
+        decide(name, note_id, ("entry", note_id, text or note_id), shown=note_id),
+        decide(name, note_id, ("link", other, note_id + other), shown=both),
+    )  # fmt: skip
+
+
 def switch(decision_id: str, number: int, state: str) -> Process:
     async def process(writer: Writer) -> str:
         done = await toggle(writer, {(decision_id, number): state})  # type: ignore[dict-item]
@@ -279,14 +289,7 @@ def begin(said: str = f"b {SECRET}", *, expired: str = "", inferred: bool = Fals
             decide("o1", "b", ("link", "a", secret), shown="ab", sources="ab"),
         ),
     )  # fmt: skip
-    collections.run(
-        "o2",
-        answer(
-            "o2", "ac",
-            decide("o2", "c", ("entry", "c", "c"), shown="c"),
-            decide("o2", "c", ("link", "a", "ca"), shown="ac"),
-        ),
-    )  # fmt: skip
+    collections.run("o2", linking("o2", "c", "a"))
     for one in expired:
         past = NOW - timedelta(hours=1)
         change = lambda held, past=past: replace(held, expires_at=past)  # noqa: E731
@@ -320,12 +323,7 @@ def with_forms(sources: str = "ab") -> Collections:
 def died_committing() -> Collections:
     """Return a memory in which a worker died after it had inserted its decisions about `d`."""
     collections = begin("b")
-    work = answer(
-        "w1", "ad",
-        decide("w1", "d", ("entry", "d", "one"), shown="d"),
-        decide("w1", "d", ("link", "a", "t"), shown="ad"),
-    )  # fmt: skip
-    collections.run("w1", work, 1)
+    collections.run("w1", linking("w1", "d", "a", "one"), 1)
     return collections
 
 
@@ -373,11 +371,7 @@ def about_the_next(text: str) -> Process:
 
 def fresh() -> Process:
     """Return the work of another worker on `d`, who was not shown the secret."""
-    return answer(
-        "o4", "ad",
-        decide("o4", "d", ("entry", "d", "d"), shown="d"),
-        decide("o4", "d", ("link", "a", "da"), shown="ad"),
-    )  # fmt: skip
+    return linking("o4", "d", "a")
 
 
 def bounded(process: Process) -> Process:
@@ -717,7 +711,8 @@ async def insert_only(request: Request) -> None:
     await request
 
 
-said_again = then(delete("b"), say("b", "b anew", LATER))
+b_anew = say("b", "b anew", LATER)
+said_again = then(delete("b"), b_anew)
 undo_entry, redo_entry = (switch(construct_slot("c"), 0, state) for state in ("off", "on"))
 
 SCENARIOS: dict[str, Scenario] = {
@@ -816,12 +811,7 @@ SCENARIOS: dict[str, Scenario] = {
         begin, Faults(copies=1), also=says("b", "b anew"), late=late(), delete_add=said_again
     ),
     "add of an id whose delete is open, resumed by two": explore(
-        half_deleted,
-        ONE_KILL,
-        also=says("b", "b anew", "add"),
-        add=say("b", "b anew", LATER),
-        R1=resume,
-        R2=resume,
+        half_deleted, ONE_KILL, also=says("b", "b anew", "add"), add=b_anew, R1=resume, R2=resume
     ),
     "add of an id whose delete is open, then deleted again": explore(
         half_deleted,
@@ -878,7 +868,7 @@ SCENARIOS: dict[str, Scenario] = {
     "power cut: delete": explore(begin, POWER_CUT, delete=delete("b")),
     "power cut: commit and delete": explore(begin, POWER_CUT, W=then(late(), delete("b"))),
     "power cut: delete, add again": explore(
-        begin, POWER_CUT, W=then(delete("b"), say("b", "b anew", LATER), about_the_next("d anew"))
+        begin, POWER_CUT, W=then(delete("b"), b_anew, about_the_next("d anew"))
     ),
     "late answer and delete, resumed, late copy": explore(
         begin, Faults(kills=1, copies=1, partial=1), late=late(), R1=resume, delete=delete("b")
@@ -918,7 +908,7 @@ SCENARIOS: dict[str, Scenario] = {
         ONE_KILL,
         always=unseen("W"),
         also=kept,
-        W=then(delete("b", thorough=True), say("b", "b anew", LATER)),
+        W=then(delete("b", thorough=True), b_anew),
         late=inferred(),
     ),
     "thorough delete, tombstone collected, late answer": explore(
@@ -955,43 +945,23 @@ SCENARIOS: dict[str, Scenario] = {
         ONE_KILL,
         also=both_stand,
         U=supersede("user", "d", "c"),
-        W=answer(
-            "w1",
-            "ad",
-            decide("w1", "d", ("entry", "d", "d"), shown="d"),
-            decide("w1", "d", ("link", "a", "da"), shown="ad"),
-        ),
+        W=linking("w1", "d", "a"),
     ),
     "the user supersedes, then corrects the newer note": explore(
         peaceful,
         ONE_KILL,
         also=still_outdated,
         U=then(supersede("user", "b", "c"), correct("b", "b without its slip")),
-        W=answer(
-            "w1",
-            "bd",
-            decide("w1", "d", ("entry", "d", "d"), shown="d"),
-            decide("w1", "d", ("link", "b", "db"), shown="bd"),
-        ),
+        W=linking("w1", "d", "b"),
     ),
     "tombstone collected, same key again, late answer": explore(
-        begin,
-        ONE_KILL,
-        also=no_stale_answer,
-        W=then(delete("b"), collecting, say("b", "b anew", LATER)),
-        late=late(),
+        begin, ONE_KILL, also=no_stale_answer, W=then(delete("b"), collecting, b_anew), late=late()
     ),
     "tombstone collected, same key again, evolved": explore(
-        begin,
-        also=has_links,
-        W=then(delete("b"), collecting, say("b", "b anew", LATER), again("o9", "b", links=True)),
+        begin, also=has_links, W=then(delete("b"), collecting, b_anew, again("o9", "b", links=True))
     ),
     "clear, same key again, late answer, kill": explore(
-        begin,
-        ONE_KILL,
-        also=no_stale_answer,
-        W=then(clearing, say("b", "b anew", LATER)),
-        late=late(),
+        begin, ONE_KILL, also=no_stale_answer, W=then(clearing, b_anew), late=late()
     ),
     "clear, late copy of an add": explore(
         Collections, Faults(copies=1), always=unseen("W"), W=then(say("b", f"b {SECRET}"), clearing)
@@ -1027,7 +997,7 @@ SCENARIOS: dict[str, Scenario] = {
         always=unseen("W"),
         also=cleared,
         W=clearing,
-        A=then(say("b", "b anew", LATER), evolved("b", "c")),
+        A=then(b_anew, evolved("b", "c")),
     ),
     "clear beside another writer on the same notes, kill": explore(
         begin, ONE_KILL, also=cleared, W=clearing, late=late()
