@@ -539,6 +539,37 @@ def test_many_namespaces_that_fail_keep_no_worker_from_one_that_does_not():
         assert memory.get(note.id, namespace=("zoe",)).state == "done"
 
 
+def test_what_failed_hides_nothing_that_was_added_after_it(monkeypatch):
+    monkeypatch.setattr("amem_integrations.flows.worker.PAGE", 2)
+
+    def construct(request):
+        is_good = request.inputs["notes"][0]["content"] == "good"
+        return models.construct(request) if is_good else "I would rather not."
+
+    with models.opened(model=models.model(construct=construct), link=False) as memory:
+        items = [NoteInput(content=f"poison {n}", thread=f"t{n}") for n in range(5)]
+        memory.add_many([*items, "good"], namespace=ANN, evolve=False)
+        report = work(memory)
+        assert (report.done, report.failed) == (1, 5)
+
+
+def test_a_namespace_at_its_limit_of_the_day_keeps_no_other_waiting():
+    with models.opened(model=models.model(), daily_calls=1, batch_size=1) as memory:
+        for space in (ANN, BOB):
+            talk(memory, notes=3, threads=3, namespace=space)
+        assert work(memory).done == 2
+        assert memory.stats()["states"] == {"done": 2, "pending": 4}
+
+
+def test_an_outage_may_last_for_days(monkeypatch):
+    monkeypatch.setattr("amem_integrations.flows.worker.LONGEST_WAIT", 1e-6)
+    model = models.model(construct=lambda _request: ModelUnavailableError("out of reach"))
+    with models.opened(model=model) as memory:
+        note = memory.add("the trip", namespace=ANN, evolve=False)
+        memory.work(poll=1e-6, stop=lambda: len(model.requests) > 1100)
+        assert memory.get(note.id, namespace=ANN).attempts == 0
+
+
 SILENT = """
 import threading
 from support import models
