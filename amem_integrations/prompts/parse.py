@@ -215,8 +215,8 @@ class _Form:
             return
         if not isinstance(value, dict):
             return
-        if name and name not in value and (rest := _without_aliased(value)) is not None:
-            yield {**rest, name: {key: inner for key, inner in value.items() if key not in rest}}
+        if name and name not in value and (items := _by_alias(value)):
+            yield {**value, name: items}
         yield value
         for key, inner in value.items() if depth < _MAX_WRAPPERS else ():
             if len(value) == 1 or key.lower() in self.wrappers:
@@ -233,27 +233,24 @@ class _Form:
         if len(values) == 1:
             yield from readings[0]
         elif name:
-            lists = [
-                [one[name] for one in each if isinstance(one.get(name), list)] for each in readings
-            ]
-            if all(lists):
-                yield {name: [item for found in lists for item in found[0]]}
+            parts = [[one for one in each if isinstance(one.get(name), list)] for each in readings]
+            if all(parts):
+                yield _object([pair for first, *_ in parts for pair in first.items()])
 
     def _is_item(self, value: object) -> bool:
         return isinstance(value, dict) and self.key in value
 
 
-def _without_aliased(value: Mapping[str, Any]) -> Data | None:
-    """Return the other values of an object that holds objects by the aliases of notes or by numbers; None if it does not.
+def _by_alias(value: Mapping[str, Any]) -> Data:
+    """Return the objects that an object holds by the aliases of notes or by numbers.
 
     It is `{"n1": {…}, "n2": {…}}`, or `{"0": {"id": "n1", …}}`.
     """
-    rest = {
+    return {
         key: inner
         for key, inner in value.items()
-        if not (isinstance(inner, dict) and (key.isdigit() or _ALIAS.fullmatch(key)))
+        if isinstance(inner, dict) and (key.isdigit() or _ALIAS.fullmatch(key))
     }
-    return rest if len(rest) < len(value) else None
 
 
 def _item_type(annotation: object) -> type[BaseModel] | None:
@@ -304,7 +301,10 @@ def _items(value: object, model: type[BaseModel]) -> object:
         return value
     given = [one for item in value for one in _keyed(item, key)]
     tidied = [_tidied(item, model, key) if isinstance(item, dict) else item for item in given]
-    readable = [item for item in tidied if _can_be_read(item, model)]
+    readable = list[object]()
+    for item in tidied:
+        with suppress(ValidationError):
+            readable.append(model.model_validate(item))
     return readable or [item for item in tidied if item is not None]
 
 
@@ -312,7 +312,7 @@ def _keyed(item: object, key: str) -> list[Any]:
     """Return an item of a list with its key, or several that an object holds by their keys."""
     if isinstance(item, str) and _ALIAS.fullmatch(item.strip()):
         return [{key: item}]
-    if isinstance(item, dict) and key not in item and _without_aliased(item) == {}:
+    if isinstance(item, dict) and key not in item and item and _by_alias(item) == item:
         return [{key: name, **inner} for name, inner in item.items()]
     return [item]
 
@@ -328,14 +328,6 @@ def _tidied(item: Data, model: type[BaseModel], key: str) -> Data | None:
     if isinstance(tidied.get(key), str) and (found := _BEGINS_WITH_ALIAS.match(tidied[key])):
         tidied[key] = found[1].lower()
     return None if item.get(key, "") is None else tidied
-
-
-def _can_be_read(item: object, model: type[BaseModel]) -> bool:
-    try:
-        model.model_validate(item)
-    except ValidationError:
-        return False
-    return True
 
 
 def _is_empty(value: object) -> bool:
