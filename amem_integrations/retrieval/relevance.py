@@ -41,7 +41,7 @@ def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) 
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise InvalidInputError(f"messages={messages!r} must be a list of messages, newest last")
-    texts = [_text(message) for message in messages]
+    texts = [one.strip() if isinstance(one, str) else from_dict(one).text for one in messages]
     before = [text for text in texts if text and kind_of(text) != "filler"]
     if before and before[-1] == query.strip():  # the question itself
         before.pop()
@@ -53,16 +53,6 @@ def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) 
 def together(query: str, before: Sequence[str]) -> str:
     """Return the text whose words are looked for: a word weighs as often as it stands there."""
     return "\n".join([*[query] * TIMES, *before]) if before else query
-
-
-def _text(message: object) -> str:
-    if isinstance(message, str):
-        return message.strip()
-    if isinstance(message, Mapping):
-        return from_dict(message).text
-    raise InvalidInputError(
-        f"message {message!r} must be text, or a dict with 'role' and 'content'"
-    )
 
 
 def mixed(query: Vector, background: Vector) -> Vector:
@@ -102,8 +92,8 @@ def telling(query: str, hits: Iterable[ScoredNote]) -> list[ScoredNote]:
     return [
         hit
         for hit in hits
-        if not (hit.note.kind == "filler" and not says(query, hit.note.content))
-        and not (hit.note.kind == "question" and words_of(hit.note.content) == asked)
+        if (hit.note.kind != "filler" or says(query, hit.note.content))
+        and (hit.note.kind != "question" or words_of(hit.note.content) != asked)
     ]
 
 
