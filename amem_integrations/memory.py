@@ -17,7 +17,7 @@ from .errors import ConfigurationError
 from .notes import Namespace, check_namespace
 from .opening import Location
 from .ports import ChatModel, Embedder
-from .reindex import rebuild
+from .reindex import reindex
 from .retrieval.search import search as retrieve
 from .runtime import Awaiting, Progress, Runtime, both_methods, run, sync_method
 
@@ -156,9 +156,7 @@ class AgenticMemory:
     @classmethod
     def _as_made(cls, place: Location) -> Self:
         """Return the memory at a place as it was made, without its embedder; raise `StoreError` if there is none."""
-        if place.is_folder:
-            place.description()
-        store = opening.open_as_made(place)
+        store = opening.open_store(place)
         made = store.made_with
         return cls._over(store, opening.UnloadedEmbedder(made["embedder"], made["dimensions"]))
 
@@ -202,7 +200,8 @@ class AgenticMemory:
             )
         self._runtime.store.close()
         try:
-            done = rebuild(self._location, wanted, progress)
+            path, how = self._location.path, {"collection": self._location.collection}
+            done = reindex(path, wanted, progress=progress, **how, **self._location.options)
             current = wanted
         finally:
             store = opening.open_store(

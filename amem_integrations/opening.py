@@ -12,12 +12,12 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from . import providers  # each of which is imported when it is used
 from .errors import ConfigurationError, StoreError, StoreUnavailableError
 from .ports import ChatModel, Embedder
 
 if TYPE_CHECKING:
     from .stores.sidecar import Sidecar
-    from .stores.store import Store
 
 T = TypeVar("T")
 
@@ -95,15 +95,9 @@ class Location:
         Raises:
             StoreError: There is no memory, or what it says cannot be read.
         """
-        from .stores.folder import settle  # noqa: PLC0415
-        from .stores.sidecar import Sidecar  # noqa: PLC0415
+        from .stores.folder import description  # noqa: PLC0415
 
-        settle(self.folder)  # completes a `reindex` that was interrupted at its very end
-        if not self.folder.exists():
-            raise StoreError(
-                f"there is no memory in {self.folder}; one is made when a note is added"
-            )
-        return Sidecar.read(self.folder / "amem.json")
+        return description(self.folder)
 
     def made_with(self, *, required: bool = True) -> str | None:
         """Return the name of the embedder that the memory was made with; None if there is none and none is required.
@@ -114,7 +108,7 @@ class Location:
         try:
             if self.is_folder:
                 return self.description().embedder
-            store = open_as_made(self)
+            store = open_store(self)
             store.close()
         except StoreUnavailableError:
             raise
@@ -125,54 +119,29 @@ class Location:
         return str(store.made_with["embedder"])
 
 
-def open_store(location: Location, *, embedder: str, dimensions: int) -> Store:
-    """Return the store that a location stands for, for vectors of an embedder.
+def open_store(location: Location, *, embedder: str = "", dimensions: int | None = None) -> Any:  # noqa: ANN401 - FolderStore or ServerStore
+    """Return the store that a location stands for, for vectors of an embedder; without `dimensions` as it was made.
+
+    Only the engine that is needed is imported.
 
     Raises:
+        StoreError: There is none, and no dimensions to make one of.
         ConfigurationError: The store does not know one of the options.
     """
-    store: Store = _store_class(location)(
-        location.path,
-        dimensions=dimensions,
-        embedder=embedder,
-        collection=location.collection,
-        **location.options,
-    )
-    return store
+    takers: tuple[type, ...]
+    if location.is_served:
+        from httpx import Client  # noqa: PLC0415
+        from qdrant_client import QdrantClient  # noqa: PLC0415
 
+        from .stores.connection import Connection  # noqa: PLC0415
+        from .stores.server import ServerStore  # noqa: PLC0415
 
-def open_as_made(location: Location) -> Store:
-    """Return the store at a location whatever embedder it was made with, which its `made_with` names.
-
-    It is for reading and maintenance: what is written to it must be of that embedder.
-
-    Raises:
-        StoreError: There is none.
-        ConfigurationError: The store does not know one of the options.
-    """
-    from .stores.sidecar import AS_MADE  # noqa: PLC0415
-
-    return open_store(location, embedder=AS_MADE, dimensions=1)
-
-
-def _store_class(location: Location) -> Any:  # noqa: ANN401 - FolderStore or ServerStore
-    """Return the class of the store, which takes the options; only the engine that is needed is imported."""
-    if not location.is_served:
+        # QdrantClient hands on to httpx what it does not know itself.
+        takers = (ServerStore, Connection, QdrantClient, Client)
+    else:
         from .stores.folder import FolderStore  # noqa: PLC0415
 
-        _check_options(location, FolderStore)
-        return FolderStore
-    from httpx import Client  # noqa: PLC0415
-    from qdrant_client import QdrantClient  # noqa: PLC0415
-
-    from .stores.server import ServerStore  # noqa: PLC0415
-
-    # QdrantClient hands on to httpx what it does not know itself.
-    _check_options(location, ServerStore, QdrantClient, Client)
-    return ServerStore
-
-
-def _check_options(location: Location, *takers: type) -> None:
+        takers = (FolderStore,)
     parameters = [each for taker in takers for each in signature(taker).parameters.values()]
     known = {each.name for each in parameters if each.kind is not Parameter.VAR_KEYWORD} - _GIVEN
     if unknown := sorted(location.options.keys() - known):
@@ -180,6 +149,8 @@ def _check_options(location: Location, *takers: type) -> None:
             f"unknown options {', '.join(map(repr, unknown))} for {location.path!r}; beside its own "
             f"parameters AgenticMemory.open takes {', '.join(sorted(known))}"
         )
+    made = {"embedder": embedder, "dimensions": dimensions, "collection": location.collection}
+    return takers[0](location.path, **made, **location.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,51 +177,8 @@ def open_embedder(embedder: Embedder | None) -> Embedder:
         MissingExtraError: None was given and none is installed.
     """
     if embedder is None:
-        from .providers.minilm import MiniLmEmbedder  # noqa: PLC0415
-
-        return MiniLmEmbedder()
-    _check_port("embedder", embedder, "embed_documents", "Embedder")
-    return embedder
-
-
-def embedder_named(name: str | None, base_url: str | None) -> Embedder:
-    """Return the embedder that a name stands for; without a name all-MiniLM-L6-v2.
-
-    Raises:
-        MissingExtraError: A package that the embedder needs is not installed.
-        ConfigurationError: The embedder cannot be loaded.
-    """
-    from . import providers  # noqa: PLC0415 - each is imported when it is used
-    from .providers.minilm import DEFAULT_MODEL  # noqa: PLC0415
-
-    kind, _, model = (name or "").partition(":")
-    if kind == "openai" and model:
-        return providers.OpenAIEmbedder(model, base_url=base_url)
-    if kind == "fastembed" and model:
-        return providers.FastEmbedEmbedder(model)
-    if kind == "python" and model:
-        return _python_embedder(model)
-    if name == "hash":  # knows words only
-        from .testing import HashEmbedder  # noqa: PLC0415
-
-        return HashEmbedder(256)
-    if name in (None, DEFAULT_MODEL) or find_spec("sentence_transformers") is None:
-        return providers.MiniLmEmbedder(name or DEFAULT_MODEL)
-    return providers.SentenceTransformerEmbedder(str(name))
-
-
-def _python_embedder(path: str) -> Embedder:
-    """Return the embedder that `module:name` is, or that the class or function of this name makes."""
-    module, _, attribute = path.partition(":")
-    try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"--embedder python:{path}: {error}; name an embedder, or a class or function that makes one, as "
-            "python:package.module:name"
-        ) from error
-    is_made = hasattr(found, "embed_documents") and not isinstance(found, type)
-    return open_embedder(found if is_made or not callable(found) else found())
+        return providers.MiniLmEmbedder()
+    return _checked(embedder, "embedder", "embed_documents", "MiniLmEmbedder", "Embedder")
 
 
 def open_model(model: ChatModel | None) -> ChatModel:
@@ -260,27 +188,59 @@ def open_model(model: ChatModel | None) -> ChatModel:
         ConfigurationError: It is no chat model.
     """
     if model is None:
-        from .providers.rules import RuleModel  # noqa: PLC0415
-
-        return RuleModel()
-    _check_port("model", model, "generate", "ChatModel")
-    return model
+        return providers.RuleModel()
+    return _checked(model, "model", "generate", "OpenAIChatModel", "ChatModel")
 
 
-def _check_port(name: str, value: object, method: str, suffix: str) -> None:
-    """Refuse what is no port; an object of a framework has an adapter's class to wrap it."""
-    modules = [kind.__module__ for kind in type(value).__mro__]
-    for framework, wrapper in _WRAPPERS.items():
-        if any(module.split(".")[0] == framework for module in modules):
-            raise ConfigurationError(
-                f"{name} is a {type(value).__name__} of {framework}; wrap it: {wrapper}{suffix}(…)"
-            )
-    if not callable(getattr(value, method, None)):
-        known = "OpenAIChatModel" if name == "model" else "MiniLmEmbedder"
+def _checked(port: T, name: str, method: str, known: str, suffix: str) -> T:
+    """Return a port; refuse what is none, such as an object of a framework, which an adapter's class wraps."""
+    modules = {kind.__module__.split(".")[0] for kind in type(port).__mro__}
+    for framework in modules & _WRAPPERS.keys():
         raise ConfigurationError(
-            f"{name}={value!r} has no method {method!r}; give one that has, such as {known}(…), or "
+            f"{name} is a {type(port).__name__} of {framework}; wrap it: {_WRAPPERS[framework]}{suffix}(…)"
+        )
+    if not callable(getattr(port, method, None)):
+        raise ConfigurationError(
+            f"{name}={port!r} has no method {method!r}; give one that has, such as {known}(…), or "
             "None for the default"
         )
+    return port
+
+
+def embedder_named(name: str | None, base_url: str | None) -> Embedder:
+    """Return the embedder that a name stands for; without a name all-MiniLM-L6-v2.
+
+    `python:module:name` is an embedder, or the class or function that makes one.
+
+    Raises:
+        MissingExtraError: A package that the embedder needs is not installed.
+        ConfigurationError: The embedder cannot be loaded.
+    """
+    from .providers.minilm import DEFAULT_MODEL  # noqa: PLC0415
+
+    kind, _, model = (name or "").partition(":")
+    if kind == "openai" and model:
+        return providers.OpenAIEmbedder(model, base_url=base_url)
+    if kind == "fastembed" and model:
+        return providers.FastEmbedEmbedder(model)
+    if name == "hash":  # knows words only
+        from .testing import HashEmbedder  # noqa: PLC0415
+
+        return HashEmbedder(256)
+    if kind != "python" or not model:
+        is_ours = name in (None, DEFAULT_MODEL) or find_spec("sentence_transformers") is None
+        made = providers.MiniLmEmbedder if is_ours else providers.SentenceTransformerEmbedder
+        return made(name or DEFAULT_MODEL)
+    module, _, attribute = model.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"--embedder {name}: {error}; name an embedder, or a class or function that makes one, as "
+            "python:package.module:name"
+        ) from error
+    is_made = hasattr(found, "embed_documents") and not isinstance(found, type)
+    return open_embedder(found if is_made or not callable(found) else found())
 
 
 def blocking(port: T, *methods: str) -> T:
@@ -300,15 +260,10 @@ class _Blocking:
         self._port = port
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the port decides
-        attribute = getattr(self._port, name)
-        if not iscoroutinefunction(attribute):
-            return attribute
-
-        def refuse(*_args: object, **_kwargs: object) -> None:
-            kind = type(self._port).__name__
+        attribute, kind = getattr(self._port, name), type(self._port).__name__
+        if iscoroutinefunction(attribute):
             raise ConfigurationError(
                 f"{kind}.{name} is a coroutine function, which a synchronous method cannot wait for: call "
                 f"the a… twin of this method (aadd, asearch, aevolve, …), or give {kind} a plain {name!r}"
             )
-
-        return refuse
+        return attribute

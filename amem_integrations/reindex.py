@@ -9,7 +9,7 @@ from typing import Any
 
 from .embedding import with_vectors_anew
 from .errors import ConfigurationError
-from .opening import Location
+from .opening import Location, open_store
 from .ports import Embedder
 from .runtime import Meter, Progress, run
 from .stored_note import StoredNote
@@ -37,20 +37,13 @@ def reindex(
         StoreError: There is no memory in it.
         ModelUnavailableError: The embedder failed; the old collection is as it was.
     """
-    return rebuild(Location.of(location, collection, options), embedder, progress)
-
-
-def rebuild(location: Location, embedder: Embedder, progress: bool | Progress) -> int:
-    """Build a folder's collection anew and put it in place."""
-    if not location.is_folder:
+    place = Location.of(location, collection, options)
+    if not place.is_folder:
         raise ConfigurationError(
-            f"{location.path!r} is no folder; export() it, and import_() the file into a memory that is opened with "
+            f"{place.path!r} is no folder; export() it, and import_() the file into a memory that is opened with "
             "the other embedder and another collection="
         )
-    from .stores.folder import FolderStore  # noqa: PLC0415 - brings its engine along
-
-    made: dict[str, Any] = {"embedder": AS_MADE, "dimensions": 1, **location.options}
-    with closing(FolderStore(location.path, collection=location.collection, **made)) as store:
+    with closing(open_store(place)) as store:
         meter = Meter(progress, sum(store.count(space) for space in store.namespaces()))
 
         def embedded(notes: Sequence[StoredNote]) -> list[StoredNote]:

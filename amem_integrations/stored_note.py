@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from .decisions import Source
 from .notes import Namespace, Note
@@ -23,13 +24,23 @@ class Purge(NamedTuple):
     deleted: bool
 
 
+def _with_times(values: Any) -> Any:  # noqa: ANN401 - checked by pydantic next
+    """Return the fields of a note with the times that JSON has as text."""
+    return {
+        name: datetime.fromisoformat(value)
+        if name in ("at", "until", "expires_at") and isinstance(value, str)
+        else value
+        for name, value in values.items()
+    }
+
+
 class Earlier(NamedTuple):
     """Earlier values of a note's fields, and the token of the write that replaced them."""
 
     token: str
     seq: int
     rev: int
-    values: Mapping[str, Any]
+    values: Annotated[Mapping[str, Any], BeforeValidator(_with_times)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

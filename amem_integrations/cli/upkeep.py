@@ -69,14 +69,16 @@ def reindex(amem: Session) -> None:
     With another one (--embedder) a folder is built anew beside the old one and takes its place when it is
     complete; Ctrl-C leaves the old one.
     """
-    from ..reindex import rebuild  # noqa: PLC0415 - imports numpy
+    from ..reindex import reindex as reindex_folder  # noqa: PLC0415 - imports numpy
 
-    made, embedding = amem.place.made_with(), app.progress("embedding")
+    place, embedding = amem.place, app.progress("embedding")
+    made = place.made_with()
     if amem.embedder in (None, made):
         count, name = amem.memory.reindex(progress=embedding), made
     else:
         embedder = amem.make_embedder(amem.embedder)
-        count, name = rebuild(amem.place, embedder, embedding), embedder.name
+        at = {"collection": place.collection}
+        count, name = reindex_folder(place.path, embedder, progress=embedding, **at), embedder.name
     amem.show({"notes": count, "embedder": name})
 
 

@@ -40,8 +40,7 @@ from ..plans import adapter_of, check_item
 from ..ports import RecordQuery
 from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
-from ..stores.checks import check_id
-from ..stores.payloads import encode_note, encode_record
+from ..stores.payloads import check_id, encode_note, encode_record
 from .writing import writing
 
 FORMAT, VERSION = "amem-integrations", 2

@@ -90,7 +90,13 @@ class Bm25:
             )
         self._language, self._avg_len, self._k, self._b = language, avg_len, k, b
         self._stopwords = _ENGLISH_STOPWORDS if language == "english" else frozenset[str]()
-        self._stemmer = _stemmer(language)
+        try:
+            self._stemmer: Any = None if language is None else snowballstemmer.stemmer(language)
+        except KeyError as error:
+            known = ", ".join(sorted(snowballstemmer.algorithms()))
+            raise ConfigurationError(
+                f"no stemmer for {language!r}; use None or one of {known}"
+            ) from error
         self._stemming = threading.Lock()  # a Snowball stemmer keeps its word in itself
         self._index = lru_cache(maxsize=CACHED_TOKENS)(self._index_of)
 
@@ -135,24 +141,12 @@ class Bm25:
         return abs(mmh3.hash(token, signed=True))
 
 
-def _stemmer(language: str | None) -> Any:  # noqa: ANN401 - snowballstemmer has no types
-    if language is None:
-        return None
-    try:
-        return snowballstemmer.stemmer(language)
-    except KeyError as error:
-        known = ", ".join(sorted(snowballstemmer.algorithms()))
-        raise ConfigurationError(
-            f"no stemmer for {language!r}; use None or one of {known}"
-        ) from error
-
-
 def _tokens(text: str, *, singles: bool) -> Iterator[str]:
-    folded = _folded(text)
+    folded = text.casefold()
     if folded.isascii():
         yield from _ASCII_TOKEN.findall(folded)
         return
-    for found in _TOKEN.finditer(folded):
+    for found in _TOKEN.finditer(_POINTS.sub("", normalize("NFC", folded))):
         token = found[0]
         if found["run"] is None:
             yield token
@@ -160,8 +154,3 @@ def _tokens(text: str, *, singles: bool) -> Iterator[str]:
         if singles or len(token) == 1:
             yield from token
         yield from map("".join, pairwise(token))
-
-
-def _folded(text: str) -> str:
-    folded = text.casefold()
-    return folded if folded.isascii() else _POINTS.sub("", normalize("NFC", folded))

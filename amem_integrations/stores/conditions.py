@@ -1,4 +1,4 @@
-"""The conditions of `where=` as filters of Qdrant.
+"""The conditions of `where=` as filters of Qdrant, in the JSON of its REST interface.
 
 What both stores and `filters.matches` agree on: a list matches when any item does; `$ne` holds for a missing
 field too; None stands for missing, null and empty alike; 1 equals 1.0, but not true.
@@ -6,133 +6,153 @@ field too; None stands for missing, null and empty alike; 1 equals 1.0, but not 
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ..errors import InvalidInputError
 from ..filters import WITHOUT_VECTOR, AnyOf, Condition, Conditions, Scalar
-from ..notes import INTEGERS, plain
-from .checks import is_id, stamp
-from .payloads import ALWAYS, DENSE, TERMS, is_metadata_name, seq_parts, term
+from ..notes import plain
+from .payloads import ALWAYS, DENSE, TERMS, TIMES, is_id, is_metadata_name, stamp, term
 
-Filter = Any  # a filter or a condition in the types of one interface to Qdrant
+Filter = dict[str, Any]
 IndexKind = Literal["tenant", "keyword", "number", "integer", "float", "datetime"]
 
-TIMES = frozenset({"at", "when", "recorded_at", "until", "expires_at"})
-NUMBERS = frozenset({"seq", "attempts"})
-NEVER_EMPTY = frozenset({"id", "seq", "when", "recorded_at", "attempts"})
+NEVER_EMPTY = ALWAYS | {"id", "when", "recorded_at"}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # Only the namespace takes part in the graph: with all fields, building it takes 2.5 times as long.
-_INDEXES: Mapping[IndexKind, tuple[str, Mapping[str, bool]]] = {
-    "tenant": ("Keyword", {"is_tenant": True, "enable_hnsw": True}),
-    "keyword": ("Keyword", {"enable_hnsw": False}),
-    "integer": ("Integer", {"lookup": True, "range": True, "enable_hnsw": False}),
-    "float": ("Float", {"enable_hnsw": False}),
-    "datetime": ("Datetime", {"enable_hnsw": False}),
-    "number": ("Integer", {"lookup": True, "range": False, "enable_hnsw": False}),
+INDEXES: Mapping[IndexKind, dict[str, Any]] = {
+    "tenant": {"type": "keyword", "is_tenant": True, "enable_hnsw": True},
+    "keyword": {"type": "keyword", "enable_hnsw": False},
+    "integer": {"type": "integer", "lookup": True, "range": True, "enable_hnsw": False},
+    "float": {"type": "float", "enable_hnsw": False},
+    "datetime": {"type": "datetime", "enable_hnsw": False},
+    "number": {"type": "integer", "lookup": True, "range": False, "enable_hnsw": False},
 }
-_BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """Makes conditions and filters in the types of one interface to Qdrant.
+def any_of(key: str, values: Iterable[str | int]) -> Filter:
+    """The field equals one of the values, or holds one of them."""
+    return {"key": key, "match": {"any": list(values)}}
 
-    Both interfaces have the same types; `types` is their module, the next five are what is not named alike there: `typed` returns what
-    else an index of a type wants to be told.
-    `ordered` are the metadata fields that have an index for ranges, by their path; None where a range needs
-    no index.
+
+def within(key: str, bounds: Mapping[str, float | str]) -> Filter:
+    """The number, or the time in RFC 3339, is within `gt`, `gte`, `lt`, `lte`."""
+    return {"key": key, "range": dict(bounds)}
+
+
+def one_of(ids: Iterable[str]) -> Filter:
+    """The point has one of these ids; none has, if there are none."""
+    return {"has_id": list(ids)}
+
+
+def every(conditions: Iterable[Filter], but: Iterable[Filter] = ()) -> Filter:
+    """All conditions hold, and none of `but`."""
+    return {"must": list(conditions), "must_not": list(but)}
+
+
+def some(conditions: Iterable[Filter]) -> Filter:
+    """At least one of the conditions, of which there must be some, holds."""
+    return {"should": list(conditions)}
+
+
+class Where:
+    """Makes filters of notes.
+
+    Args:
+        ordered: The metadata fields that have an index for ranges, by their path; None where a range needs no index.
     """
 
-    types: Any
-    typed: Callable[[str], Mapping[str, str]]
-    number_range: Callable[..., Any]
-    time_range: Callable[..., Any]
-    has_id: Callable[[Sequence[str]], Any]
-    has_vector: Callable[[str], Any]
-    ordered: Mapping[str, IndexKind] | None = None
+    def __init__(self, ordered: Mapping[str, IndexKind] | None = None) -> None:
+        self._ordered = ordered
 
-    def index(self, kind: IndexKind) -> Any:  # noqa: ANN401 - in the types of the interface
-        """Return the parameters of an index of a kind."""
-        name, how = _INDEXES[kind]
-        return getattr(self.types, f"{name}IndexParams")(**how, **self.typed(name))
+    def filter(self, namespace: str | None, where: Conditions = ()) -> Filter:
+        """Return the filter for the notes of a namespace (its key; None: of all) that meet all conditions.
 
-    def any_of(self, key: str, values: Sequence[str] | Sequence[int]) -> Filter:
-        """The field equals one of the values, or holds one of them."""
-        return self.types.FieldCondition(key=key, match=self.types.MatchAny(any=list(values)))
+        A field compared with what it cannot be compared with is an `InvalidInputError`.
+        """
+        must = [] if namespace is None else [any_of("namespace", [namespace])]
+        must_not: list[Filter] = []
+        for condition in where:
+            if isinstance(condition, AnyOf):
+                must.append(some(self.filter(None, one) for one in condition.alternatives))
+            elif condition == WITHOUT_VECTOR:
+                must_not.append({"has_vector": DENSE})
+                if namespace is not None:  # such notes have an index, and are few
+                    must.append(any_of("owing", [namespace]))
+            else:
+                clauses = must_not if condition.operator == "$ne" else must
+                clauses.append(self._clause(condition))
+        return every(must, must_not)
 
-    def integer(self, key: str, value: int) -> Filter:
-        """The field equals the integer, exactly."""
-        return self.types.FieldCondition(key=key, match=self.types.MatchValue(value=value))
-
-    def between(self, key: str, bounds: Mapping[str, float]) -> Filter:
-        """The number is within `gt`, `gte`, `lt`, `lte`."""
-        self._check_ordered(key, ("integer", "float"))
-        return self.types.FieldCondition(key=key, range=self.number_range(**bounds))
-
-    def during(self, key: str, bounds: Mapping[str, str]) -> Filter:
-        """The time is within `gt`, `gte`, `lt`, `lte`, each in RFC 3339."""
-        self._check_ordered(key, ("datetime",))
-        return self.types.FieldCondition(key=key, range=self.time_range(**bounds))
-
-    def ids(self, ids: Sequence[str]) -> Filter:
-        """The point has one of these ids; none has, if there are none."""
-        return self.types.Filter(must=[self.has_id(ids)])
-
-    def every(self, conditions: Sequence[Filter], but: Sequence[Filter] = ()) -> Filter:
-        """All conditions hold, and none of `but`."""
-        return self.types.Filter(must=list(conditions), must_not=list(but))
-
-    def some(self, conditions: Sequence[Filter]) -> Filter:
-        """At least one of the conditions, of which there must be some, holds."""
-        return self.types.Filter(should=list(conditions))
-
-    def _check_ordered(self, key: str, kinds: Sequence[IndexKind]) -> None:
-        if self.ordered is None or not key.startswith("metadata."):
-            return
-        if self.ordered.get(key) not in kinds:
-            name = key.removeprefix("metadata.")
+    def _clause(self, condition: Condition) -> Filter:
+        field, operator, value = condition.field, condition.operator, condition.value
+        name = plain(field.removeprefix("metadata."), "name in where")
+        if name != field and not is_metadata_name(name):
             raise InvalidInputError(
-                f"a range of {key!r} needs an index on the server: open the memory with "
+                f"the metadata name {name!r} cannot be used in where: it has an empty part, a quote "
+                "or a backslash"
+            )
+        values = value if isinstance(value, tuple) else (value,)
+        for one in values:
+            _check(field, one)
+        if operator in ("$eq", "$ne", "$in"):
+            return self._equals(field, values)
+        bound = operator.removeprefix("$")
+        if isinstance(value, datetime):
+            return self._during(field, {bound: stamp(value, field)})
+        if field not in ("seq", "attempts") and name == field:
+            raise InvalidInputError(f"{field!r} in where has no order; {operator} cannot be used")
+        number: Any = value  # see `filters.parse`
+        if field == "seq":
+            return _seq_range(bound, int(number))
+        return self._within(field, {bound: float(number)}, ("integer", "float"))
+
+    def _equals(self, field: str, values: Sequence[Scalar]) -> Filter:
+        """The field has one of the values."""
+        if field == "id":
+            return one_of(str(value) for value in values if is_id(value))
+        terms, clauses = list[int](), list[Filter]()
+        for value in values:
+            if isinstance(value, datetime):
+                time = stamp(value, field)
+                clauses.append(self._during(field, {"gte": time, "lte": time}))
+            elif field == "seq":
+                clauses.append(any_of(field, [int(value or 0)]))
+            elif value is not None:
+                terms.append(term(field, value))
+            elif field not in NEVER_EMPTY:
+                clauses.append(every([], but=[any_of(TERMS, [term(field)])]))
+        if terms:
+            clauses.append(any_of(TERMS, terms))
+        return some(clauses) if clauses else one_of(())
+
+    def _during(self, field: str, bounds: Mapping[str, str]) -> Filter:
+        """Compare a time; that of the event is when a note was recorded if nothing else is known."""
+        if field != "when":
+            return self._within(field, bounds, ("datetime",))
+        without = [any_of(TERMS, [term("at")])]
+        return some([within("at", bounds), every([within("recorded_at", bounds)], but=without)])
+
+    def _within(
+        self, field: str, bounds: Mapping[str, float | str], kinds: Sequence[IndexKind]
+    ) -> Filter:
+        path, name = json_path(field), field.removeprefix("metadata.")
+        if self._ordered is not None and name != field and self._ordered.get(path) not in kinds:
+            raise InvalidInputError(
+                f"a range of {field!r} needs an index on the server: open the memory with "
                 f"metadata_indexes={{{name!r}: {' or '.join(map(repr, kinds))}}}"
             )
+        return within(path, bounds)
 
 
-def note_filter(dialect: Dialect, namespace: str | None, where: Conditions = ()) -> Filter:
-    """Return the filter for the notes of a namespace (its key; None: of all) that meet all conditions.
-
-    A field compared with what it cannot be compared with is an `InvalidInputError`.
-    """
-    must = [] if namespace is None else [dialect.any_of("namespace", [namespace])]
-    must_not: list[Filter] = []
-    for condition in where:
-        if isinstance(condition, AnyOf):
-            some = [note_filter(dialect, None, one) for one in condition.alternatives]
-            must.append(dialect.some(some))
-        else:
-            if condition == WITHOUT_VECTOR and namespace is not None:
-                must.append(
-                    dialect.any_of("owing", [namespace])
-                )  # which has an index, and few notes
-            clauses = must_not if condition.operator == "$ne" else must
-            clauses.append(_clause(dialect, condition))
-    return dialect.every(must, must_not)
-
-
-def seq_range(dialect: Dialect, bound: str, seq: int) -> Filter:
+def _seq_range(bound: str, seq: int) -> Filter:
     """Compare by (microseconds, nanoseconds): a double cannot tell today's nanoseconds apart."""
-    microseconds, nanoseconds = seq_parts(seq)
-    same = dialect.between("seq_us", {"gte": microseconds, "lte": microseconds})
-    return dialect.some(
-        [
-            dialect.between("seq_us", {bound[:2]: microseconds}),
-            dialect.every([same, dialect.between("seq_ns", {bound: nanoseconds})]),
-        ]
-    )
+    microseconds, nanoseconds = divmod(seq, 1000)
+    same = within("seq_us", {"gte": microseconds, "lte": microseconds})
+    outside = within("seq_us", {bound[:2]: microseconds})
+    return some([outside, every([same, within("seq_ns", {bound: nanoseconds})])])
 
 
 def json_path(field: str) -> str:
@@ -141,96 +161,15 @@ def json_path(field: str) -> str:
     return ".".join(name if _PLAIN_NAME.fullmatch(name) else f'"{name}"' for name in names)
 
 
-def _clause(dialect: Dialect, condition: Condition) -> Filter:
-    if condition == WITHOUT_VECTOR:
-        return dialect.every([], but=[dialect.has_vector(DENSE)])
-    field, value = condition.field, condition.value
-    _check_name(field)
-    if isinstance(value, tuple):
-        return _one_of(dialect, field, value)
-    _check(field, value)
-    if condition.operator not in _BOUNDS:
-        return _equals(dialect, field, value)
-    bound = _BOUNDS[condition.operator]
-    if isinstance(value, datetime):
-        return _during(dialect, field, {bound: stamp(value, field)})
-    if field not in NUMBERS and not field.startswith("metadata."):
-        raise InvalidInputError(
-            f"{field!r} in where has no order; {condition.operator} cannot be used"
-        )
-    number = cast("int | float", value)  # see `filters.parse`
-    if field == "seq":
-        return seq_range(dialect, bound, int(number))
-    return dialect.between(json_path(field), {bound: float(number)})
-
-
-def _one_of(dialect: Dialect, field: str, values: Sequence[Scalar]) -> Filter:
-    for value in values:
-        _check(field, value)
-    if field == "id" or not values:
-        return dialect.ids([value for value in values if is_id(value)])  # type: ignore[misc]
-    terms = [
-        term(field, value)
-        for value in values
-        if not (value is None or isinstance(value, datetime) or field in NEVER_EMPTY)
-    ]
-    if len(terms) == len(values):
-        return dialect.any_of(TERMS, terms)
-    return dialect.some([_equals(dialect, field, value) for value in values])
-
-
-def _equals(dialect: Dialect, field: str, value: Scalar) -> Filter:
-    if field == "id":
-        return dialect.ids([value] if isinstance(value, str) and is_id(value) else [])
-    if value is None:
-        present = dialect.any_of(TERMS, [term(field)])
-        never = field in NEVER_EMPTY or field in ALWAYS
-        return dialect.ids([]) if never else dialect.every([], but=[present])
-    if isinstance(value, datetime):
-        time = stamp(value, field)
-        return _during(dialect, field, {"gte": time, "lte": time})
-    if field == "seq":
-        return dialect.integer(field, int(value))
-    if field == "attempts":
-        exact = isinstance(value, int | float) and not isinstance(value, bool)
-        bounds = {"gte": float(value), "lte": float(value)} if exact else {"lt": 0.0}
-        return dialect.between(field, bounds)
-    return dialect.any_of(TERMS, [term(field, value)])
-
-
-def _during(dialect: Dialect, field: str, bounds: Mapping[str, str]) -> Filter:
-    """Compare a time; that of the event is when a note was recorded if nothing else is known."""
-    if field != "when":
-        return dialect.during(json_path(field), bounds)
-    unknown = dialect.every(
-        [dialect.during("recorded_at", bounds)], but=[dialect.any_of(TERMS, [term("at")])]
-    )
-    return dialect.some([dialect.during("at", bounds), unknown])
-
-
-def _check_name(field: str) -> None:
-    name = plain(field.removeprefix("metadata."), "name in where")
-    if name != field and not is_metadata_name(name):
-        raise InvalidInputError(
-            f"the metadata name {name!r} cannot be used in where: it has an empty part, a quote "
-            "or a backslash"
-        )
-
-
 def _check(field: str, value: Scalar) -> None:
     """Refuse what the engine does not take, and what could only match by mistake."""
-    if isinstance(value, datetime):
-        wrong = field not in TIMES and not field.startswith("metadata.")
-    elif value is None:
-        wrong = field == "seq"
-    elif isinstance(value, str):
-        plain(value, field)
-        wrong = field == "seq" or field in TIMES
-    elif isinstance(value, bool) or field in TIMES:
-        wrong = field == "seq" or field in TIMES
-    elif isinstance(value, int):
-        wrong = value not in INTEGERS
+    if field == "seq":
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    elif field in (*TIMES, "when"):
+        fits = value is None or isinstance(value, datetime)
     else:
-        wrong = field == "seq" or not math.isfinite(value)
-    if wrong:
+        fits = field.startswith("metadata.") or not isinstance(value, datetime)
+    if not fits:
         raise InvalidInputError(f"{field!r} in where cannot be compared with {value!r}")
+    if not isinstance(value, datetime):
+        plain(value, f"{field} in where")

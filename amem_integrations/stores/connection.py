@@ -15,13 +15,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from httpx import Limits, TransportError
+from pydantic_core import to_json
 from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-from qdrant_client.http.exceptions import (
-    ApiException,
-    ResponseHandlingException,
-    UnexpectedResponse,
-)
+from qdrant_client.http import exceptions as http
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailableError
 
@@ -30,32 +27,85 @@ CONNECTIONS = 32  # at once, by all threads together
 LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 MAX_PAUSE = 10.0  # seconds between two tries
-MAX_ASKED = (
-    60.0  # seconds that are waited where the server asks for it; who asks for more is unavailable
-)
+MAX_ASKED = 60.0  # seconds that are waited where the server asks; who asks for more is unavailable
 MAX_DETAIL = 300  # characters of a server's answer in a message
 
 
 class Connection:
     """The client of a server, for all threads.
 
-    All writes of the store are idempotent, so any call may be repeated. At most `connections` requests are on their
-    way at once.
+    All writes of the store are idempotent, so any call may be repeated.
+
+    Args:
+        location: The URL.
+        api_key: Sent with every request; over plain http only to localhost, or with `allow_insecure`.
+        allow_insecure: Send the key over plain http anyway.
+        pauses: Seconds to wait before each repeat of a call when the server does not answer, is too
+            busy or fails; a random part is added, and what the server asks for is kept to.
+        connections: Most requests at once, by all threads; others wait.
+        options: Passed on to `QdrantClient` (`timeout`, `prefix`, `https`, …).
 
     Attributes:
         where: The address, without what is secret in it.
+
+    Raises:
+        ConfigurationError: The location is no URL, the key would travel in the clear, or an option is unknown.
     """
 
     def __init__(
         self,
-        address: str,
+        location: str,
         *,
-        pauses: Sequence[float],
-        client: QdrantClient,
-        connections: int,
+        api_key: str | None = None,
+        allow_insecure: bool = False,
+        pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6, 3.2),
+        connections: int = CONNECTIONS,
+        **options: Any,  # noqa: ANN401 - of QdrantClient
     ) -> None:
-        self.where, self._pauses, self._client = address, pauses, client
+        if connections < 1:
+            raise ConfigurationError(f"connections={connections!r} must be more than 0")
+        self.where = _address(location, is_open=api_key is None or allow_insecure)
+        self._pauses = pauses
         self._under_way = threading.BoundedSemaphore(connections)
+        # A compressed answer comes in several small pieces, between which the kernel waits 40 ms.
+        headers = {"accept-encoding": "identity", **(options.get("headers") or {})}
+        if api_key is not None:
+            headers["api-key"] = api_key  # as `api_key` does, which warns about localhost too
+        settings = {"timeout": TIMEOUT, **options, "headers": headers, "check_compatibility": False}
+        if settings.get("prefer_grpc"):
+            raise ConfigurationError(
+                "prefer_grpc is not supported; it gains nothing for requests of our size"
+            )
+        if "pool_size" not in settings:  # else the client keeps no connection to localhost
+            limits = Limits(max_connections=connections, max_keepalive_connections=connections)
+            settings.setdefault("limits", limits)
+        try:
+            self._client = QdrantClient(url=location, **settings)
+        except (TypeError, ValueError, OSError) as error:
+            raise ConfigurationError(
+                f"QdrantClient does not take these options: {error}"
+            ) from error
+
+    def request(
+        self,
+        method: str,
+        collection: str,
+        path: str,
+        body: Mapping[str, Any],
+        params: Mapping[str, str],
+    ) -> Any:  # noqa: ANN401 - JSON
+        """Return the result of a request about a collection.
+
+        The client's own methods copy every request and every answer, numbers and all, into models.
+        """
+        how = {"headers": {"content-type": "application/json"}, "content": to_json(body)}
+        how |= {"path_params": {"name": collection}, "params": params, "method": method}
+        url = "/collections/{name}" + path
+        return self.call(
+            lambda client: client.http.client.request(type_=dict[str, Any], url=url, **how)[
+                "result"
+            ]
+        )
 
     def call(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - of the client
         """Return the result of `do` with the client.
@@ -70,33 +120,38 @@ class Connection:
             try:
                 with self._under_way:
                     return do(self._client)
-            except (ApiException, ResourceExhaustedResponse, JSONDecodeError) as error:
+            except (
+                http.ApiException,
+                ResourceExhaustedResponse,
+                JSONDecodeError,
+                KeyError,
+            ) as error:
                 if not _is_passing(error):
                     raise StoreError(self._refusal(error)) from error
-                if pause is None or _asked(error) > MAX_ASKED:
-                    raise StoreUnavailableError(self._silence(error)) from error
-                time.sleep(_jittered(pause, error))
+                # The server may say how many seconds it asks to wait.
+                asked = float(getattr(error, "retry_after_s", 0))
+                if pause is None or asked > MAX_ASKED:
+                    tries = f"{len(self._pauses) + 1} tries" if self._pauses else "one try"
+                    raise StoreUnavailableError(
+                        f"the Qdrant server at {self.where} did not answer after {tries} "
+                        f"({_detail(error)}); check that it runs, or try again later"
+                    ) from error
+                jitter = 1 + random.random()  # noqa: S311 - so that clients do not come back all at once
+                time.sleep(max(asked, min(MAX_PAUSE, pause * jitter)))
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def close(self) -> None:
         """Close the client."""
         self._client.close()
 
-    def _silence(self, error: Exception) -> str:
-        tries = f"{len(self._pauses) + 1} tries" if self._pauses else "one try"
-        return (
-            f"the Qdrant server at {self.where} did not answer after {tries} "
-            f"({_detail(error)}); check that it runs, or try again later"
-        )
-
     def _refusal(self, error: Exception) -> str:
         # An answer that cannot be read.
-        if isinstance(getattr(error, "source", error), ValueError):
+        if isinstance(getattr(error, "source", error), ValueError | KeyError):
             return (
                 f"what answers at {self.where} is no Qdrant server, or one that this version of "
                 f"qdrant-client does not understand ({_detail(error)}); check the address"
             )
-        if is_status(error, HTTPStatus.UNAUTHORIZED) or is_status(error, HTTPStatus.FORBIDDEN):
+        if status_of(error) in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return (
                 f"the Qdrant server at {self.where} refused the API key, or the key may not do this "
                 f"({_detail(error)}); check api_key"
@@ -104,102 +159,47 @@ class Connection:
         return f"the Qdrant server at {self.where} refused: {_detail(error)}"
 
 
-def is_status(error: BaseException | None, status: HTTPStatus) -> bool:
-    """Return whether an error is the server's answer with this status."""
-    return isinstance(error, UnexpectedResponse) and error.status_code == status
+def status_of(error: BaseException | None) -> int:
+    """Return the status of the server's answer that an error is; 0 for another error."""
+    return (error.status_code or 0) if isinstance(error, http.UnexpectedResponse) else 0
 
 
 def _is_passing(error: Exception) -> bool:
-    if isinstance(error, ResponseHandlingException):
+    if isinstance(error, http.ResponseHandlingException):
         return isinstance(error.source, TransportError)
-    if isinstance(error, UnexpectedResponse):
-        status = error.status_code or 0
-        busy = status == HTTPStatus.TOO_MANY_REQUESTS
-        return busy or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return isinstance(error, ResourceExhaustedResponse)
-
-
-def _jittered(pause: float, error: Exception) -> float:
-    jitter = 1 + random.random()  # noqa: S311 - so that clients do not come back all at once
-    waits = min(MAX_PAUSE, pause * jitter)
-    return max(waits, _asked(error))
-
-
-def _asked(error: Exception) -> float:
-    """Return how many seconds the server asks to wait."""
-    return float(error.retry_after_s) if isinstance(error, ResourceExhaustedResponse) else 0.0
+    status, busy = status_of(error), isinstance(error, ResourceExhaustedResponse)
+    return (
+        busy or status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    )
 
 
 def _detail(error: Exception) -> str:
     """Return the words of the server or the transport; never the request, which carries the key."""
-    if isinstance(error, ResponseHandlingException):
-        return f"{type(error.source).__name__}: {error.source}"[:MAX_DETAIL]
-    if isinstance(error, UnexpectedResponse):
+    text = str(error)
+    if isinstance(error, http.ResponseHandlingException):
+        text = f"{type(error.source).__name__}: {error.source}"
+    elif isinstance(error, http.UnexpectedResponse):
         answer = error.content.decode("utf-8", "replace")
-        return f"{error.status_code} {error.reason_phrase}: {answer}"[:MAX_DETAIL]
-    return str(error)[:MAX_DETAIL]
+        text = f"{error.status_code} {error.reason_phrase}: {answer}"
+    return text[:MAX_DETAIL]
 
 
-def connect(
-    location: str,
-    api_key: str | None,
-    options: Mapping[str, Any],
-    *,
-    pauses: Sequence[float],
-    connections: int,
-    allow_insecure: bool,
-) -> Connection:
-    """Return the connection to a server.
-
-    Raises:
-        ConfigurationError: The location is no URL, the key would travel in the clear, or an option is unknown.
-    """
-    address = checked_address(location, api_key, allow_insecure=allow_insecure)
-    settings = _client_settings(api_key, options, connections)
-    try:
-        client = QdrantClient(url=location, **settings)
-    except (TypeError, ValueError, OSError) as error:
-        raise ConfigurationError(f"QdrantClient does not take these options: {error}") from error
-    return Connection(address, pauses=pauses, client=client, connections=connections)
-
-
-def _client_settings(
-    api_key: str | None, options: Mapping[str, Any], connections: int
-) -> dict[str, Any]:
-    """Return the arguments of a client that speaks REST, checks nothing in the background and carries the key."""
-    # A compressed answer comes in several small pieces, between which the kernel waits 40 ms.
-    headers = {"accept-encoding": "identity", **(options.get("headers") or {})}
-    if api_key is not None:
-        headers["api-key"] = api_key  # as `api_key` does, which warns about localhost too
-    settings = {"timeout": TIMEOUT, **options, "headers": headers, "check_compatibility": False}
-    if settings.get("prefer_grpc"):
-        raise ConfigurationError(
-            "prefer_grpc is not supported; it gains nothing for requests of our size"
-        )
-    if "pool_size" not in settings:  # else the client keeps no connection to localhost
-        limits = Limits(max_connections=connections, max_keepalive_connections=connections)
-        settings.setdefault("limits", limits)
-    return settings
-
-
-def checked_address(location: str, api_key: str | None, *, allow_insecure: bool) -> str:
-    """Return the address without what is secret in it.
+def _address(location: str, *, is_open: bool) -> str:
+    """Return the address without what is secret in it; where it is not `is_open` to all, nobody else may listen.
 
     Raises:
         ConfigurationError: It is no URL, or the key would travel in the clear.
     """
     try:
         parts = urlsplit(location)
-        port = parts.port or 6333
-    except ValueError as error:
-        raise ConfigurationError(f"{location!r} is no URL: {error}") from error
+        address = f"{parts.scheme}://{parts.hostname}:{parts.port or 6333}"
+    except ValueError:  # the port is no number
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
             f"a Qdrant server is given as 'http://host:6333' or 'https://…', not {location!r}"
         )
-    address = f"{parts.scheme}://{parts.hostname}:{port}"
-    exposed = parts.scheme == "http" and parts.hostname not in LOCALHOST
-    if api_key is not None and exposed and not allow_insecure:
+    if parts.scheme == "http" and parts.hostname not in LOCALHOST and not is_open:
         raise ConfigurationError(
             f"the API key would travel unencrypted to {address}; use https, or allow_insecure=True"
         )

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -18,8 +19,8 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -33,24 +34,22 @@ except ImportError:  # on Windows, where nobody can shorten a file that another 
 from ..errors import ConfigurationError, StoreClosedError, StoreError, StoreFullError
 from ..stored_note import StoredNote
 from .bm25 import Bm25
+from .conditions import Where
 from .folder_collection import FolderCollection, is_open_already
 from .payloads import Point, decode_note
-from .sidecar import AS_MADE, Sidecar, boot_id
+from .sidecar import Sidecar, boot_id
 from .store import NOTE_INDEXES, RECORD_INDEXES, Store
 
 Durability = Literal["interval", "always"]
 
 MEMORY = ":memory:"
 FLUSH_SECONDS = 5.0
-FLUSH_EVERY = (
-    512  # writes; what takes the place of a point is written beside it until the next flush
-)
+FLUSH_EVERY = 512  # writes; until then what takes the place of a point is written beside it
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
 NEW_BYTES = 192 * 2**20  # of a new folder with one note in it, and a little more
 OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a shard
 SHM, SHM_BYTES = Path("/dev/shm"), 2**30  # noqa: S108 - files in memory, if there is much room
 
-_COLLECTION = re.compile(r"[\w-][\w.-]*")
 _SHARDS = {"notes": NOTE_INDEXES, "journal": RECORD_INDEXES}
 
 logger = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ class FolderStore(Store):
     """Notes and records in a folder; no server, no daemon. Safe to use from several threads of one process.
 
     What a call has written survives a killed process. A power cut can take what was written since the
-    last flush, which happens with the first write after `flush_seconds`, every 512 writes (each point that is
+    last flush, which happens with the first write after five seconds, every 512 writes (each point that is
     replaced counts as one) and at close; with `durability="always"`, at every write (some milliseconds).
 
     The engine holds the GIL and answers in well under a millisecond, so asynchronous callers may call
@@ -69,14 +68,13 @@ class FolderStore(Store):
     Args:
         path: The folder, made if it is not there, in which several collections can live; or `":memory:"`, for a
             temporary one that goes with the store.
-        dimensions: Length of the dense vectors.
+        dimensions: Length of the dense vectors; None to open what is there, whatever it was made with: what is then
+            written to it must be of that embedder.
         embedder: Name of the embedder they come from; empty to accept whatever is there.
         collection: Name of the collection, a folder within `path`.
         durability: `"interval"` or `"always"`, see above.
-        flush_seconds: Seconds between flushes.
         min_free_bytes: With less than this free on the disk a write is refused.
         bm25: How text becomes a sparse vector.
-        free_bytes: Returns how much is free for the folder; None asks the system.
 
     Attributes:
         power_was_cut: Whether the machine went down while the folder was open, as far as anybody can tell: each shard
@@ -90,41 +88,89 @@ class FolderStore(Store):
         ConfigurationError: An argument is out of its range.
     """
 
+    _notes: FolderCollection
+    _records: FolderCollection
+    power_was_cut = False
+    _is_open, _pid = False, 0  # until the folder is found to be ours
+
     def __init__(
         self,
         path: str | PathLike[str],
         *,
-        dimensions: int,
+        dimensions: int | None = None,
         embedder: str = "",
         collection: str = "amem",
         durability: Durability = "interval",
-        flush_seconds: float = FLUSH_SECONDS,
         min_free_bytes: int = MIN_FREE_BYTES,
         bm25: Bm25 | None = None,
-        free_bytes: Callable[[Path], int] | None = None,
     ) -> None:
-        if dimensions < 1 or durability not in get_args(Durability):
+        if (dimensions is not None and dimensions < 1) or durability not in get_args(Durability):
             raise ConfigurationError(
                 f"a folder wants dimensions > 0, not {dimensions!r}, "
                 f"and durability one of {get_args(Durability)}, not {durability!r}"
             )
-        if not _COLLECTION.fullmatch(collection):
+        if not re.fullmatch(r"[\w-][\w.-]*", collection):
             raise ConfigurationError(
                 f"a collection is named by letters, digits, '_', '-' and '.', not {collection!r}"
             )
         bm25 = bm25 or Bm25()
-        wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
-        self._is_temporary = str(path) == MEMORY
-        self._durability, self._flush_seconds = durability, flush_seconds
-        self._min_free_bytes, self._free_bytes = min_free_bytes, free_bytes
-        place = temporary_folder() if self._is_temporary else Path(path).expanduser().absolute()
-        self._path = place / collection
-        self._check_room()
-        self._shards = Shards(self._path, wanted, is_temporary=self._is_temporary)
-        self._finalizer = weakref.finalize(self, self._shards.close)  # at exit, or dropped unclosed
+        wanted = None if dimensions is None else Sidecar.made(embedder, dimensions, bm25)
+        self._durability, self._min_free_bytes = durability, min_free_bytes
         self._unflushed, self._flushed_at = 0, time.monotonic()
-        both = self._shards.notes, self._shards.journal
-        super().__init__(*both, dimensions=self._shards.sidecar.dimensions, bm25=bm25)
+        self._is_temporary, self._pid = str(path) == MEMORY, os.getpid()
+        place = temporary_folder() if self._is_temporary else Path(path).expanduser().absolute()
+        self._path, self._lock, self._forgotten = place / collection, threading.RLock(), 0
+        self._held = ExitStack()  # closes the shards
+        shards = _shards(self._path, self._lock)
+        super().__init__(*shards, dimensions=dimensions or 0, bm25=bm25, where=Where())
+        if self._is_temporary and wanted:
+            self._sidecar = wanted
+            for shard, size in zip(shards, (dimensions, None), strict=True):
+                shard.create(dimensions=size, is_temporary=True)
+                self._held.callback(shard.close)
+            self._is_open = True
+        else:
+            self._find(wanted)
+        _open_stores.add(self)
+
+    def _find(self, wanted: Sidecar | None) -> None:
+        """Open the folder; it is made as `wanted` if it is not there."""
+        if self._path.exists():
+            self._check_space(OPEN_BYTES, "opening it")
+        elif wanted:
+            self._check_space(max(NEW_BYTES, self._min_free_bytes), "a new memory")
+        made = description(self._path, wanted)
+        if wanted is not None:
+            made.check(wanted, str(self._path))
+        self._open()
+        self._dimensions = made.dimensions
+        with suppress(OSError, ValueError):
+            self._forgotten = int((self._path / "forgotten").read_text())
+
+    def _open(self) -> None:
+        """Open the shards, compare their counts with those of the last close, and say in the folder that it is open."""
+        with ExitStack() as opened:
+            opened.callback(unlock, locked(self._path))
+            for _, shard in self._shards():
+                shard.load()
+                opened.callback(shard.close)
+            # Nobody else has it open: only now are the counts those of the last close.
+            sidecar = Sidecar.read(self._path / "amem.json")
+            for name, shard in self._shards():
+                before, found = (sidecar.closed or {}).get(name, 0), shard.count()
+                if found < before:
+                    logger.warning(
+                        "%s: %d of %d points are missing in %s; restore a backup if they matter",
+                        self._path, before - found, before, name,
+                    )  # fmt: skip
+            shutil.rmtree(_draft(self._path), ignore_errors=True)  # by a process that was killed
+            self.power_was_cut = sidecar.power_was_cut
+            self._notes.was_killed = sidecar.closed is None
+            boot = "" if self.power_was_cut else boot_id()
+            self._sidecar = replace(sidecar, closed=None, boot=boot)
+            self._sidecar.write(self._path / "amem.json")
+            self._held = opened.pop_all()
+        self._is_open = True
 
     @property
     def made_with(self) -> Mapping[str, Any]:
@@ -134,27 +180,27 @@ class FolderStore(Store):
         about: they are counted when they go from a point, once, with the names and ids round them, and from zero after
         `compact`. The engine may have written others over some of them, and may have left more than one copy.
         """
-        return {**self._shards.sidecar.described(), "deleted_bytes": self._shards.forgotten}
+        return {**self._sidecar.described(), "deleted_bytes": self._forgotten}
 
     @property
     def where(self) -> str:
         """The folder; `":memory:"` for a temporary one."""
         return MEMORY if self._is_temporary else str(self._path)
 
-    @property
-    def power_was_cut(self) -> bool:
-        """Whether the machine went down while the folder was open, and nobody has put the memory right since."""
-        return self._shards.power_was_cut
-
     def recovered(self) -> None:
         """Note that the memory was put right after a power cut."""
         self._check_open()
-        self._shards.recovered()
+        with self._lock:
+            if self.power_was_cut:
+                self._flush()
+                self._sidecar = replace(self._sidecar, boot=boot_id())
+                self._sidecar.write(self._path / "amem.json")
+                self.power_was_cut = False
 
     def keep_cosines(self, cosines: Mapping[str, float]) -> None:
         """Keep the thresholds of the embedder: they are written when the folder is closed, off the event loop."""
         self._check_open()
-        self._shards.sidecar = replace(self._shards.sidecar, cosines=dict(cosines))
+        self._sidecar = replace(self._sidecar, cosines=dict(cosines))
 
     def optimize(self) -> bool:
         """Build the graph that finds neighbours among very many notes; return whether anything was done.
@@ -166,10 +212,9 @@ class FolderStore(Store):
             StoreFullError: There is no room for a second copy of the notes beside the first.
         """
         self._check_open()
-        with self._shards.lock:
-            wanted = self._min_free_bytes + used_bytes(self._path / "notes")
-            self._check_space(wanted, "optimizing")
-            return self._shards.notes.optimize()
+        with self._lock:
+            self._check_space(self._min_free_bytes + used_bytes(self._path / "notes"), "optimizing")
+            return self._notes.optimize()
 
     def compact(self) -> None:
         """Write the folder anew, without what was deleted: the engine only marks it as gone.
@@ -181,9 +226,7 @@ class FolderStore(Store):
             StoreFullError: There is no room for a second copy beside the first.
             StoreError: The copy cannot be made; everything is as it was.
         """
-        with self._writing():
-            self._check_space_for_copy("compacting")
-            self._shards.replace_by(self._shards.sidecar, lambda points: points)
+        self._rewrite("compacting", self._sidecar, list)
 
     def rebuild(
         self,
@@ -191,7 +234,7 @@ class FolderStore(Store):
         dimensions: int,
         embedded: Callable[[Sequence[StoredNote]], Sequence[StoredNote]],
     ) -> None:
-        """Let a copy with the vectors of another embedder take the place of the folder, and close the store.
+        """Let a copy with the vectors of another embedder take the place of the folder.
 
         Args:
             embedder: Its name.
@@ -202,16 +245,40 @@ class FolderStore(Store):
             StoreFullError: There is no room for a second copy beside the first.
             StoreError: The copy cannot be made; everything is as it was.
         """
-        sidecar = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=self._bm25)
+        self._dimensions = dimensions
 
         def change(points: Sequence[Point]) -> list[Point]:
-            notes = embedded([decode_note(point) for point in points])
-            return [self._point_of(note) for note in notes]
+            return list(map(self._point_of, embedded(list(map(decode_note, points)))))
 
+        sidecar = Sidecar.made(embedder, dimensions, self._bm25)
+        self._rewrite("embedding the notes anew", sidecar, change)
+
+    def _rewrite(
+        self, what: str, sidecar: Sidecar, change: Callable[[Sequence[Point]], list[Point]]
+    ) -> None:
+        """Let a copy without the bytes of what was deleted take the place of this folder, and open the copy.
+
+        Args:
+            what: Why, for an error.
+            sidecar: What the copy is made with.
+            change: Returns the points of notes as they are to be in the copy.
+        """
         with self._writing():
-            self._check_space_for_copy("embedding the notes anew")
-            self._dimensions = dimensions
-            self._shards.replace_by(sidecar, change)
+            room = max(NEW_BYTES, used_bytes(self._path))
+            self._check_space(self._min_free_bytes + room, what)
+            draft, notes = _draft(self._path), map(change, self._notes.pages(vectors=True))
+            is_trusted = not self.power_was_cut
+            _write(draft, sidecar, notes, self._records.pages(), is_trusted=is_trusted)
+            self._flush()
+            # Windows moves no open files; elsewhere nobody can open the old one before this process has let go of it.
+            if os.name == "nt":
+                self._let_go()
+            try:
+                put_in_place(draft, self._path)
+            finally:
+                self._let_go()
+                self._open()
+            self._forgotten = 0
 
     def flush(self) -> None:
         """Make everything written so far survive a power cut as well."""
@@ -219,287 +286,116 @@ class FolderStore(Store):
         self._flush()
 
     def close(self) -> None:
-        """Flush and let go of the folder; calling it again does nothing."""
-        self._finalizer()
+        """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.
+
+        Calling it again does nothing. A folder that is to be put right after a power cut still is when it is opened again.
+        """
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if not self._is_open:
+                return
+            is_kept = not self._is_temporary and self._path.exists()
+            if is_kept:
+                counts = {name: shard.count() for name, shard in self._shards()}
+                self._flush()
+            self._let_go()
+            if is_kept:
+                closed = None if self.power_was_cut else counts
+                replace(self._sidecar, closed=closed).write(self._path / "amem.json")
+            elif self._is_temporary:
+                shutil.rmtree(self._path.parent, ignore_errors=True)
+            else:
+                logger.warning(
+                    "%s was removed while it was open; what was in it is lost", self._path
+                )
+
+    __del__ = close
 
     def _check_open(self) -> None:
-        if os.getpid() != self._shards.pid:
+        if os.getpid() != self._pid:
             raise StoreClosedError(
                 f"the memory in {self.where} was opened before this process was forked, and the engine "
                 "would hang here; open the memory after the fork"
             )
-        with self._shards.lock:  # `compact` lets go of the folder for a moment
-            is_open = self._shards.is_open
+        with self._lock:  # `compact` lets go of the folder for a moment
+            is_open = self._is_open
         if not is_open:
             raise StoreClosedError(f"the memory in {self.where} is closed; open it again")
 
-    def _check_room(self) -> None:
-        if self._is_temporary:
-            return
-        is_new, path = not self._path.exists(), self._path
-        wanted = max(NEW_BYTES, self._min_free_bytes) if is_new else OPEN_BYTES
-        left = (self._free_bytes or free_bytes)(path)
-        check_space(path, wanted, left, "a new memory" if is_new else "opening it")
-
     def _check_space(self, wanted: int, what: str) -> None:
-        path, descriptor = self._path, self._shards.descriptor
-        if self._free_bytes is None and descriptor is not None:
-            disk = os.fstatvfs(descriptor)
-            left = disk.f_bavail * disk.f_frsize
-        else:
-            left = (self._free_bytes or free_bytes)(path)
-        check_space(path, wanted, left, what)
-
-    def _check_space_for_copy(self, what: str) -> None:
-        self._check_space(self._min_free_bytes + max(NEW_BYTES, used_bytes(self._path)), what)
+        """Raise `StoreFullError` if less is free than `what` wants: a full disk would kill the process."""
+        left = free_space(self._path)
+        if left < wanted:
+            raise StoreFullError(
+                f"only {left / 2**20:.0f} MiB are free for {self._path}, and {what} wants "
+                f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
+            )
 
     @contextmanager
     def _writing(self, replaced: int = 0) -> Iterator[None]:
         self._check_open()
-        with self._shards.lock:
+        with self._lock:
             self._check_space(self._min_free_bytes, "a write (min_free_bytes)")
             yield
+            self._count_forgotten()
             self._unflushed += replaced or 1
             waited = time.monotonic() - self._flushed_at
-            is_due = self._unflushed >= FLUSH_EVERY or waited >= self._flush_seconds
+            is_due = self._unflushed >= FLUSH_EVERY or waited >= FLUSH_SECONDS
             if self._durability == "always" or (is_due and not self._is_temporary):
                 self._flush()
 
     def _flush(self) -> None:
-        self._shards.flush()
+        for _, shard in self._shards():
+            shard.flush()
         self._unflushed, self._flushed_at = 0, time.monotonic()
 
-
-class Shards:
-    """The two open shards of a folder, and the process they belong to.
-
-    Args:
-        path: The folder, made now if it is not there.
-        wanted: What the caller would make it with.
-        is_temporary: Whether the folder goes with its process.
-
-    Raises:
-        StoreLockedError: It is open already.
-        EmbedderMismatchError: It was made with another embedder.
-        StoreError: It is damaged, of an earlier schema, or no memory of ours.
-    """
-
-    def __init__(self, path: Path, wanted: Sidecar, *, is_temporary: bool) -> None:
-        self.path, self.pid, self._is_temporary = path, os.getpid(), is_temporary
-        self.lock = threading.RLock()
-        self.is_open = False
-        self.descriptor: int | None = None
-        self.counter: int | None = None  # the open file that says how many bytes are forgotten
-        self.notes, self.journal = _shards(path, self.lock, self._count)
-        settle(path)
-        if is_temporary:
-            path.mkdir(parents=True)
-            self.sidecar = wanted
-            self.notes.create(dimensions=wanted.dimensions, is_temporary=True)
-            self.journal.create(dimensions=None, is_temporary=True)
-            self._open_descriptors()
-        else:
-            if not path.exists():
-                if wanted.embedder == AS_MADE:
-                    raise StoreError(f"there is no memory in {path}")
-                _create(path, wanted)
-            self.sidecar = Sidecar.read(path / "amem.json")
-            self.sidecar.check(wanted, str(path))
-            self._open_descriptors()
-            self._load()
-        self.power_was_cut = self.sidecar.power_was_cut and not is_temporary
-        self.forgotten = _read_number(path / "forgotten")
-        try:
-            self._note_opening()
-        except StoreError:
-            self._let_go()
-            raise
-
-    def _load(self) -> None:
-        try:
-            self.notes.load()
-            try:
-                self.journal.load()
-            except StoreError:
-                self.notes.close()
-                raise
-        except StoreError:
-            self._close_descriptors()
-            raise
-        self.is_open = True
-
-    def _note_opening(self) -> None:
-        """Compare the counts with those of the last close, and say in the folder that it is open."""
-        self.is_open = True
-        if self._is_temporary:
-            return
-        # Read again now that nobody else has it open: only now are the counts those of the last close.
-        self.sidecar = Sidecar.read(self.path / "amem.json")
-        recorded = self.sidecar.closed or {}
-        for name, shard in self._named():
-            if (found := shard.count()) < recorded.get(name, 0):
-                logger.warning(
-                    "%s: %d of %d points are missing in %s; restore a backup if they matter",
-                    self.path, recorded[name] - found, recorded[name], name,
-                )  # fmt: skip
-        shutil.rmtree(_draft(self.path), ignore_errors=True)  # by a process that was killed
-        boot = "" if self.power_was_cut else boot_id()
-        self.notes.was_killed = self.sidecar.closed is None
-        self.sidecar = replace(self.sidecar, closed=None, boot=boot)
-        self.sidecar.write(self.path / "amem.json")
-
-    def recovered(self) -> None:
-        """Say in the folder that the memory was put right."""
-        with self.lock:
-            if self.power_was_cut:
-                self.flush()
-                self.sidecar = replace(self.sidecar, boot=boot_id())
-                self.sidecar.write(self.path / "amem.json")
-                self.power_was_cut = False
-
-    def flush(self) -> None:
-        """Make everything written so far survive a power cut."""
-        for _, shard in self._named():
-            shard.flush()
-
-    def close(self) -> None:
-        """Flush, note the counts, let go; nothing in a forked child, whose parent may go on writing.
-
-        A folder that is to be put right after a power cut still is when it is opened again.
-        """
-        if os.getpid() != self.pid:
-            return
-        with self.lock:
-            if not self.is_open:
-                return
-            if self._is_temporary:
-                self._let_go()
-                shutil.rmtree(self.path.parent, ignore_errors=True)
-                return
-            if not self.path.exists():
-                logger.warning(
-                    "%s was removed while it was open; what was in it is lost", self.path
-                )
-                self._let_go()
-                return
-            counts = {name: shard.count() for name, shard in self._named()}
-            self._let_go(flush=True)
-            closed = None if self.power_was_cut else counts
-            replace(self.sidecar, closed=closed).write(self.path / "amem.json")
-
-    def replace_by(
-        self, sidecar: Sidecar, change: Callable[[Sequence[Point]], Sequence[Point]]
-    ) -> None:
-        """Let a copy without the bytes of what was deleted take the place of this folder, and open the copy.
-
-        Args:
-            sidecar: What the copy is made with.
-            change: Returns the points of notes as they are to be in the copy.
-        """
-        draft = _draft(self.path)
-        shutil.rmtree(draft, ignore_errors=True)
-        counts = self._copy(draft, sidecar.dimensions, change)
-        if not self._is_temporary:
-            closed = None if self.power_was_cut else counts
-            replace(sidecar, closed=closed).write(draft / "amem.json")
-        self.flush()
-        # Windows moves no open files; elsewhere nobody can open the old one before this process has let go of it.
-        if os.name == "nt":
-            self._let_go()
-        try:
-            put_in_place(draft, self.path)
-        finally:
-            self._let_go()
-            self._open_descriptors()
-            self._load()
-            self._note_opening()
-        self.forgotten = 0
-
-    def _copy(
-        self,
-        draft: Path,
-        dimensions: int,
-        change: Callable[[Sequence[Point]], Sequence[Point]],
-    ) -> dict[str, int]:
-        """Write all points into a new folder, close that, and return how many there are."""
-        notes, journal = _shards(draft, threading.RLock())
-        counts = {}
-        try:
-            notes.create(dimensions=dimensions)
-            journal.create(dimensions=None)
-            for name, old, new, made in (
-                ("notes", self.notes, notes, change),
-                ("journal", self.journal, journal, list),
-            ):
-                for page in filter(None, old.pages(vectors=True)):
-                    new.insert(made(page))
-                counts[name] = new.count()
-                new.close()
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
-        return counts
-
-    def _named(self) -> Iterator[tuple[str, FolderCollection]]:
+    def _shards(self) -> Iterator[tuple[str, FolderCollection]]:
         # Decisions cannot be made anew from anything else: they are flushed first.
-        yield "journal", self.journal
-        yield "notes", self.notes
+        yield "journal", self._records
+        yield "notes", self._notes
 
-    def _let_go(self, *, flush: bool = False) -> None:
-        if self.is_open:
-            self.is_open = False
-            for _, shard in self._named():
-                shard.close(flush=flush)
-            self._close_descriptors()
+    def _let_go(self) -> None:
+        self._is_open = False
+        self._held.close()
 
-    def _open_descriptors(self) -> None:
-        """Open what every write looks at or writes: to look paths up would make an event loop wait for the disk.
+    def _count_forgotten(self) -> None:
+        if gone := self._notes.forgotten + self._records.forgotten:
+            self._notes.forgotten = self._records.forgotten = 0
+            self._forgotten += gone
+            with suppress(OSError):  # it is an estimate
+                (self._path / "forgotten").write_text(str(self._forgotten))
 
-        Raises:
-            StoreLockedError: The folder is open already.
-        """
-        self.descriptor = locked(self.path)
-        if self.descriptor is not None:
-            self.counter = os.open(self.path / "forgotten", os.O_RDWR | os.O_CREAT, 0o600)
 
-    def _close_descriptors(self) -> None:
-        unlock(self.descriptor)
-        if self.counter is not None:
-            os.close(self.counter)
-        self.descriptor = self.counter = None
+_open_stores = weakref.WeakSet[FolderStore]()
 
-    def _count(self, gone: int) -> None:
-        if gone:
-            self.forgotten += gone
-            if self.counter is not None:
-                with suppress(OSError):  # it is an estimate
-                    os.pwrite(self.counter, f"{self.forgotten:<20}".encode(), 0)
+
+@atexit.register
+def _close_all() -> None:
+    for store in list(_open_stores):
+        store.close()
 
 
 def _shards(
-    path: Path,
-    lock: AbstractContextManager[bool],
-    forgotten: Callable[[int], None] = lambda _: None,
+    path: Path, lock: AbstractContextManager[bool]
 ) -> tuple[FolderCollection, FolderCollection]:
     """Return the shards of a folder, which are not open yet."""
     notes, journal = (
-        FolderCollection(path / name, indexes, lock, forgotten) for name, indexes in _SHARDS.items()
+        FolderCollection(path / name, indexes, lock) for name, indexes in _SHARDS.items()
     )
     return notes, journal
 
 
 def point_counts(path: Path) -> dict[str, int]:
     """Return how many points a closed folder has in each shard, and how many `empty` ones a refused write left."""
-    counts = {}
-    descriptor = locked(path)
-    try:
+    counts = {"empty": 0}
+    with ExitStack() as opened:
+        opened.callback(unlock, locked(path))
         for name, shard in zip(_SHARDS, _shards(path, threading.RLock()), strict=True):
             shard.load()
+            opened.callback(shard.close)
             counts[name] = shard.count()
-            counts["empty"] = counts.get("empty", 0) + counts[name] - len(shard.scroll(None))
-            shard.close()
-    finally:
-        unlock(descriptor)
+            counts["empty"] += counts[name] - len(shard.scroll(None))
     return counts
 
 
@@ -533,13 +429,26 @@ def unlock(descriptor: int | None) -> None:
     os.close(descriptor)
 
 
+def description(path: Path, wanted: Sidecar | None = None) -> Sidecar:
+    """Return the facts that a folder holds about the memory in it, which is made as `wanted` if it is not there.
+
+    Raises:
+        StoreError: There is no memory and none is wanted, or what it says cannot be read.
+    """
+    settle(path)
+    if not path.exists():
+        if wanted is None:
+            raise StoreError(f"there is no memory in {path}; one is made when a note is added")
+        _create(path, wanted)
+    return Sidecar.read(path / "amem.json")
+
+
 def settle(path: Path) -> None:
     """Finish or take back a replacement of this folder by `put_in_place` that was interrupted."""
     before = _before(path)
-    if before.exists() and path.exists():
-        shutil.rmtree(before, ignore_errors=True)
-    elif before.exists():
+    if before.exists() and not path.exists():
         before.rename(path)
+    shutil.rmtree(before, ignore_errors=True)
 
 
 def put_in_place(draft: Path, path: Path) -> None:
@@ -566,66 +475,62 @@ def _before(path: Path) -> Path:
 
 def _create(path: Path, sidecar: Sidecar) -> None:
     """Make a folder aside and move it into place whole: a half-made one is never seen."""
+    place = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    except OSError as error:
-        raise StoreError(f"cannot make a folder for the memory in {path}: {error}") from error
-    try:
-        notes, journal = _shards(draft, threading.RLock())
-        notes.create(dimensions=sidecar.dimensions)
-        journal.create(dimensions=None)
-        notes.close()
-        journal.close()
-        replace(sidecar, closed={}).write(draft / "amem.json")
-        draft.rename(path)
+        place = tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent)
+        _write(Path(place, "new"), sidecar)
+        Path(place, "new").rename(path)
     except OSError as error:
         if not path.exists():  # else another process was faster
             raise StoreError(f"cannot make a folder for the memory in {path}: {error}") from error
     finally:
+        if place:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _write(
+    draft: Path,
+    sidecar: Sidecar,
+    notes: Iterable[list[Point]] = (),
+    journal: Iterable[list[Point]] = (),
+    *,
+    is_trusted: bool = True,
+) -> None:
+    """Make a closed folder of some pages of points; if that fails nothing is left of it."""
+    shutil.rmtree(draft, ignore_errors=True)
+    counts, sizes = dict[str, int](), (sidecar.dimensions, None)
+    try:
+        shards = zip(_SHARDS, _shards(draft, threading.RLock()), strict=True)
+        for (name, shard), size, pages in zip(shards, sizes, (notes, journal), strict=True):
+            shard.create(dimensions=size)
+            for page in filter(None, pages):
+                shard.insert(page)
+            counts[name] = shard.count()
+            shard.flush()
+            shard.close()
+        replace(sidecar, closed=counts if is_trusted else None).write(draft / "amem.json")
+    except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
+        raise
 
 
 def temporary_folder() -> Path:
     """Return a new folder for `":memory:"`, in memory if there is room; those of dead processes are removed first."""
     roomy = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > SHM_BYTES
     place = SHM if roomy else Path(tempfile.gettempdir())
-    for old in place.glob("amem-memory-*"):
-        pid = old.name.split("-")[2]
-        if pid.isdigit() and not _is_running(int(pid)):
+    # On Windows a signal would end the process.
+    for old in () if os.name == "nt" else place.glob("amem-memory-*"):
+        try:
+            os.kill(int(old.name.split("-")[2]), 0)
+        except ProcessLookupError:
             shutil.rmtree(old, ignore_errors=True)
+        except (OSError, ValueError):  # another user's, or not ours
+            continue
     return Path(tempfile.mkdtemp(prefix=f"amem-memory-{os.getpid()}-", dir=place))
 
 
-def _is_running(pid: int) -> bool:
-    if os.name == "nt":
-        return True  # there a signal would end it
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
-
-
-def _read_number(path: Path) -> int:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return 0
-
-
-def check_space(path: Path, wanted: int, left: int, what: str) -> None:
-    """Raise `StoreFullError` if less is `left` than `what` wants: a full disk would kill the process."""
-    if left < wanted:
-        raise StoreFullError(
-            f"only {left / 2**20:.0f} MiB are free for {path}, and {what} wants "
-            f"{wanted / 2**20:.0f} MiB; nothing was written: make room"
-        )
-
-
-def free_bytes(path: Path) -> int:
+def free_space(path: Path) -> int:
     """Return how much can still be written to the disk of a folder, or to that where it is to be."""
     return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
 

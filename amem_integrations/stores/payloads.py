@@ -1,46 +1,42 @@
 """Notes and records as points of Qdrant with their payloads, and back, exactly.
 
-A payload has what filters and writers ask for, each in a field of its own, and all else as one text of JSON, `text`: the
-engine converts a payload value by value, and takes ten times as long for the values of that text. Times in fields are
-RFC 3339, the namespace is one string. `seq` counts nanoseconds, which is more than the engine's range filters can tell
-apart (they compare doubles), so a note's is also stored in two parts. Equality is searched for by `terms`: one list of
-numbers, each of which stands for a text such as `name=value`; so one index does for all fields of a note and all names
-in its metadata, and one for all that records are found by. What is stored for filters only is ignored when reading:
+A payload has the JSON of the whole note or record in one field, `text`: the engine converts a payload value by value,
+and takes ten times as long for the values of that text. Beside it stand the fields that a writer changes alone, and
+what filters ask for. Times in fields are RFC 3339, the namespace is one string. `seq` counts
+nanoseconds, which is more than the engine's range filters can tell apart (they compare doubles), so a note's is also
+stored in two parts. Equality is searched for by `terms`: one list of numbers, each of which stands for a text such as
+`name=value`; so one index does for all fields of a note and all names in its metadata, and one for all that records
+are found by.
 
 - A note that is alive has its namespace in `namespace`, a tombstone in `buried`: so no filter finds a tombstone by chance.
 - `owing` is the namespace of a note that owes a purge or has no vector.
 - `last` is the newest seq that a note knows.
 
-The first line of `text` has the ids, times and numbers that occur in the JSON more than once; there each is told by its
-place, such as `~0~`, and the point's own id by `~own~`.
+Ids, vectors and times are checked here before the engine sees a write, JSON values by `notes.plain`: a write that the
+engine refuses stays in its log and may come back as an empty point, and what it accepts may still be unreadable.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode, b64encode
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
-from struct import iter_unpack, pack
-from typing import Any
-from uuid import UUID
+from typing import Any, cast
 
 import mmh3
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from ..decisions import Call, Decision, Lease, Record, Source
+from ..decisions import Call, Decision, Lease, Record
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..notes import Namespace, Note, plain
-from ..stored_note import Earlier, Purge, StoredNote, Vector
+from ..stored_note import StoredNote, Vector
 from .bm25 import Sparse
-from .checks import check_id, stamp
 
 Payload = dict[str, Any]
 
@@ -49,27 +45,26 @@ SCHEMA = 2
 DENSE, LEXICAL = "dense", "bm25"  # the names of the vectors
 TERMS, TEXT = "terms", "text"
 
-# Fields that `where` finds by terms, and fields of notes and records that are not in the text.
+# Fields that `where` finds by terms.
 SEARCHED = (
     "content", "speaker", "source", "kind", "origin", "thread", "key", "keywords", "tags", "attributes_source",
-    "state", "superseded_by",
+    "state", "attempts", "superseded_by",
 )  # fmt: skip
-ALWAYS = frozenset({"content", "source", "kind", "origin", "state"})  # which no note lacks
-OF_NOTE = ("seq", "attempts", "recorded_at", "at", "until", "expires_at", "metadata")
-OF_RECORD = ("token", "seq", "phase")
-BRIEF = ("schema", "namespace", "buried", "token", "seq", "rev", "thorough", "expires_at")
-EPOCH = datetime.fromtimestamp(0, UTC)
+ALWAYS = frozenset(
+    {"content", "source", "kind", "origin", "state", "attempts"}
+)  # which no note lacks
+TIMES = ("recorded_at", "at", "until", "expires_at")
+ALONE = ("token", "phase")  # fields that change alone, and are not in the text
+
+UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # Terms of a record, by which it is found; besides there are those of the ids that it names.
 CALL, DECIDED, LEASE = "is call", "is decision", "is lease"
 VOID, OUTDATES, WAITS = "is void", "outdates", "waits"
 
-# Each begins with a mark that is quickly found: looking at every character takes longer than writing the JSON.
-_LONG = re.compile(r'"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]+Z)')
-_LONG_NUMBER = re.compile(r"[:,](\d{16,})")
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Point:
     """One point, to be written or as it was read.
 
@@ -85,23 +80,15 @@ class Point:
     keeps_dense: bool = False
 
 
-def points_of(records: Iterable[Any]) -> Iterator[Point]:
-    """Yield records of either interface to Qdrant as points; one without a payload was never written whole."""
-    for record in records:
-        if payload := record.payload:  # each look makes another dict of it
-            vectors = record.vector or {}
-            lexical, dense = vectors.get(LEXICAL), vectors.get(DENSE)
-            yield Point(
-                str(record.id),
-                payload,
-                None if dense is None else np.atleast_2d(np.asarray(dense, dtype=np.float32)),
-                lexical and (lexical.indices, lexical.values),
-            )
+def rows(vectors: Mapping[str, Any] | None) -> Vector | None:
+    """Return the dense vectors among those of a point that was read."""
+    dense = (vectors or {}).get(DENSE)
+    return None if dense is None else np.atleast_2d(np.asarray(dense, dtype=np.float32))
 
 
-def owner(payload: Payload) -> str | None:
+def owner(payload: Payload) -> str:
     """Return the key of the namespace that a point belongs to."""
-    return payload.get("namespace") or payload.get("buried")
+    return payload.get("namespace") or payload.get("buried") or ""
 
 
 def encode_note(stored: StoredNote) -> Payload:
@@ -113,24 +100,18 @@ def encode_note(stored: StoredNote) -> Payload:
     check_id(stored.id, "id of a note")
     note, key = stored.note, namespace_key(stored.namespace)
     seq = stored.deleted_at if note is None else note.seq
-    seq_us, seq_ns = seq_parts(seq)
     payload: Payload = {
         "schema": SCHEMA,
         "buried" if note is None else "namespace": key,
-        "owing": key if stored.purge or (note and not stored.has_vectors) else None,
         "token": stored.token,
+        "rev": stored.rev,
         "seq": seq,
-        "seq_us": seq_us,
-        "seq_ns": seq_ns,
+        "seq_us": seq // 1000,
+        "seq_ns": seq % 1000,
         "last": max(seq, stored.rev, stored.deleted_at, *(one.seq for one in stored.earlier)),
-        "rev": None if stored.rev == seq else stored.rev,
-        "thorough": stored.thorough or None,
-        "purge": stored.purge and list(stored.purge),
-        "supersedes": list(stored.supersedes) or None,
-        "embedded": stored.embedded or None,
-        "earlier": [_encode_earlier(one) for one in stored.earlier] or None,
-        TEXT: "",
     }
+    if stored.purge or (note and not stored.has_vectors):
+        payload["owing"] = key
     if note is not None:
         if note.namespace != stored.namespace or note.id != stored.id:
             raise NamespaceError(
@@ -138,63 +119,20 @@ def encode_note(stored: StoredNote) -> Payload:
             )
         for other in (*note.links, *note.supersessions):
             check_id(other, "target of a Link or by of a Supersession")
-        times = ("recorded_at", "until", "expires_at")
-        payload |= {
-            **{n: stamp(time, n) for n in times if (time := getattr(note, n)) is not None},
-            "at": note.at and _zoned(note.at, "at"),
-            "attempts": note.attempts,
-            "metadata": plain(note.metadata, "metadata") if note.metadata else None,
-            TEXT: _text_of(note, OF_NOTE),
-            TERMS: _terms(note),
-        }
-    return {name: value for name, value in payload.items() if value is not None}
+        payload |= {name: stamp(time, name) for name in TIMES if (time := getattr(note, name))}
+        payload |= {"attempts": note.attempts, TERMS: _terms(note)}
+        if note.metadata:
+            payload["metadata"] = plain(note.metadata, "metadata")
+    payload[TEXT] = _text_of(stored, {"token", "vectors"})
+    return payload
 
 
 def decode_note(point: Point) -> StoredNote:
     """Return the note of a point, or the tombstone."""
-    payload = _checked(point.payload)
-    get, key, rev = payload.get, owner(payload) or "", _rev_of(payload)
-    is_alive, namespace = bool(payload[TEXT]), decode_namespace(key)
-    known = f'"id":"{point.id}","namespace":{key},"rev":{rev}'
-    return StoredNote(
-        id=point.id,
-        namespace=namespace,
-        token=payload["token"],
-        rev=rev,
-        note=_read(Note, known, point, OF_NOTE) if is_alive else None,
-        deleted_at=0 if is_alive else payload["seq"],
-        purge=Purge(*purge) if (purge := get("purge")) else None,
-        thorough=get("thorough") or 0,
-        supersedes=tuple(get("supersedes") or ()),
-        earlier=tuple([_decode_earlier(*one) for one in get("earlier") or ()]),
-        vectors=point.dense,
-        embedded=get("embedded") or "",
-    )
-
-
-def decode_briefly(point: Point) -> StoredNote:
-    """Return of a note what tells whether a wording still stands: token, rev, and whether the note is gone."""
-    payload = _checked(point.payload)
-    namespace, rev = decode_namespace(owner(payload) or ""), _rev_of(payload)
-    note = Note(
-        id=point.id,
-        seq=rev,
-        rev=rev,
-        namespace=namespace,
-        content="",
-        recorded_at=EPOCH,
-        expires_at=None
-        if (at := payload.get("expires_at")) is None
-        else datetime.fromisoformat(at),
-    )
-    return StoredNote(
-        id=point.id,
-        namespace=namespace,
-        token=payload["token"],
-        rev=rev,
-        note=note if "namespace" in payload else None,
-        thorough=payload.get("thorough") or 0,
-    )
+    stored: StoredNote = _read(StoredNote, point)
+    if point.dense is not None:
+        object.__setattr__(stored, "vectors", point.dense)  # to replace it copies all of the note
+    return stored
 
 
 def encode_record(record: Record) -> Payload:
@@ -207,15 +145,12 @@ def encode_record(record: Record) -> Payload:
     for name in ("at", "until"):
         if time := getattr(record, name, None):
             stamp(time, name)  # refuses one without a zone
-    made = {name: getattr(record, name) for name in OF_RECORD if hasattr(record, name)}
-    if isinstance(record, Call) and record.shown:
-        made["shown"] = _packed(record.shown)
     return {
         "schema": SCHEMA,
         "namespace": namespace_key(record.namespace),
-        **made,
+        **{name: getattr(record, name) for name in (*ALONE, "seq") if hasattr(record, name)},
         TERMS: list(dict.fromkeys(map(number_of, _names_of(record)))),
-        TEXT: _text_of(record, (*OF_RECORD, "shown")),
+        TEXT: _text_of(record, set(ALONE)),
     }
 
 
@@ -236,24 +171,9 @@ def _names_of(record: Record) -> Iterator[str]:
 
 def decode_record(point: Point) -> Record:
     """Return the call, the decision or the lease of a point."""
-    payload = _checked(point.payload)
+    payload = point.payload
     kind: type[Record] = Decision if "phase" in payload else Call if "seq" in payload else Lease
-    known = f'"id":"{point.id}","namespace":{payload["namespace"]}'
-    if shown := payload.get("shown"):
-        known += f',"shown":{to_json(_unpacked(shown)).decode()}'
-    found: Record = _read(kind, known, point, OF_RECORD)
-    return found
-
-
-def _packed(sources: Iterable[Source]) -> str:
-    """Return wordings as a text: a call may have been shown some hundred."""
-    rows = (pack(">16sq", UUID(source.id).bytes, source.rev) for source in sources)
-    return b64encode(b"".join(rows)).decode()
-
-
-def _unpacked(text: str) -> list[tuple[str, int]]:
-    rows = iter_unpack(">16sq", b64decode(text))
-    return [(str(UUID(bytes=identity)), rev) for identity, rev in rows]
+    return cast("Record", _read(kind, point))
 
 
 @cache
@@ -261,79 +181,38 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _text_of(value: Note | Record, beside: Iterable[str]) -> str:
-    """Return a value as JSON without the fields `beside` it, what is as by default, and repetitions.
+def _text_of(value: StoredNote | Record, beside: set[str]) -> str:
+    """Return a value as JSON without the fields `beside` it and what is as by default.
 
     Raises:
         InvalidInputError: A value would not come back the same; the message names the place.
     """
-    known = {"id", "namespace", "rev"} if isinstance(value, Note) else {"id", "namespace"}
-    how: dict[str, Any] = {"exclude": {*known, *beside}, "exclude_defaults": True}
     if isinstance(value, Decision) and replace(value, about=(), sources=()) == value:
-        how["exclude"] |= {"about", "sources"}  # they are those that the items name
-    kind = type(value).__name__
-    adapter = _adapter(type(value))  # type: ignore[arg-type]
+        beside = beside | {"about", "sources"}  # they are those that the items name
+    how: dict[str, Any] = {"exclude": beside, "exclude_defaults": True}
+    kind, adapter = type(value).__name__, _adapter(type(value))
     try:
-        made = adapter.dump_json(value, **how, warnings="error")
-        # A NUL or a number that is none, or the text of one.
-        is_plain = b"\\u0000" not in made and b"null" not in made
+        made: bytes = adapter.dump_json(value, **how, warnings="error")
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         with suppress(PydanticSerializationError, RecursionError):
             plain(adapter.dump_python(value, mode="json", **how, warnings=False), kind)
         raise InvalidInputError(f"a {kind} cannot be stored: {error}") from error
-    if not is_plain:
+    if b"\\u0000" in made or b"null" in made:  # a NUL or a number that is none, or the text of one
         plain(adapter.dump_python(value, mode="json", **how), kind)
-    text = made.decode().replace("~", "\\u007e").replace(value.id, "~own~")
-    found = [*_LONG.findall(text), *_LONG_NUMBER.findall(text)]
-    repeated = [one for one, times in Counter(found).items() if times > 1] if found else found
-    for place, one in enumerate(repeated):
-        text = text.replace(one, f"~{place}~")
-    return f"{' '.join(repeated)}\n{text}"
+    return made.decode()
 
 
-def _read(kind: type, known: str, point: Point, beside: Iterable[str]) -> Any:  # noqa: ANN401
-    """Return the value of a point: of some fields that are known, of those beside its text, and of its text."""
+def _read(kind: type, point: Point) -> Any:  # noqa: ANN401 - of the kind
+    """Return the value of a point: its text with the fields beside it."""
     payload = point.payload
-    repeated, _, text = payload[TEXT].partition("\n")
-    told = {"own": point.id, **{str(place): one for place, one in enumerate(repeated.split())}}
-    pieces = text.split("~")  # a tilde of the text itself is escaped: each second piece is a place
-    fields = to_json({name: v for name in beside if (v := payload.get(name)) is not None}).decode()
+    alone = to_json({name: payload[name] for name in ALONE if name in payload})
     try:
-        pieces[1::2] = [told[place] for place in pieces[1::2]]
-        return _adapter(kind).validate_json(f"{{{known},{fields[1:-1]},{''.join(pieces)[1:]}")
-    except (ValidationError, KeyError) as error:
+        return _adapter(kind).validate_json(alone[:-1] + b"," + payload[TEXT][1:].encode())
+    except ValidationError as error:
         raise StoreError(
-            f"a stored {kind.__name__} is damaged: {error}; restore the memory from a backup or an export"
+            f"the stored {kind.__name__} {point.id} is damaged, or was written by another version of amem-integrations: "
+            f"{error}; open the memory with the version that wrote it, or restore a backup or an export"
         ) from error
-
-
-def _encode_earlier(earlier: Earlier) -> list[Any]:
-    values = {
-        name: _zoned(value, name) if isinstance(value, datetime) else plain(value, name)
-        for name, value in earlier.values.items()
-    }
-    return [earlier.token, earlier.seq, earlier.rev, values]
-
-
-def _decode_earlier(token: str, seq: int, rev: int, values: Mapping[str, Any]) -> Earlier:
-    times = {"at", "until", "expires_at"}
-    read = {n: datetime.fromisoformat(v) if n in times and v else v for n, v in values.items()}
-    return Earlier(token, seq, rev, read)
-
-
-def _rev_of(payload: Payload) -> int:
-    """Return the seq of the present wording; the first one has that of the note."""
-    return int(payload["seq"] if (rev := payload.get("rev")) is None else rev)
-
-
-def _checked(payload: Payload) -> Payload:
-    """Return the payload; raise `StoreError` if another version of this package wrote it."""
-    if (schema := payload.get("schema")) != SCHEMA:
-        raise StoreError(
-            f"a note is stored in schema {schema!r}, this version of amem-integrations reads schema {SCHEMA}; "
-            "open the memory with the version that wrote it"
-        )
-    return payload
 
 
 def number_of(text: str) -> int:
@@ -351,13 +230,9 @@ def term(field: str, value: str | float | None = None) -> int:
     A bool is no number, and 1 is 1.0. `field` alone is stored with every field that may be empty and is not.
     """
     name = field.replace("=", r"\=")
-    if value is None:
-        return number_of(name)
-    if isinstance(value, str):
-        return number_of(f'{name}="{value}"')
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return number_of(f"{name}={json.dumps(value)}")
+    return number_of(name if value is None else f"{name}={json.dumps(value)}")
 
 
 def is_metadata_name(name: str) -> bool:
@@ -366,16 +241,14 @@ def is_metadata_name(name: str) -> bool:
 
 
 def _terms(note: Note) -> list[int]:
-    fields = {name: value for name in SEARCHED if (value := getattr(note, name)) is not None}
+    fields = {name: getattr(note, name) for name in (*SEARCHED, "metadata")}
     # Times are compared as ranges, but whether there is one is a question too.
-    fields |= {name: True for name in ("at", "expires_at", "until") if getattr(note, name)}
-    if note.metadata:
-        fields["metadata"] = note.metadata
+    fields |= {name: getattr(note, name) and True for name in TIMES[1:]}
     return [each for name, value in fields.items() for each in _terms_of(name, value)]
 
 
 def _terms_of(field: str, value: Any) -> Iterator[int]:  # noqa: ANN401 - any JSON value
-    if value is None or value in ((), []):
+    if value is None or value in ((), [], {}):
         return
     if field not in ALWAYS:
         yield term(field)
@@ -388,17 +261,6 @@ def _terms_of(field: str, value: Any) -> Iterator[int]:  # noqa: ANN401 - any JS
     else:
         items = value if isinstance(value, list | tuple) else [value]
         yield from (term(field, item) for item in items if isinstance(item, str | int | float))
-
-
-def seq_parts(seq: int) -> tuple[int, int]:
-    """Return a `seq` as (microseconds, nanoseconds within); both are exact in a range filter."""
-    return divmod(seq, 1000)
-
-
-def _zoned(time: datetime, where: str) -> str:
-    """Return a time in its own zone: an evening is not the day after."""
-    stamp(time, where)
-    return time.isoformat(timespec="microseconds")
 
 
 @lru_cache(maxsize=1024)
@@ -427,3 +289,43 @@ def _namespace_key(namespace: Namespace) -> str:
     except InvalidInputError as error:
         raise NamespaceError(str(error)) from error
     return json.dumps(namespace, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_id(value: object) -> bool:
+    """Return whether this is a UUID in its usual spelling, as ids of points must be."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def check_id(value: str, where: str) -> str:
+    """Return the id itself, or raise `InvalidInputError` if it is no UUID in its usual spelling."""
+    if not is_id(value):
+        raise InvalidInputError(f"{where} must be a UUID in lower case with hyphens, not {value!r}")
+    return value
+
+
+def check_vectors(vectors: Vector, dimensions: int, where: str) -> Vector:
+    """Return vectors as rows of float32; raise `InvalidInputError` if their shape or a length (not 1) is wrong."""
+    array = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+    if array.ndim != 2 or array.shape[1] != dimensions or not len(array):  # noqa: PLR2004 - rows
+        raise InvalidInputError(
+            f"{where} has shape {array.shape}; this store wants (passages, {dimensions})"
+        )
+    squared = [float(row @ row) for row in array]
+    if not all(abs(one - 1) <= UNIT_TOLERANCE for one in squared):
+        raise InvalidInputError(
+            f"{where} must be finite and of length 1, not {np.sqrt(squared).tolist()!r:.200}"
+        )
+    return array
+
+
+def stamp(time: datetime, where: str) -> str:
+    """Return a time with a zone as RFC 3339 in UTC with microseconds, which sorts as text."""
+    offset = time.utcoffset()
+    if offset is None:
+        raise InvalidInputError(f"{where} has no time zone: {time!r}; add tzinfo")
+    if offset % timedelta(minutes=1):  # the local time of a place, before there were zones
+        raise InvalidInputError(f"{where} is not whole minutes from UTC: {time!r}; give it in UTC")
+    try:
+        return time.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    except OverflowError as error:
+        raise InvalidInputError(f"{where} is outside the calendar in UTC: {time!r}") from error

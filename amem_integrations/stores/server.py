@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from http import HTTPStatus
@@ -14,11 +14,11 @@ from qdrant_client import QdrantClient, models
 
 from ..errors import ConfigurationError, StoreClosedError, StoreError
 from .bm25 import Bm25
-from .conditions import IndexKind, json_path
-from .connection import CONNECTIONS, Connection, connect, is_status
+from .conditions import INDEXES, IndexKind, Where, json_path
+from .connection import Connection, status_of
 from .payloads import DENSE, LEXICAL, is_metadata_name
-from .server_collection import ServerCollection, client_dialect
-from .sidecar import AS_MADE, Sidecar
+from .server_collection import ServerCollection
+from .sidecar import Sidecar
 from .store import NOTE_INDEXES, RECORD_INDEXES, Store
 
 TOKEN: Mapping[str, IndexKind] = {"token": "keyword"}  # a swap compares the tokens
@@ -40,22 +40,17 @@ class ServerStore(Store):
 
     Args:
         location: The URL of a server.
-        dimensions: Length of the dense vectors.
+        dimensions: Length of the dense vectors; None to open what is there, whatever it was made with.
         embedder: Name of the embedder they come from; empty to accept whatever is there.
         collection: Name of the collection of notes; the records are in `<collection>-journal`.
         bm25: How text becomes a sparse vector.
-        api_key: Sent to the server; over plain http only to localhost, or with `allow_insecure`.
-        allow_insecure: Send the key over plain http anyway.
-        pauses: Seconds to wait before each repeat of a call when the server does not answer, is too
-            busy or fails; a random part is added, and what the server asks for is kept to.
-        connections: Most requests at once, by all threads; others wait.
         metadata_indexes: The names of metadata fields that `where` compares by `$gt`, `$gte`, `$lt` or `$lte`,
             or with a datetime, each with `"integer"`, `"float"` or `"datetime"`. A server searches only
             by what has an index; equality and `$in` need none of these.
         collection_options: How the collections are made, if they are not there: what
             `QdrantClient.create_collection` takes (`shard_number`, `replication_factor`, `quantization_config`,
             `on_disk_payload`, …), and `on_disk` for the dense vectors.
-        client_options: Passed on to `QdrantClient` (`timeout`, `prefix`, `https`, …).
+        connection: Options of the `Connection`.
 
     Raises:
         StoreUnavailableError: The server cannot be reached.
@@ -66,49 +61,40 @@ class ServerStore(Store):
 
     remote = True
 
-    def __init__(  # noqa: PLR0913 - settings
+    def __init__(
         self,
         location: str,
         *,
-        dimensions: int,
+        dimensions: int | None = None,
         embedder: str = "",
         collection: str = "amem",
         bm25: Bm25 | None = None,
-        api_key: str | None = None,
-        allow_insecure: bool = False,
-        pauses: Sequence[float] = (0.2, 0.4, 0.8, 1.6, 3.2),
-        connections: int = CONNECTIONS,
         metadata_indexes: Mapping[str, IndexKind] | None = None,
         collection_options: Mapping[str, Any] | None = None,
-        **client_options: Any,  # noqa: ANN401 - of QdrantClient
+        **connection: Any,  # noqa: ANN401 - of `Connection`
     ) -> None:
-        if dimensions < 1 or not collection or connections < 1:
-            wrong = f"{dimensions!r}, {collection!r} and {connections!r}"
+        if (dimensions is not None and dimensions < 1) or not collection:
             raise ConfigurationError(
-                f"a server wants dimensions > 0, a name and connections > 0, not {wrong}"
+                f"a server wants dimensions > 0, not {dimensions!r}, and a name, not {collection!r}"
             )
         ordered, bm25 = ordered_paths(metadata_indexes or {}), bm25 or Bm25()
         self._is_closed, self._name = False, collection
-        self._connection = connect(
-            location,
-            api_key,
-            client_options,
-            pauses=pauses,
-            connections=connections,
-            allow_insecure=allow_insecure,
-        )
-        wanted = Sidecar.new(embedder=embedder, dimensions=dimensions, bm25=bm25)
+        self._options = _checked_options(collection_options or {})
+        self._connection = Connection(location, **connection)
+        wanted = None if dimensions is None else Sidecar.made(embedder, dimensions, bm25)
         try:
-            setup = _Setup(self._connection, wanted, collection_options or {}, ordered)
-            indexes = {**NOTE_INDEXES, **TOKEN, **ordered}
-            notes, self._made = setup.prepare(collection, indexes, has_vectors=True)
+            self._check_version()
+            of_notes = {**NOTE_INDEXES, **TOKEN, **ordered}
+            notes, self._made = self._prepared(collection, of_notes, wanted, has_vectors=True)
             # Only now: a memory of another schema or embedder is left as it is.
-            of_records = {**RECORD_INDEXES, **TOKEN}
-            records, _ = setup.prepare(f"{collection}-journal", of_records, has_vectors=False)
+            records, _ = self._prepared(
+                f"{collection}-journal", {**RECORD_INDEXES, **TOKEN}, wanted, has_vectors=False
+            )
         except BaseException:
             self._connection.close()
             raise
-        super().__init__(notes, records, dimensions=self._made.dimensions, bm25=bm25)
+        size = self._made.dimensions
+        super().__init__(notes, records, dimensions=size, bm25=bm25, where=Where(ordered))
 
     @property
     def made_with(self) -> Mapping[str, Any]:
@@ -136,91 +122,62 @@ class ServerStore(Store):
         if self._is_closed:
             raise StoreClosedError(f"the memory at {self.where} is closed; open it again")
 
+    def _check_version(self) -> None:
+        version = self._connection.call(lambda client: client.info()).version
+        numbers = re.search(r"(\d+)\.(\d+)", version)
+        if numbers is None or tuple(map(int, numbers.groups())) < OLDEST_SERVER:
+            needed = ".".join(map(str, OLDEST_SERVER)) + " or later is needed"
+            raise StoreError(f"the Qdrant server at {self.where} is version {version!r}; {needed}")
 
-class _Setup:
-    """Makes the collections of one memory.
-
-    Raises:
-        ConfigurationError: An option of the collections is unknown.
-        StoreError: The server is too old.
-    """
-
-    def __init__(
-        self,
-        connection: Connection,
-        wanted: Sidecar,
-        options: Mapping[str, Any],
-        ordered: Mapping[str, IndexKind],
-    ) -> None:
-        self._connection, self._wanted = connection, wanted
-        self._dialect = client_dialect(ordered)
-        self._options = _checked_options(options)
-        self._check_version()
-
-    def prepare(
+    def _prepared(
         self,
         name: str,
         indexes: Mapping[str, IndexKind],
+        wanted: Sidecar | None,
         *,
         has_vectors: bool,
     ) -> tuple[ServerCollection, Sidecar]:
         """Return a collection and its fingerprint; it and its indexes are made if they are not there.
 
         Raises:
-            StoreError: It holds something else.
+            StoreError: It holds something else, or is not there and not wanted.
             EmbedderMismatchError: It was made with another embedder.
         """
-        where = f"collection {name!r} at {self._connection.where}"
-        if not self._call(lambda client: client.collection_exists(name)):
-            if self._wanted.embedder == AS_MADE:
+        call, where = self._connection.call, f"collection {name!r} at {self.where}"
+        if not call(lambda client: client.collection_exists(name)):
+            if wanted is None:
                 raise StoreError(f"there is no memory in {where}")
-            self._create(name, has_vectors=has_vectors)
-        info = self._call(lambda client: client.get_collection(name))
+            self._create(name, wanted, has_vectors=has_vectors)
+        info = call(lambda client: client.get_collection(name))
         made = Sidecar.parse((info.config.metadata or {}).get("amem"), where)
-        made.check(self._wanted, where)
-        missing = indexes.keys() - info.payload_schema.keys()
-        self._make_indexes(name, {field: indexes[field] for field in missing})
-        replicated = (info.config.params.replication_factor or 1) > 1
-        consistency = models.ReadConsistencyType.MAJORITY if replicated else None
-        return ServerCollection(self._connection, name, self._dialect, consistency), made
+        if wanted is not None:
+            made.check(wanted, where)
 
-    def _create(self, name: str, *, has_vectors: bool) -> None:
-        how = dict(self._options)
-        on_disk, size = how.pop("on_disk", None), self._wanted.dimensions
-        rows = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
-        dense = models.VectorParams(
-            size=size, distance=models.Distance.COSINE, on_disk=on_disk, multivector_config=rows
-        )
-        lexical = {LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-        metadata = {"amem": asdict(self._wanted)}
-        try:
-            self._call(
-                lambda client: client.create_collection(
-                    name, {DENSE: dense} if has_vectors else {}, lexical, metadata=metadata, **how
-                )
-            )
-        except StoreError as error:
-            if not is_status(error.__cause__, HTTPStatus.CONFLICT):  # else another was faster
-                raise
-
-    def _make_indexes(self, name: str, indexes: Mapping[str, IndexKind]) -> None:
         def make(field: str) -> None:
-            kind = self._dialect.index(indexes[field])
-            self._call(lambda c: c.create_payload_index(name, field, kind, wait=True))
+            body = {"field_name": field, "field_schema": INDEXES[indexes[field]]}
+            self._connection.request("PUT", name, "/index", body, {"wait": "true"})
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(make, indexes))
+            list(pool.map(make, indexes.keys() - info.payload_schema.keys()))
+        replicated = (info.config.params.replication_factor or 1) > 1
+        return ServerCollection(self._connection, name, replicated=replicated), made
 
-    def _check_version(self) -> None:
-        version = self._call(lambda client: client.info()).version
-        numbers = re.search(r"(\d+)\.(\d+)", version)
-        if numbers is None or tuple(map(int, numbers.groups())) < OLDEST_SERVER:
-            needed = ".".join(map(str, OLDEST_SERVER)) + " or later is needed"
-            where = self._connection.where
-            raise StoreError(f"the Qdrant server at {where} is version {version!r}; {needed}")
-
-    def _call(self, do: Callable[[QdrantClient], Any]) -> Any:  # noqa: ANN401 - of the client
-        return self._connection.call(do)
+    def _create(self, name: str, wanted: Sidecar, *, has_vectors: bool) -> None:
+        how = {**self._options, "metadata": {"amem": asdict(wanted)}}
+        size, on_disk = wanted.dimensions, how.pop("on_disk", None)
+        best = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+        dense = models.VectorParams(
+            size=size, distance=models.Distance.COSINE, on_disk=on_disk, multivector_config=best
+        )
+        vectors = {DENSE: dense} if has_vectors else {}
+        words = {LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+        try:
+            self._connection.call(
+                lambda client: client.create_collection(name, vectors, words, **how)
+            )
+        except StoreError as error:
+            if status_of(error.__cause__) != HTTPStatus.CONFLICT:  # else another was faster
+                raise
 
 
 def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:

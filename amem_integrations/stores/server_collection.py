@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from qdrant_client import models
-
+from ..ports import Ranked
 from .bm25 import Sparse
-from .conditions import Dialect, Filter, IndexKind
+from .conditions import Filter, any_of, every, one_of, some
 from .connection import Connection
-from .payloads import DENSE, LEXICAL, Point, points_of
-from .store import Fused, Hits, Nearest
+from .payloads import DENSE, LEXICAL, Point, decode_note, rows
+from .store import Limited, Search, pieces
+
+Body = dict[str, Any]  # of a request or an answer of the REST interface
 
 PAGE = 256  # points with their payloads in one request
 PAGE_OF_SWAPS = 50  # points with a condition each
@@ -20,214 +21,149 @@ MAX_VALUES = 1_000_000
 
 # One replica after the other, by a leader that is elected anew when its node is away: two writers of one point
 # meet in the same order on all replicas. "strong" has a permanent leader, and would wait for that node.
-ORDERING = models.WriteOrdering.MEDIUM
-WRITING: Mapping[str, Any] = {"wait": True, "ordering": ORDERING}
-
-
-def client_dialect(ordered: Mapping[str, IndexKind]) -> Dialect:
-    """Return the builder of the filters for qdrant-client."""
-
-    def has_id(ids: Sequence[str]) -> Filter:
-        return models.HasIdCondition(has_id=list(ids))
-
-    def has_vector(name: str) -> Filter:
-        return models.HasVectorCondition(has_vector=name)
-
-    def typed(index: str) -> Mapping[str, str]:
-        return {"type": index.lower()}
-
-    return Dialect(models, typed, models.Range, models.DatetimeRange, has_id, has_vector, ordered)
+WRITING = {"wait": "true", "ordering": "medium"}
 
 
 class ServerCollection:
-    """A `Collection` by qdrant-client, which other processes may write to as well.
+    """A `Collection` on a server, which other processes may write to as well.
 
-    Writes are acknowledged when applied. `consistency` is that of reads.
+    Writes are acknowledged when applied. Reads ask the majority of the replicas, if there are any.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        name: str,
-        dialect: Dialect,
-        consistency: models.ReadConsistency | None = None,
-    ) -> None:
-        self._connection, self._name, self.dialect = connection, name, dialect
-        # A server with one replica needs none.
-        self._reading: dict[str, Any] = {} if consistency is None else {"consistency": consistency}
+    def __init__(self, connection: Connection, name: str, *, replicated: bool) -> None:
+        self._connection, self._name = connection, name
+        self._reading = {"consistency": "majority"} if replicated else {}
 
-    def retrieve(
-        self, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
-    ) -> dict[str, Point]:
-        """Return the points with these ids by id, with all or some fields of their payloads."""
-        records: list[models.Record] = []
-        for some in _pages(ids, PAGE_OF_IDS):
-            payload = True if fields is None else list(fields)
-            how = {"with_payload": payload, "with_vectors": vectors, **self._reading}
-            records += self._call("retrieve", some, **how)
-        return {point.id: point for point in points_of(records)}
+    def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
+        """Return the points with these ids."""
+        points: list[Point] = []
+        for some_ids in pieces(ids, PAGE_OF_IDS):
+            body = {"ids": some_ids, "with_payload": True, "with_vector": vectors}
+            points += _points(self._read("/points", body))
+        return points
 
     def insert(self, points: Sequence[Point]) -> None:
         """Write those of the points whose ids are not there."""
-        for page in _pages(points, PAGE):
-            structs = list(map(_struct, page))
-            self._call("upsert", structs, update_mode=models.UpdateMode.INSERT_ONLY, **WRITING)
+        for page in pieces(points, PAGE):
+            body = {"points": list(map(_struct, page)), "update_mode": "insert_only"}
+            self._connection.request("PUT", self._name, "/points", body, WRITING)
 
     def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
         """Replace each point whose stored `token` is the one given."""
-        every, any_of = self.dialect.every, self.dialect.any_of
-        for page in _pages(swaps, PAGE_OF_SWAPS):
+        for page in pieces(swaps, PAGE_OF_SWAPS):
             unchanged = [
-                every([self.dialect.ids([point.id]), any_of("token", [token])])
-                for token, point in page
+                every([one_of([point.id]), any_of("token", [token])]) for token, point in page
             ]
-            self._call(
-                "upsert",
-                [_struct(point) for _, point in page],
-                update_filter=self.dialect.some(unchanged),
-                update_mode=models.UpdateMode.UPDATE_ONLY,
-                **WRITING,
-            )
+            body = {
+                "points": [_struct(point) for _, point in page],
+                "update_filter": some(unchanged),
+                "update_mode": "update_only",
+            }
+            self._connection.request("PUT", self._name, "/points", body, WRITING)
 
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
-        self._call("delete", models.FilterSelector(filter=which), **WRITING)
+        self._connection.request("POST", self._name, "/points/delete", {"filter": which}, WRITING)
 
-    def nearest(
-        self, queries: Sequence[Nearest], fused: Sequence[Fused] = ()
-    ) -> tuple[list[Hits], list[list[Point]]]:
-        """Return (id, score) for each query, sorted by (-score, id), and the points that others find, by one request."""
-        make = _Requests()
-        requests = [make.scored(query) for query in queries]
-        requests += [make.bringing(each) for each in fused]
-        if not requests:
-            return [], []
-        answers = self._answers(requests)
-        hits = [[(str(p.id), p.score) for p in answer.points] for answer in answers[: len(queries)]]
-        lists = [sorted(found, key=lambda hit: (-hit[1], hit[0])) for found in hits]
-        return lists, [list(points_of(answer.points)) for answer in answers[len(queries) :]]
+    def search(self, searches: Sequence[Search]) -> list[Ranked]:
+        """Return the answer to each search, its lists sorted by (-score, id), with the notes to bring, by one request."""
+        asked = list(map(_requests, searches))
+        answers = iter(self._batch(request for own in asked for request in own.values()))
+        return [_ranked({name: next(answers) for name in own}) for own in asked]
 
-    def newest(self, queries: Iterable[tuple[Filter, int]]) -> list[Point]:
-        """Return for each query that many matching points with the greatest `seq`."""
-        order = models.OrderBy(key="seq", direction=models.Direction.DESC)
-        newest = models.OrderByQuery(order_by=order)
-        requests = [
-            models.QueryRequest(query=newest, filter=which, limit=limit, with_payload=True)
+    def ordered(self, by: str, queries: Limited, *, newest_first: bool = True) -> list[Point]:
+        """Return for each query that many matching points in the order of a field."""
+        order = {"order_by": {"key": by, "direction": "desc" if newest_first else "asc"}}
+        requests = (
+            {"query": order, "filter": which, "limit": limit, "with_payload": True}
             for which, limit in queries
-        ]
-        return [point for answer in self._answers(requests) for point in points_of(answer.points)]
+        )
+        return [point for found in self._batch(requests) for point in _points(found)]
 
     def scroll(self, which: Filter | None, least: int | None = None) -> list[Point]:
         """Return all matching points, or at least so many of them, in any order."""
-        points, offset = self._page(which, PAGE)
-        while offset is not None and (least is None or len(points) < least):
-            page, offset = self._page(which, PAGE, offset=offset)
-            points += page
-        return points
-
-    def ordered(
-        self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False
-    ) -> list[Point]:
-        """Return a number of matching points in the order of a field."""
-        direction = models.Direction.DESC if newest_first else models.Direction.ASC
-        order = models.OrderBy(key=by, direction=direction)
-        return self._page(which, limit, order_by=order)[0]
+        points, offset = list[Point](), None
+        while True:
+            body = {"filter": which, "limit": PAGE, "with_payload": True, "offset": offset}
+            found = self._read("/points/scroll", body)
+            points += _points(found["points"])
+            offset = found.get("next_page_offset")
+            if offset is None or (least is not None and len(points) >= least):
+                return points
 
     def count(self, which: Filter) -> int:
         """Return how many points match, exactly."""
-        if not self._reading:
-            return int(self._call("count", which, exact=True).count)
-        request = models.CountRequest(filter=which, exact=True)
-        answer = self._connection.call(  # the client itself passes no consistency on
-            lambda client: client.http.points_api.count_points(
-                self._name, count_request=request, **self._reading
-            )
-        )
-        return int(answer.result.count)
+        return int(self._read("/points/count", {"filter": which, "exact": True})["count"])
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
-        found = self._call("facet", key, which, limit=MAX_VALUES, exact=True, **self._reading)
-        return [str(hit.value) for hit in found.hits if hit.count]
+        body = {"key": key, "filter": which, "limit": MAX_VALUES, "exact": True}
+        return [str(hit["value"]) for hit in self._read("/facet", body)["hits"] if hit["count"]]
 
-    def _answers(self, requests: Sequence[models.QueryRequest]) -> Sequence[models.QueryResponse]:
-        """Return the answers to a batch of queries.
+    def _batch(self, requests: Iterable[Body]) -> list[list[Body]]:
+        """Return the points that each request finds."""
+        searches = list(requests)
+        if not searches:
+            return []
+        answers = self._read("/points/query/batch", {"searches": searches})
+        return [answer["points"] for answer in answers]
 
-        The client itself copies every request, numbers and all, to look for texts to embed; ours have none.
-        """
-        batch = models.QueryRequestBatch(searches=list(requests))
-        answer = self._connection.call(
-            lambda client: client.http.search_api.query_batch_points(
-                self._name, query_request_batch=batch, **self._reading
-            )
-        )
-        answers: Sequence[models.QueryResponse] = answer.result
-        return answers
-
-    def _page(
-        self,
-        which: Filter | None,
-        limit: int,
-        **how: Any,  # noqa: ANN401 - of the client
-    ) -> tuple[list[Point], Any]:
-        how |= {"limit": limit, "with_payload": True, **self._reading}
-        records, offset = self._call("scroll", which, **how)
-        return list(points_of(records)), offset
-
-    def _call(self, method: str, *args: Any, **how: Any) -> Any:  # noqa: ANN401
-        def do(client: Any) -> Any:  # noqa: ANN401
-            return getattr(client, method)(self._name, *args, **how)
-
-        return self._connection.call(do)
+    def _read(self, path: str, body: Body) -> Any:  # noqa: ANN401 - JSON
+        return self._connection.request("POST", self._name, path, body, self._reading)
 
 
-class _Requests:
-    """Makes the requests of one batch; a vector that stands in several of them is converted once."""
+def _requests(search: Search) -> dict[str, Body]:
+    """Return the requests for the lists of a search and, if notes are to come along, for these.
 
-    def __init__(self) -> None:
-        self._converted = dict[int, list[list[float]]]()
-
-    def scored(self, query: Nearest) -> models.QueryRequest:
-        """Return the request for ids and scores."""
-        among = None if query.among is None else models.Prefetch(**self._query(query.among))
-        return models.QueryRequest(**self._query(query), prefetch=among, with_payload=False)
-
-    def bringing(self, wanted: Fused) -> models.QueryRequest:
-        """Return the request for points themselves: the best of several lists."""
-        how: dict[str, Any] = {"with_payload": True, "limit": wanted.limit}
-        parts = [self._query(part) for part in wanted.parts]
-        if len(parts) == 1:
-            return models.QueryRequest(**{**parts[0], **how})
-        # The engine counts ranks from 0.
-        fusion = models.RrfQuery(rrf=models.Rrf(k=wanted.k + 1))
-        lists = [models.Prefetch(**part) for part in parts]
-        return models.QueryRequest(prefetch=lists, query=fusion, **how)
-
-    def _query(self, query: Nearest) -> dict[str, Any]:
-        common = {"filter": query.filter, "limit": query.limit}
-        if isinstance(query.vector, tuple):
-            params = models.SearchParams(idf=models.IdfCorpusParams(corpus=query.corpus))
-            words = _sparse_vector(query.vector)
-            return {**common, "query": words, "using": LEXICAL, "params": params}
-        rows = self._converted.setdefault(id(query.vector), [])
-        if not rows:
-            rows.append(query.vector.tolist())
-        return {**common, "query": rows, "using": DENSE}
+    With the notes come the cosines of those that only words find.
+    """
+    made, common = dict[str, Body](), {"filter": search.filter, "limit": search.limit}
+    if search.dense is not None:
+        made["dense"] = {**common, "query": search.dense.tolist(), "using": DENSE}
+    if search.words is not None:
+        params = {"idf": {"corpus": search.corpus}}
+        words = {"query": _sparse(search.words), "using": LEXICAL, "params": params}
+        made["lexical"] = {**common, **words}
+    if search.bring is None or not made:
+        return made
+    bring: Body = {"limit": search.bring.limit, "with_payload": True}
+    if len(made) == 1:
+        (only,) = made.values()
+        return {**made, "brought": {**only, **bring}}
+    # The engine counts ranks from 0.
+    fused = {"prefetch": list(made.values()), "query": {"rrf": {"k": search.bring.k + 1}}}
+    cosines = {**made["dense"], "prefetch": made["lexical"]}
+    return {**made, "cosines": cosines, "brought": {**fused, **bring}}
 
 
-def _pages(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    for start in range(0, len(items), size):
-        yield list(items[start : start + size])
+def _ranked(found: dict[str, list[Body]]) -> Ranked:
+    stored = map(decode_note, _points(found.pop("brought", ())))
+    cosines = dict(_hits(found.pop("cosines", ())))
+    lists = {name: _hits(points) for name, points in found.items()}
+    return Ranked(**lists, cosines=cosines, brought={note.id: note for note in stored})
 
 
-def _sparse_vector(words: Sparse) -> models.SparseVector:
-    return models.SparseVector(indices=words[0], values=words[1])
+def _hits(found: Iterable[Body]) -> list[tuple[str, float]]:
+    return sorted(((p["id"], p["score"]) for p in found), key=lambda hit: (-hit[1], hit[0]))
 
 
-def _struct(point: Point) -> models.PointStruct:
-    vectors: dict[str, Any] = {}
+def _points(records: Iterable[Body]) -> list[Point]:
+    """Return records of a server as points; one without a payload was never written whole."""
+    return [
+        Point(str(record["id"]), record["payload"], rows(record.get("vector")))
+        for record in records
+        if record.get("payload")
+    ]
+
+
+def _sparse(words: Sparse) -> Body:
+    return {"indices": words[0], "values": words[1]}
+
+
+def _struct(point: Point) -> Body:
+    vectors: Body = {}
     if point.dense is not None:
         vectors[DENSE] = point.dense.tolist()
     if point.lexical is not None:
-        vectors[LEXICAL] = _sparse_vector(point.lexical)
-    return models.PointStruct(id=point.id, vector=vectors, payload=point.payload)
+        vectors[LEXICAL] = _sparse(point.lexical)
+    return {"id": point.id, "vector": vectors, "payload": point.payload}

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from .payloads import SCHEMA
 
 FORMAT = 2
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-AS_MADE = "(as made)"  # the name of an embedder that is not going to be used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ class Sidecar:
         return self.closed is None and (not self.boot or self.boot != boot_id())
 
     @classmethod
-    def new(cls, *, embedder: str, dimensions: int, bm25: Bm25) -> Sidecar:
+    def made(cls, embedder: str, dimensions: int, bm25: Bm25) -> Sidecar:
         """Return the fingerprint of a collection made now."""
         return cls(
             embedder=embedder,
@@ -65,22 +63,21 @@ class Sidecar:
         Raises:
             StoreError: It is none, or of a later version of this package.
         """
-        if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
+        version = stored.get("format") if isinstance(stored, dict) else None
+        if not isinstance(version, int):
             raise StoreError(
                 f"{where} holds no memory of amem-integrations; choose another place or collection"
             )
-        if stored["format"] > FORMAT:
+        if version != FORMAT:
+            kind, advice = "schema", "open it with the version that made it"
+            if version > FORMAT:
+                kind, advice = "format", "install a newer version"
             raise StoreError(
-                f"{where} was written in format {stored['format']}, this version of amem-integrations "
-                f"reads up to format {FORMAT}; install a newer version"
-            )
-        if stored["format"] < FORMAT:
-            raise StoreError(
-                f"{where} holds a memory of schema {stored['format']}, which this version of amem-integrations does "
-                f"not read (it reads schema {SCHEMA}); the memory is as it was: open it with the version that made it"
+                f"{where} holds a memory of {kind} {version}, which this version of amem-integrations does not "
+                f"read (it reads schema {SCHEMA}); the memory is as it was: {advice}"
             )
         try:
-            return _adapter().validate_python(stored)
+            return TypeAdapter(cls).validate_python(stored)
         except ValidationError as error:
             raise StoreError(
                 f"the description of the memory in {where} is damaged: {error}"
@@ -114,33 +111,23 @@ class Sidecar:
 
     def described(self) -> dict[str, Any]:
         """Return the versions and the embedder that the folder was made with, and the schema of its notes."""
-        made = {
-            name: value for name, value in asdict(self).items() if name not in ("closed", "boot")
-        }
+        made = asdict(self)
+        del made["closed"], made["boot"]
         return {**made, "schema": SCHEMA}
 
     def check(self, wanted: Sidecar, where: str) -> None:
         """Raise `EmbedderMismatchError`, which names what differs, if vectors made as `wanted` do not fit."""
-        if wanted.embedder == AS_MADE:
-            return
-        names = ["dimensions", "template", "bm25"]
-        if self.embedder and wanted.embedder:
-            names.insert(0, "embedder")
+        are_named = self.embedder and wanted.embedder
         differing = [
             f"{name} {getattr(self, name)!r}, now {getattr(wanted, name)!r}"
-            for name in names
-            if getattr(self, name) != getattr(wanted, name)
+            for name in ("embedder", "dimensions", "template", "bm25")
+            if getattr(self, name) != getattr(wanted, name) and (are_named or name != "embedder")
         ]
         if differing:
             raise EmbedderMismatchError(
                 f"{where} was built with {'; '.join(differing)}. Open it with what it was built with, "
                 "or embed its notes anew: `amem reindex --embedder NAME`, or amem_integrations.reindex.reindex(location, embedder)"
             )
-
-
-@cache
-def _adapter() -> TypeAdapter[Sidecar]:
-    return TypeAdapter(Sidecar)
 
 
 def boot_id() -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any, NoReturn, Protocol
 
 from ..decisions import VISIBLE, WRITTEN, Record
@@ -18,109 +19,62 @@ from ..errors import ConfigurationError, StoreError
 from ..filters import Conditions
 from ..ids import first_seq
 from ..notes import Namespace, Note
-from ..ports import NoteQuery, Query, Ranked, RecordQuery
+from ..ports import Bring, NoteQuery, Query, Ranked, RecordQuery
 from ..stored_note import StoredNote, Vector
 from ..texts import lexical_texts
+from . import payloads
 from .bm25 import Bm25, Sparse
-from .checks import check_vectors, is_id, stamp
-from .conditions import Dialect, Filter, IndexKind, note_filter
-from .payloads import (
-    BRIEF,
-    CALL,
-    DECIDED,
-    OUTDATES,
-    TERMS,
-    VOID,
-    WAITS,
-    Point,
-    decode_briefly,
-    decode_namespace,
-    decode_note,
-    decode_record,
-    encode_note,
-    encode_record,
-    namespace_key,
-    number_of,
-    owner,
-)
+from .conditions import Filter, IndexKind, Where, any_of, every, one_of, some, within
+from .payloads import TERMS, Point, check_vectors, is_id, namespace_key, stamp
 
 IDS_AT_ONCE = 500  # in one filter; servers may limit the number of conditions
 NOTES_AT_ONCE = 64  # of which the newest decisions are asked for in one request
 SAME_SEQ = 32  # records that one call may have written at the same instant, and more
 ALL = 1_000_000  # more records than there are about one note
-OPEN = (VISIBLE, WRITTEN)
+OPEN = any_of("phase", (VISIBLE, WRITTEN))
 # By which names a record names what a query asks for; of a query's lists of ids the first given is in the filter.
 NAMED_BY: Mapping[str, Sequence[str]] = {
-    "about": ("about",),
-    "made_from": ("about", "sources"),
-    "shown": ("shown",),
-    "calls": ("call",),
-    "note": ("note",),
-}
+    "about": ("about",), "made_from": ("about", "sources"), "shown": ("shown",), "calls": ("call",), "note": ("note",),
+}  # fmt: skip
 DOUBLE = 2048  # nanoseconds that a double cannot tell apart, and more
 
 # A filter is quick, and allowed by a server in strict mode, only if the field that it names has an index. Each index
 # makes a flush in a folder some milliseconds longer, and on a server takes memory maps.
 NOTE_INDEXES: Mapping[str, IndexKind] = {
-    "namespace": "tenant",
-    "buried": "keyword",
-    "owing": "keyword",
-    "last": "integer",
-    "seq": "integer",
-    "seq_us": "integer",
-    "seq_ns": "integer",
-    "at": "datetime",
-    "recorded_at": "datetime",
-    "until": "datetime",
-    "expires_at": "datetime",
-    "attempts": "integer",
+    "namespace": "tenant", "buried": "keyword", "owing": "keyword",
+    "last": "integer", "seq": "integer", "seq_us": "integer", "seq_ns": "integer", "attempts": "integer",
+    "at": "datetime", "recorded_at": "datetime", "until": "datetime", "expires_at": "datetime",
     TERMS: "number",  # everything else that `where` can name
-}
+}  # fmt: skip
 RECORD_INDEXES: Mapping[str, IndexKind] = {
-    "namespace": "tenant",
-    "seq": "integer",
-    "phase": "number",
-    TERMS: "number",
-}
+    "namespace": "tenant", "seq": "integer", "phase": "number", TERMS: "number",
+}  # fmt: skip
+
+Limited = Iterable[tuple[Filter | None, int]]  # filters, and how many points of each are wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
-    """One query by a dense or a sparse vector; `corpus` is what word frequencies are counted over.
+class Search:
+    """One query to a collection: up to `limit` points by a dense vector, by a sparse one, or by each.
 
-    With `among`, only what that query finds is scored.
+    Attributes:
+        corpus: The points over which word frequencies are counted.
+        bring: The notes that are to come along, where that saves a request.
     """
 
-    vector: Vector | Sparse
+    dense: Vector | None
+    words: Sparse | None
     limit: int
     filter: Filter
     corpus: Filter
-    among: Nearest | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """The points that are best by reciprocal rank in several lists, 1 / (`k` + rank)."""
-
-    parts: Sequence[Nearest]
-    limit: int
-    k: int
-
-
-Hits = list[tuple[str, float]]
+    bring: Bring | None
 
 
 class Collection(Protocol):
     """A set of points with payloads; every method raises `StoreError` for trouble of its own."""
 
-    @property
-    def dialect(self) -> Dialect:
-        """Makes the filters this collection understands."""
-
-    def retrieve(
-        self, ids: Sequence[str], *, vectors: bool = False, fields: Sequence[str] | None = None
-    ) -> dict[str, Point]:
-        """Return the points with these ids by id, with all or some fields of their payloads."""
+    def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
+        """Return the points with these ids."""
 
     def insert(self, points: Sequence[Point]) -> None:
         """Write those of the points whose ids are not there."""
@@ -131,21 +85,14 @@ class Collection(Protocol):
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
 
-    def nearest(
-        self, queries: Sequence[Nearest], fused: Sequence[Fused] = ()
-    ) -> tuple[list[Hits], list[list[Point]]]:
-        """Return (id, score) for each query, sorted by (-score, id), and the points that others find."""
+    def search(self, searches: Sequence[Search]) -> list[Ranked]:
+        """Return the answer to each search, its lists sorted by (-score, id)."""
 
-    def newest(self, queries: Iterable[tuple[Filter, int]]) -> Iterable[Point]:
-        """Return for each query that many matching points with the greatest `seq`."""
+    def ordered(self, by: str, queries: Limited, *, newest_first: bool = True) -> list[Point]:
+        """Return for each query that many matching points in the order of a field."""
 
     def scroll(self, which: Filter | None, least: int | None = None) -> list[Point]:
         """Return all matching points, or at least so many of them, in any order."""
-
-    def ordered(
-        self, by: str, which: Filter | None, limit: int, *, newest_first: bool = False
-    ) -> list[Point]:
-        """Return a number of matching points in the order of a field."""
 
     def count(self, which: Filter) -> int:
         """Return how many points match, exactly."""
@@ -169,27 +116,25 @@ class Store:
 
     Attributes:
         remote: Whether a call waits for a network, and other processes may write to the store as well.
+        power_was_cut: Whether a power cut may have taken what was written last, to different ends in the two collections.
 
     Args:
         notes: The collection of notes.
         records: The collection of calls, decisions and leases.
         dimensions: Length of the dense vectors.
         bm25: How text becomes a sparse vector.
+        where: Makes the filters of notes.
     """
 
     remote = False
+    power_was_cut = False
 
     def __init__(
-        self, notes: Collection, records: Collection, *, dimensions: int, bm25: Bm25
+        self, notes: Collection, records: Collection, *, dimensions: int, bm25: Bm25, where: Where
     ) -> None:
-        self._notes, self._records = notes, records
-        self._dimensions, self._bm25, self._dialect = dimensions, bm25, notes.dialect
+        self._notes, self._records, self._where = notes, records, where
+        self._dimensions, self._bm25 = dimensions, bm25
         self._foreign = set[tuple[str, str]]()  # (namespace, id): reads that met another's point
-
-    @property
-    def power_was_cut(self) -> bool:
-        """Whether a power cut may have taken what was written last, to different ends in the two collections."""
-        return False
 
     def recovered(self) -> None:
         """Note that the memory was put right after a power cut."""
@@ -254,35 +199,27 @@ class Store:
     ) -> dict[str, StoredNote]:
         """Return the stored notes with these ids, tombstones too, by id; with their vectors, if asked for.
 
-        Of those `briefly` there is only what tells whether a wording still stands: token, rev, `thorough`, and whether
-        the note was deleted or when it expires. It is the same request to a server.
+        Of those `briefly` there is at least what tells whether a wording still stands: token, rev, `thorough`, and
+        whether the note was deleted or when it expires. They may come without their vectors.
         """
-        brief = set(briefly).difference(ids)
-        if not self.remote:
-            points = self._found(self._notes, namespace, brief, fields=BRIEF)
-            known = {point.id: decode_briefly(point) for point in points}
-            return known | _by_id(self._found(self._notes, namespace, ids, vectors=vectors))
-        both = self._found(self._notes, namespace, [*ids, *brief], vectors=vectors)
-        return {
-            point.id: decode_briefly(point) if point.id in brief else decode_note(point)
-            for point in both
-        }
+        brief = self._found(self._notes, namespace, set(briefly).difference(ids))
+        points = chain(brief, self._found(self._notes, namespace, ids, vectors=vectors))
+        if self.remote:
+            points = self._found(self._notes, namespace, [*ids, *briefly], vectors=vectors)
+        return {point.id: payloads.decode_note(point) for point in points}
 
     def find_notes(self, namespace: Namespace, query: NoteQuery) -> dict[str, StoredNote]:
         """Return the stored notes that are wanted, by id."""
         self._check_open()
-        key, every, any_of = namespace_key(namespace), self._dialect.every, self._dialect.any_of
+        key = namespace_key(namespace)
         whose = {"namespace": query.alive is not False, "buried": query.alive is not True}
-        which = [
-            self._dialect.some([any_of(name, [key]) for name, is_in in whose.items() if is_in])
-        ]
+        which = [some(any_of(name, [key]) for name, is_in in whose.items() if is_in)]
         if query.owing or query.bare:
             which.append(any_of("owing", [key]))
         if query.expired_at is not None:
-            time = stamp(query.expired_at, "expired_at")
-            which.append(self._dialect.during("expires_at", {"lte": time}))
-        notes = _by_id(self._notes.scroll(every(which), query.least))
-        return {key: note for key, note in notes.items() if query.finds(note)}
+            which.append(within("expires_at", {"lte": stamp(query.expired_at, "expired_at")}))
+        notes = map(payloads.decode_note, self._notes.scroll(every(which), query.least))
+        return {note.id: note for note in notes if query.finds(note)}
 
     def insert_notes(self, namespace: Namespace, notes: Sequence[StoredNote]) -> None:
         """Store notes whose ids are not there."""
@@ -298,49 +235,44 @@ class Store:
 
     def remove_tombstones(self, namespace: Namespace, before: datetime) -> None:
         """Remove the tombstones that owe nothing and whose notes were deleted before a time."""
-        key, any_of = namespace_key(namespace), self._dialect.any_of
-        earlier = self._dialect.between("seq_us", {"lt": first_seq(before) // 1000})
-        which = self._dialect.every(
-            [any_of("buried", [key]), earlier], but=[any_of("owing", [key])]
-        )
+        key = namespace_key(namespace)
+        earlier = within("seq_us", {"lt": first_seq(before) // 1000})
         with self._writing():
-            self._notes.delete(which)
+            self._notes.delete(
+                every([any_of("buried", [key]), earlier], but=[any_of("owing", [key])])
+            )
 
     def records(self, namespace: Namespace, ids: Ids[str]) -> dict[str, Record]:
         """Return the records with these ids, by id."""
-        return {
-            point.id: decode_record(point) for point in self._found(self._records, namespace, ids)
-        }
+        found = map(payloads.decode_record, self._found(self._records, namespace, ids))
+        return {record.id: record for record in found}
 
     def find_records(self, namespace: Namespace, query: RecordQuery) -> dict[str, Record]:
         """Return the calls and decisions that are wanted, by id."""
         self._check_open()
         points = {point.id: point for point in self._found_by(namespace_key(namespace), query)}
-        wanted = query.of(decode_record(point) for point in points.values())
-        return {record.id: record for record in wanted}
+        return {
+            record.id: record for record in query.of(map(payloads.decode_record, points.values()))
+        }
 
     def insert_records(self, namespace: Namespace, records: Sequence[Record]) -> None:
         """Store records whose ids are not there."""
-        points = [Point(record.id, encode_record(record)) for record in records]
+        points = [Point(record.id, payloads.encode_record(record)) for record in records]
         self._insert(self._records, namespace, points)
 
     def swap_records(self, namespace: Namespace, swaps: Sequence[tuple[str, Record]]) -> None:
         """Replace each record whose token is still the one given with the new version."""
-        self._swap(
-            self._records,
-            namespace,
-            [(token, Point(record.id, encode_record(record))) for token, record in swaps],
-        )
+        made = [
+            (token, Point(record.id, payloads.encode_record(record))) for token, record in swaps
+        ]
+        self._swap(self._records, namespace, made)
 
     def remove_decisions(self, namespace: Namespace, ids: Ids[str]) -> None:
         """Remove the decisions with these ids."""
-        ours = self._ours(namespace_key(namespace))
-        decided = self._having(DECIDED)
-        known = sorted(filter(is_id, ids))
+        ours, known = any_of("namespace", [namespace_key(namespace)]), sorted(filter(is_id, ids))
         with self._writing():
-            for start in range(0, len(known), IDS_AT_ONCE):
-                some = self._dialect.ids(known[start : start + IDS_AT_ONCE])
-                self._records.delete(self._dialect.every([ours, decided, some]))
+            for some_ids in pieces(known, IDS_AT_ONCE):
+                self._records.delete(every([ours, _having(payloads.DECIDED), one_of(some_ids)]))
 
     def search(self, namespace: Namespace, queries: Sequence[Query]) -> list[Ranked]:
         """Return for each query its dense and its BM25 list, each sorted by (-score, id), of notes that are not deleted.
@@ -349,37 +281,14 @@ class Store:
         """
         self._check_open()
         namespace_key(namespace)  # refuses a malformed one, also where nothing is asked
-        plans: list[dict[str, Nearest]] = []
-        fused: list[Fused | None] = []
-        for query in queries:
-            lists, bring = self._lists_of(query, query.namespace or namespace), query.bring
-            if not (self.remote and bring and lists):
-                fused.append(None)
-            else:
-                # Notes come along, and the cosines of notes that only words find, by the same request.
-                fused.append(Fused(list(lists.values()), bring.limit, bring.k))
-                if len(lists) > 1:
-                    words = lists["lexical"]
-                    lists["cosines"] = replace(lists["dense"], limit=words.limit, among=words)
-            plans.append(lists)
-        asked = [one for lists in plans for one in lists.values()]
-        hits, points = self._notes.nearest(asked, list(filter(None, fused)))
-        scored, brought, answers = iter(hits), iter(points), []
-        for lists, brings in zip(plans, fused, strict=True):
-            found = {name: next(scored) for name in lists}
-            ranked = Ranked(
-                dense=found.get("dense", ()),
-                lexical=found.get("lexical", ()),
-                cosines=dict(found.get("cosines", ())),
-                brought=_by_id(next(brought)) if brings else {},
-            )
-            answers.append(ranked)
-        return answers
+        return self._notes.search(
+            [self._search_of(query, query.namespace or namespace) for query in queries]
+        )
 
     def count(self, namespace: Namespace, where: Conditions = ()) -> int:
         """Return how many notes meet the conditions, exactly; tombstones do not count."""
         self._check_open()
-        return self._notes.count(note_filter(self._dialect, namespace_key(namespace), where))
+        return self._notes.count(self._where.filter(namespace_key(namespace), where))
 
     def scan(
         self,
@@ -391,11 +300,11 @@ class Store:
     ) -> list[Note]:
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         self._check_open()
-        which = note_filter(self._dialect, namespace_key(namespace), where)
+        which = self._where.filter(namespace_key(namespace), where)
         if limit < 1:
             return []
-        points = self._notes.ordered("seq", which, limit, newest_first=newest_first)
-        notes = (stored.note for stored in _by_id(points).values() if stored.note)
+        points = self._notes.ordered("seq", [(which, limit)], newest_first=newest_first)
+        notes = (note for point in points if (note := payloads.decode_note(point).note))
         return sorted(notes, key=lambda note: (note.seq, note.id), reverse=newest_first)
 
     def namespaces(self, where: Conditions = (), *, recorded: bool = False) -> list[Namespace]:
@@ -404,19 +313,19 @@ class Store:
         With `recorded` also those of which only records and tombstones are left.
         """
         self._check_open()
-        which = note_filter(self._dialect, None, where) if where else None
+        which = self._where.filter(None, where) if where else None
         keys = set(self._notes.distinct("namespace", which))
         if recorded:
-            made = self._dialect.every([self._having(CALL, DECIDED)])
+            made = every([_having(payloads.CALL, payloads.DECIDED)])
             keys.update(self._records.distinct("namespace", made), self._notes.distinct("buried"))
-        return sorted(map(decode_namespace, keys))
+        return sorted(map(payloads.decode_namespace, keys))
 
     def unfinished(self) -> list[Namespace]:
         """Return the namespaces in which a note owes a purge or has no vector, or a decision is not settled, sorted."""
         self._check_open()
-        is_open = self._dialect.every([self._dialect.any_of("phase", OPEN)])
-        keys = {*self._notes.distinct("owing"), *self._records.distinct("namespace", is_open)}
-        return sorted(map(decode_namespace, keys))
+        keys = set(self._notes.distinct("owing"))
+        keys.update(self._records.distinct("namespace", every([OPEN])))
+        return sorted(map(payloads.decode_namespace, keys))
 
     def last_seq(self) -> int:
         """Return the greatest `seq` of all notes, their wordings and records in all namespaces; 0 if there are none."""
@@ -424,40 +333,37 @@ class Store:
         newest = [
             point.payload[by]
             for collection, by in ((self._notes, "last"), (self._records, "seq"))
-            for point in collection.ordered(by, None, 1, newest_first=True)
+            for point in collection.ordered(by, [(None, 1)])
         ]
         return max(newest, default=0)
 
     def _point_of(self, stored: StoredNote) -> Point:
-        dense, payload = None, encode_note(stored)
+        point = Point(stored.id, payloads.encode_note(stored))
         if stored.note is None:
-            return Point(stored.id, payload)
+            return point
         if stored.vectors is not None:
             where = f"vectors of note {stored.id}"
-            dense = check_vectors(stored.vectors, self._dimensions, where)
+            point.dense = check_vectors(stored.vectors, self._dimensions, where)
         elif stored.embedded and self.remote:
             raise StoreError(
                 f"note {stored.id!r} was read without its vectors; nothing was written: please report this"
             )
-        words = self._bm25.encode_document(*lexical_texts(stored.note))
-        return Point(
-            stored.id, payload, dense, words, keeps_dense=dense is None and stored.has_vectors
-        )
+        point.lexical = self._bm25.encode_document(*lexical_texts(stored.note))
+        point.keeps_dense = point.dense is None and stored.has_vectors
+        return point
 
     def _insert(
         self, collection: Collection, namespace: Namespace, points: Sequence[Point]
     ) -> None:
         key = self._checked(namespace, points)
+        first = {point.id: point for point in reversed(points)}
+        # Ids come from the namespace: only of those that a read has met another's point may be there.
+        if others := [note_id for note_id in first if (key, note_id) in self._foreign]:
+            raise StoreError(
+                f"the ids {others} belong to another namespace than {namespace!r}; nothing was written. Ids "
+                "come from the namespace: these notes were imported with ids that do not"
+            )
         with self._writing():
-            first = {point.id: point for point in reversed(points)}
-            # Ids come from the namespace: only those are looked up that a read has met.
-            doubtful = [i for i in first if (key, i) in self._foreign]
-            taken = collection.retrieve(doubtful) if doubtful else {}
-            if others := [i for i, point in taken.items() if owner(point.payload) != key]:
-                raise StoreError(
-                    f"the ids {others} belong to another namespace than {namespace!r}; nothing was written. Ids "
-                    "come from the namespace: these notes were imported with ids that do not"
-                )
             collection.insert(list(first.values())[::-1])
 
     def _swap(
@@ -470,109 +376,90 @@ class Store:
     def _checked(self, namespace: Namespace, points: Iterable[Point]) -> str:
         """Return the key of the namespace; raise `StoreError` if a point is of another one."""
         key = namespace_key(namespace)
-        if others := [point.id for point in points if owner(point.payload) != key]:
+        if others := [point.id for point in points if payloads.owner(point.payload) != key]:
             raise StoreError(f"{others} are not of namespace {namespace!r}; nothing was written")
         return key
 
     def _found(
-        self,
-        collection: Collection,
-        namespace: Namespace,
-        ids: Ids[str],
-        *,
-        vectors: bool = False,
-        fields: Sequence[str] | None = None,
+        self, collection: Collection, namespace: Namespace, ids: Ids[str], *, vectors: bool = False
     ) -> Iterator[Point]:
         """Yield the points with these ids that belong to this namespace."""
         self._check_open()
         key = namespace_key(namespace)
-        known = [i for i in dict.fromkeys(ids) if is_id(i)]
-        if not known:
-            return
-        for point in collection.retrieve(known, vectors=vectors, fields=fields).values():
-            if owner(point.payload) == key:
-                yield point
-            else:
-                self._foreign.add((key, point.id))
-
-    def _ours(self, key: str) -> Filter:
-        return self._dialect.any_of("namespace", [key])
+        if known := [note_id for note_id in dict.fromkeys(ids) if is_id(note_id)]:
+            for point in collection.retrieve(known, vectors=vectors):
+                if payloads.owner(point.payload) == key:
+                    yield point
+                else:
+                    self._foreign.add((key, point.id))
 
     def _found_by(self, key: str, query: RecordQuery) -> Iterator[Point]:
         """Yield the wanted records, and some more: of several lists of ids only one is in the filter.
 
-        Each note's newest decisions take a query for each; where nothing waits for a network, and there are not more than
-        these would be, all are read at once.
+        Each note's newest decisions take a query for each.
         """
-        every, which = self._dialect.every, self._clauses(key, query)
+        which = _clauses(key, query)
         name = next((name for name in NAMED_BY if getattr(query, name) is not None), None)
         if name is None:
             yield from self._records.scroll(every(which))
             return
         given = getattr(query, name)
         ids = sorted(filter(is_id, [given] if name == "note" else given))
-        newest = query.newest if name == "about" else None
-        size = IDS_AT_ONCE if newest is None else NOTES_AT_ONCE
-        for start in range(0, len(ids), size):
-            some = ids[start : start + size]
-            naming = self._having(*(f"{by}={i}" for i in some for by in NAMED_BY[name]))
+        if name == "about" and query.newest is not None:
+            for notes in pieces(ids, NOTES_AT_ONCE):
+                yield from self._records.ordered("seq", _newest(which, notes, query.newest))
+            return
+        for some_ids in pieces(ids, IDS_AT_ONCE):
+            naming = _having(*(f"{by}={i}" for i in some_ids for by in NAMED_BY[name]))
             if name == "calls":
-                naming = self._dialect.some([self._dialect.ids(some), naming])
-            all_of_them = every([*which, naming])
-            if newest is None:
-                yield from self._records.scroll(all_of_them)
-                continue
-            most = newest * len(some)
-            few = [] if self.remote else self._records.scroll(all_of_them, most + 1)
-            if self.remote or len(few) > most:
-                few = list(self._records.newest(self._bounded(which, some, newest)))
-            yield from few
+                naming = some([one_of(some_ids), naming])
+            yield from self._records.scroll(every([*which, naming]))
 
-    def _clauses(self, key: str, query: RecordQuery) -> list[Filter]:
-        """Return conditions that the wanted records meet, whichever notes and calls they name."""
-        which = [self._ours(key)]
-        if query.waiting:
-            which.append(self._having(WAITS))
-        elif query.decisions or query.about is not None or query.made_from is not None:
-            which.append(self._having(DECIDED))
-        elif query.calls_only or query.shown is not None:
-            which.append(self._having(CALL))
-        if query.unsettled:
-            which.append(self._dialect.any_of("phase", OPEN))
-        if query.since:
-            which.append(self._dialect.between("seq", {"gte": query.since - DOUBLE}))
-        return which
-
-    def _bounded(
-        self, which: Sequence[Filter], ids: Sequence[str], newest: int
-    ) -> Iterator[tuple[Filter, int]]:
-        """Yield the queries for each note's own decisions and those that supersede, and for the newest of the others."""
-        every, having = self._dialect.every, self._having
-        about, own = ([f"{name}={i}" for i in ids] for name in ("about", "note"))
-        yield every([*which, having(*about), having(OUTDATES, *own)]), ALL
-        for one, mine in zip(about, own, strict=True):
-            yield (
-                every([*which, having(one)], but=[having(mine, OUTDATES, VOID)]),
-                newest + SAME_SEQ,
-            )
-
-    def _having(self, *marks: str) -> Filter:
-        """Return the condition that a record has one of these marks."""
-        return self._dialect.any_of(TERMS, list(map(number_of, marks)))
-
-    def _lists_of(self, query: Query, namespace: Namespace) -> dict[str, Nearest]:
-        """Return the searches for the dense and the lexical list of a query."""
-        key = namespace_key(namespace)
-        corpus = note_filter(self._dialect, key)
-        which = note_filter(self._dialect, key, query.where) if query.where else corpus
-        vectors: dict[str, Vector | Sparse] = {}
-        if query.vector is not None:
-            (vectors["dense"],) = check_vectors(query.vector, self._dimensions, "vector of a query")
-        if query.text is not None and (words := self._bm25.encode_query(query.text))[0]:
-            vectors["lexical"] = words
-        limit = query.limit
-        return {n: Nearest(v, limit, which, corpus) for n, v in vectors.items() if limit > 0}
+    def _search_of(self, query: Query, namespace: Namespace) -> Search:
+        key, dense, words = namespace_key(namespace), None, None
+        corpus = self._where.filter(key)
+        which = self._where.filter(key, query.where) if query.where else corpus
+        if query.vector is not None and query.limit > 0:
+            dense = check_vectors(query.vector, self._dimensions, "vector of a query")
+        if query.text is not None and query.limit > 0:
+            encoded = self._bm25.encode_query(query.text)
+            words = encoded if encoded[0] else None
+        return Search(dense, words, query.limit, which, corpus, query.bring)
 
 
-def _by_id(points: Iterable[Point]) -> dict[str, StoredNote]:
-    return {point.id: decode_note(point) for point in points}
+def _clauses(key: str, query: RecordQuery) -> list[Filter]:
+    """Return conditions that the wanted records meet, whichever notes and calls they name."""
+    of_decisions = query.decisions or query.about is not None or query.made_from is not None
+    of_calls = query.calls_only or query.shown is not None
+    marks = {payloads.WAITS: query.waiting, payloads.DECIDED: of_decisions, payloads.CALL: of_calls}
+    mark = next((mark for mark, is_wanted in marks.items() if is_wanted), None)
+    which = [any_of("namespace", [key]), *([_having(mark)] if mark else [])]
+    if query.unsettled:
+        which.append(OPEN)
+    if query.since:
+        which.append(within("seq", {"gte": query.since - DOUBLE}))
+    return which
+
+
+def _newest(
+    which: Sequence[Filter], ids: Sequence[str], newest: int
+) -> Iterator[tuple[Filter, int]]:
+    """Yield the queries for each note's own decisions and those that supersede, and for the newest of the others."""
+    about, own = ([f"{name}={i}" for i in ids] for name in ("about", "note"))
+    yield every([*which, _having(*about), _having(payloads.OUTDATES, *own)]), ALL
+    for one, mine in zip(about, own, strict=True):
+        others = every(
+            [*which, _having(one)], but=[_having(mine, payloads.OUTDATES, payloads.VOID)]
+        )
+        yield others, newest + SAME_SEQ
+
+
+def _having(*marks: str) -> Filter:
+    """Return the condition that a record has one of these marks."""
+    return any_of(TERMS, map(payloads.number_of, marks))
+
+
+def pieces(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    """Yield items so many at a time."""
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])

@@ -13,6 +13,7 @@ import pytest
 from amem_integrations import AgenticMemory
 from amem_integrations.conversation import Message
 from amem_integrations.stores import FolderStore
+from amem_integrations.stores.conditions import every, one_of
 from amem_integrations.stores.folder import MIN_FREE_BYTES
 from amem_integrations.stores.folder_collection import FolderCollection
 from amem_integrations.stores.payloads import Point
@@ -126,7 +127,7 @@ def test_points_that_went_missing_or_hold_no_note_are_found(talk):
     assert "1 points hold no note" in found["points"]["text"]
     talk("compact")
     with notes_of(talk) as shard:
-        shard.delete(shard.dialect.ids([shard.scroll(None)[0].id]))
+        shard.delete(every([one_of([shard.scroll(None)[0].id])]))
     found, sick = findings(talk, status=1)
     assert "points" in sick
     assert "1 of 30 points are missing" in found["points"]["text"]

@@ -119,15 +119,23 @@ def test_a_place_that_is_no_folder_or_cannot_be_written_to_is_a_store_error(fold
         assert memory.stats()["notes"] == 1
 
 
-def test_no_memory_is_made_where_there_is_no_room(tmp_path):
+def leave(monkeypatch, left):
+    """Let so many bytes be free on every disk."""
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=left[0]))
+
+
+def test_no_memory_is_made_where_there_is_no_room(tmp_path, monkeypatch):
+    leave(monkeypatch, [100 * MIB])
     with pytest.raises(StoreFullError, match="only 100 MiB are free"):
-        opened(tmp_path / "a" / "m", free_bytes=lambda _path: 100 * MIB)
+        opened(tmp_path / "a" / "m")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_with_little_room_a_memory_can_be_read_and_is_not_written_to(folder):
+def test_with_little_room_a_memory_can_be_read_and_is_not_written_to(folder, monkeypatch):
     left, model = [128 * MIB], models.model()
-    with opened(folder, model, free_bytes=lambda _path: left[0]) as memory:
+    leave(monkeypatch, left)
+    with opened(folder, model) as memory:
         (note,) = memory.get_all(namespace=ANN)
         assert memory.search("choir", namespace=ANN)[0].note == note
         for write in (
@@ -144,14 +152,15 @@ def test_with_little_room_a_memory_can_be_read_and_is_not_written_to(folder):
         assert memory.add("We sing on Mondays", namespace=ANN).state == "done"
 
 
-def test_a_disk_that_runs_full_in_the_middle_of_work_costs_no_note(folder):
+def test_a_disk_that_runs_full_in_the_middle_of_work_costs_no_note(folder, monkeypatch):
     left, fills = [10**12], [0]
+    leave(monkeypatch, left)
 
     def fill(request):
         left[0] = fills.pop() if fills else left[0]
         return models.construct(request)
 
-    with opened(folder, models.model(construct=fill), free_bytes=lambda _path: left[0]) as memory:
+    with opened(folder, models.model(construct=fill)) as memory:
         with pytest.raises(StoreFullError):
             memory.add("We sing on Mondays", namespace=ANN)
         (note,) = memory.get_all(namespace=ANN, where={"state": "pending"})

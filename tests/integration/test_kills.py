@@ -23,6 +23,7 @@ from amem_integrations.journal.projection import differing
 from amem_integrations.ports import NoteQuery, RecordQuery
 from amem_integrations.runtime import Runtime, sync_method
 from amem_integrations.stores import FolderStore
+from amem_integrations.stores.conditions import every, one_of
 from amem_integrations.stores.payloads import encode_note, encode_record
 from amem_integrations.stores.sidecar import AS_MADE
 from amem_integrations.stores.store import Store
@@ -173,7 +174,7 @@ def test_what_is_finished_at_opening_is_finished_by_the_next_opening_if_that_is_
     number, died = 0, True
     while died:
         process.left, died = number, False
-        store = FolderStore(tmp_path, embedder=AS_MADE, dimensions=1)
+        store = FolderStore(tmp_path)
         try:
             AgenticMemory._over(store, HashEmbedder(), CopyingModel(), CONFIG)
         except KeyboardInterrupt:
@@ -193,7 +194,7 @@ def test_after_a_power_cut_nothing_is_believed(tmp_path):
         second = memory.add("See you at the river tomorrow", namespace=ANN, thread="t")
         store = memory._runtime.store
         assert points(memory).count(SECRET) > 1
-        store._notes.delete(store._dialect.ids([first.id]))
+        store._notes.delete(every([one_of([first.id])]))
     path = tmp_path / "amem" / "amem.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "closed": None, "boot": "another"}))
     with opened(tmp_path) as memory:

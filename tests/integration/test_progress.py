@@ -85,7 +85,7 @@ def test_an_import_tells_how_far_it_is(waiting, tmp_path):
 
 def test_info_says_what_a_memory_was_made_with(tmp_path):
     opened(location=tmp_path).close()
-    store = FolderStore(tmp_path, embedder=AS_MADE, dimensions=1)
+    store = FolderStore(tmp_path)
     with AgenticMemory._over(store, HashEmbedder(name="not used"), models.model()) as memory:
         info = memory.info()
     made = json.loads((tmp_path / "amem" / "amem.json").read_text(encoding="utf-8"))

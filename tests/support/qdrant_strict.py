@@ -17,9 +17,10 @@ def missing_index(made: Mapping[str, Any], body: Any, rest: list[str]) -> str | 
                 f'Index required but not found for "{key}" of one of the following types: '
                 f"[{', '.join(kinds)}]. Help: Create an index for this key or use a different filter."
             )
-    if rest == ["points", "scroll"] and (order := body.get("order_by")):
-        key = order if isinstance(order, str) else order["key"]
-        if made.get(key) not in _RANGES:
+    for search in body.get("searches", ()) if isinstance(body, Mapping) else ():
+        query = search.get("query")
+        order = query.get("order_by") if isinstance(query, Mapping) else None
+        if order and made.get(key := order["key"]) not in _RANGES:
             return (
                 f"No range index for `order_by` key: `{key}`. Please create one to use `order_by`"
             )
