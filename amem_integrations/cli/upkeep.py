@@ -154,7 +154,12 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
                 run(make_views_anew(memory._runtime))  # noqa: SLF001
         with amem.read() as memory:
             info, counts = memory.info(), memory.stats()
-            bare, differing, failed = run(unsound(memory._runtime))  # noqa: SLF001
+            runtime = memory._runtime  # noqa: SLF001
+            bare, differing, failed = run(unsound(runtime))
+            is_folder = not amem.place.is_served
+            files = (
+                list(_check_files(amem.place.folder, runtime.store, closed)) if is_folder else []
+            )
         for name in ("versions", "format", "schema", "created_at", "embedder", "dimensions"):
             yield check("good", name, app.text_of(info[name]))
         states, links = counts["states"], counts["links"]
@@ -168,8 +173,7 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
             yield check("wrong", "failed", f"{len(failed)} notes; {told}", advice)
         yield _notes("vectors", bare, "are found by words only")
         yield _notes("views", differing, "do not show what was decided about them")
-        if not amem.place.is_served:
-            yield from _check_files(amem.place.folder, closed)
+        yield from files
         if deleted := info.get("deleted_bytes"):
             text = f"about {deleted:,} bytes of deleted text still lie in the files"
             yield check("hint", "deleted", text, "run `amem compact`")
@@ -184,16 +188,16 @@ def _notes(about: str, ids: Sequence[str], what: str) -> Finding:
     return check("good", about, f"0 notes {what}")
 
 
-def _check_files(folder: Path, closed: Mapping[str, int]) -> Iterator[Finding]:
-    """Compare the points in a closed folder with those at its last closing, and the free space with what a write needs."""
-    from ..stores.folder import MIN_FREE_BYTES, point_counts  # noqa: PLC0415
+def _check_files(folder: Path, store: Any, closed: Mapping[str, int]) -> Iterator[Finding]:  # noqa: ANN401 - FolderStore
+    """Compare the points in a folder with those at its last closing, and the free space with what a write needs."""
+    from ..stores.folder import MIN_FREE_BYTES  # noqa: PLC0415
 
-    counts = point_counts(folder)
+    counts = store.point_counts()
     for name, before in closed.items():
         if (missing := before - counts.get(name, 0)) > 0:
             text = f"{missing} of {before} points are missing from {name}"
             yield check("wrong", "points", text, "restore a backup, or import an export")
-    if empty := counts["empty"]:
+    if empty := store.empty_points():
         text = f"{empty} points hold no note; they are left out of everything"
         yield check("wrong", "points", text, "run `amem compact`")
     free, least = shutil.disk_usage(folder).free, f"{MIN_FREE_BYTES >> 20:,} MiB"

@@ -14,7 +14,6 @@ A file of several namespaces has all of that for each of them, one after the oth
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -55,7 +54,7 @@ OF_STORED = {"id", "namespace", "token", "rev", "thorough", "earlier"}
 OF_ONE_MEMORY = {"namespace", "token", "phase"}
 
 # The errors of a line that holds something else.
-NOT_READ = (KeyError, TypeError, AttributeError, ValueError, RecursionError, struct.error)
+NOT_READ = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 Line = dict[str, Any]
 Record = StoredNote | Call | Decision
@@ -292,8 +291,12 @@ def _record(line: Line, namespace: Namespace, last: int) -> Record:
             check_id(note_id, "the id of a note")
         for item in record.items:
             check_item(item, strict=True)
+    shown = record.shown if isinstance(record, Call) else ()
+    for source in shown:
+        check_id(source.id, "the id of a source")
     payload = encode_note(record) if isinstance(record, StoredNote) else encode_record(record)
-    if (newest := max(payload.get(name) or 0 for name in ("seq", "last", "thorough"))) >= MAX_SEQ:
+    newest = max(payload["seq"], payload.get("last", 0), *(source.rev for source in shown))
+    if newest >= MAX_SEQ:
         raise ValueError(f"there are no times in nanoseconds such as {newest}")
     return record
 

@@ -280,6 +280,14 @@ class FolderStore(Store):
                 self._open()
             self._forgotten = 0
 
+    def point_counts(self) -> dict[str, int]:
+        """Return how many points there are in each shard."""
+        return {name: shard.count() for name, shard in self._shards()}
+
+    def empty_points(self) -> int:
+        """Return how many points hold nothing, as a write that was refused may leave them."""
+        return sum(shard.count() - len(shard.scroll(None)) for _, shard in self._shards())
+
     def flush(self) -> None:
         """Make everything written so far survive a power cut as well."""
         self._check_open()
@@ -297,7 +305,7 @@ class FolderStore(Store):
                 return
             is_kept = not self._is_temporary and self._path.exists()
             if is_kept:
-                counts = {name: shard.count() for name, shard in self._shards()}
+                counts = self.point_counts()
                 self._flush()
             self._let_go()
             if is_kept:
@@ -384,19 +392,6 @@ def _shards(
         FolderCollection(path / name, indexes, lock) for name, indexes in _SHARDS.items()
     )
     return notes, journal
-
-
-def point_counts(path: Path) -> dict[str, int]:
-    """Return how many points a closed folder has in each shard, and how many `empty` ones a refused write left."""
-    counts = {"empty": 0}
-    with ExitStack() as opened:
-        opened.callback(unlock, locked(path))
-        for name, shard in zip(_SHARDS, _shards(path, threading.RLock()), strict=True):
-            shard.load()
-            opened.callback(shard.close)
-            counts[name] = shard.count()
-            counts["empty"] += counts[name] - len(shard.scroll(None))
-    return counts
 
 
 def locked(path: Path) -> int | None:

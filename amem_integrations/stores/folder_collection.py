@@ -337,18 +337,18 @@ def _words(words: Sparse | None) -> dict[str, Any]:
 
 
 def _requests(search: Search) -> dict[str, edge.QueryRequest]:
-    made, which, limit = dict[str, edge.QueryRequest](), _filter(search.filter), search.limit
-    if search.dense is not None:
-        nearest = edge.Query.Nearest(
-            search.dense.tolist(), DENSE
-        )  # an array takes longer to convert
-        params = edge.SearchParams(hnsw_ef=EF)
-        made["dense"] = edge.QueryRequest(limit, query=nearest, filter=which, params=params)
+    asked, nearest = dict[str, tuple[Any, edge.SearchParams]](), edge.Query.Nearest
+    if search.dense is not None:  # an array takes longer to convert
+        asked["dense"] = nearest(search.dense.tolist(), DENSE), edge.SearchParams(hnsw_ef=EF)
     if search.words is not None:
-        nearest = edge.Query.Nearest(edge.SparseVector(*search.words), LEXICAL)
-        params = edge.SearchParams(idf=edge.IdfParams(corpus=_filter(search.corpus)))
-        made["lexical"] = edge.QueryRequest(limit, query=nearest, filter=which, params=params)
-    return made
+        corpus = edge.SearchParams(idf=edge.IdfParams(corpus=_filter(search.corpus)))
+        asked["lexical"] = nearest(edge.SparseVector(*search.words), LEXICAL), corpus
+    return {
+        name: edge.QueryRequest(
+            search.limit, query=query, filter=_filter(search.filter), params=params
+        )
+        for name, (query, params) in asked.items()
+    }
 
 
 def _filter(which: Filter | None) -> Any:  # noqa: ANN401 - in the types of the engine

@@ -108,7 +108,7 @@ def encode_note(stored: StoredNote) -> Payload:
         "seq": seq,
         "seq_us": seq // 1000,
         "seq_ns": seq % 1000,
-        "last": max(seq, stored.rev, stored.deleted_at, *(one.seq for one in stored.earlier)),
+        "last": max(seq, stored.rev, stored.thorough, *(one.seq for one in stored.earlier)),
     }
     if stored.purge or (note and not stored.has_vectors):
         payload["owing"] = key

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
+import pickle
 import shutil
 import signal
 import subprocess
@@ -41,7 +43,6 @@ from amem_integrations.errors import (
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
 from amem_integrations.stores import FolderStore, sidecar
-from amem_integrations.stores.folder import point_counts
 from amem_integrations.stores.folder_collection import FolderCollection
 
 ROOT = Path(__file__).parents[2]
@@ -356,6 +357,13 @@ shutil.rmtree(sys.argv[1])
     assert "was removed while it was open" in done.stderr
 
 
+def test_a_store_cannot_be_pickled_and_says_what_to_do(store: FolderStore) -> None:
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"FolderStore cannot be pickled.*open it again"):
+            copied(store)  # type: ignore[operator]
+    assert store.count(ANN) == 0
+
+
 def test_a_second_process_is_refused_at_once(store: FolderStore, tmp_path: Path) -> None:
     code = """
 from amem_integrations.errors import StoreLockedError
@@ -375,9 +383,9 @@ except StoreLockedError as error:
 def test_who_is_refused_changes_nothing_in_the_folder(store: FolderStore, tmp_path: Path) -> None:
     store.insert_notes(ANN, [stored(f"before{n}", content=f"words {n}") for n in range(200)])
     store.flush()
-    for refused in (lambda: opened(tmp_path / "m"), lambda: point_counts(tmp_path / "m" / "amem")):
+    for options in ({}, {"dimensions": None}):
         with pytest.raises(StoreLockedError, match="open already"):
-            refused()
+            opened(tmp_path / "m", **options)
     opened(tmp_path / "m", collection="other").close()
     for n in range(200):
         store.insert_notes(ANN, [stored(f"after{n}", content=f"more words {n}")])
