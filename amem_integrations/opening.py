@@ -58,12 +58,11 @@ class Location:
         Raises:
             ConfigurationError: It is no path and no URL.
         """
-        if not isinstance(collection, str):
-            raise ConfigurationError(f"collection={collection!r} must be a name")
         text = fspath(path) if isinstance(path, str | PathLike) else path
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str) or not text or not isinstance(collection, str):
             raise ConfigurationError(
-                f"location={path!r} must be ':memory:', the path of a folder, or the URL of a server"
+                f"location={path!r} must be ':memory:', the path of a folder, or the URL of a server, "
+                f"and collection={collection!r} a name"
             )
         if _ADDRESS.fullmatch(text):
             raise ConfigurationError(

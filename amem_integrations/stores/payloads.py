@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
@@ -194,8 +193,6 @@ def _text_of(value: StoredNote | Record, beside: set[str]) -> str:
     try:
         made: bytes = adapter.dump_json(value, **how, warnings="error")
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        with suppress(PydanticSerializationError, RecursionError):
-            plain(adapter.dump_python(value, mode="json", **how, warnings=False), kind)
         raise InvalidInputError(f"a {kind} cannot be stored: {error}") from error
     if b"\\u0000" in made or b"null" in made:  # a NUL or a number that is none, or the text of one
         plain(adapter.dump_python(value, mode="json", **how), kind)

@@ -84,12 +84,11 @@ class ServerStore(Store):
         wanted = None if dimensions is None else Sidecar.made(embedder, dimensions, bm25)
         try:
             self._check_version()
-            of_notes = {**NOTE_INDEXES, **TOKEN, **ordered}
-            notes, self._made = self._prepared(collection, of_notes, wanted, has_vectors=True)
+            indexes = {**NOTE_INDEXES, **TOKEN, **ordered}
+            notes, self._made = self._prepared(collection, indexes, wanted)
             # Only now: a memory of another schema or embedder is left as it is.
-            records, _ = self._prepared(
-                f"{collection}-journal", {**RECORD_INDEXES, **TOKEN}, wanted, has_vectors=False
-            )
+            indexes = {**RECORD_INDEXES, **TOKEN}
+            records, _ = self._prepared(f"{collection}-journal", indexes, wanted)
         except BaseException:
             self._connection.close()
             raise
@@ -114,9 +113,8 @@ class ServerStore(Store):
 
     def close(self) -> None:
         """Close the connections; calling it again does nothing."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._connection.close()
+        self._is_closed = True
+        self._connection.close()
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -130,12 +128,7 @@ class ServerStore(Store):
             raise StoreError(f"the Qdrant server at {self.where} is version {version!r}; {needed}")
 
     def _prepared(
-        self,
-        name: str,
-        indexes: Mapping[str, IndexKind],
-        wanted: Sidecar | None,
-        *,
-        has_vectors: bool,
+        self, name: str, indexes: Mapping[str, IndexKind], wanted: Sidecar | None
     ) -> tuple[ServerCollection, Sidecar]:
         """Return a collection and its fingerprint; it and its indexes are made if they are not there.
 
@@ -147,7 +140,7 @@ class ServerStore(Store):
         if not call(lambda client: client.collection_exists(name)):
             if wanted is None:
                 raise StoreError(f"there is no memory in {where}")
-            self._create(name, wanted, has_vectors=has_vectors)
+            self._create(name, wanted)
         info = call(lambda client: client.get_collection(name))
         made = Sidecar.parse((info.config.metadata or {}).get("amem"), where)
         if wanted is not None:
@@ -162,14 +155,14 @@ class ServerStore(Store):
         replicated = (info.config.params.replication_factor or 1) > 1
         return ServerCollection(self._connection, name, replicated=replicated), made
 
-    def _create(self, name: str, wanted: Sidecar, *, has_vectors: bool) -> None:
+    def _create(self, name: str, wanted: Sidecar) -> None:
         how = {**self._options, "metadata": {"amem": asdict(wanted)}}
         size, on_disk = wanted.dimensions, how.pop("on_disk", None)
         best = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
         dense = models.VectorParams(
             size=size, distance=models.Distance.COSINE, on_disk=on_disk, multivector_config=best
         )
-        vectors = {DENSE: dense} if has_vectors else {}
+        vectors = {DENSE: dense} if name == self._name else {}  # records have none
         words = {LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)}
         try:
             self._connection.call(
