@@ -21,7 +21,7 @@ from ..errors import StoreError, StoreLockedError
 from ..ports import Ranked
 from .bm25 import Sparse
 from .conditions import INDEXES, Filter, IndexKind
-from .payloads import DENSE, LEXICAL, TEXT, Payload, Point, rows
+from .payloads import DENSE, LEXICAL, READ, TEXT, Payload, Point, rows
 from .store import Limited, Search, pieces
 
 NO_HNSW = 2_000_000_000  # indexing threshold: `optimize` builds no graph below this many kilobytes
@@ -124,9 +124,9 @@ class FolderCollection:
             self._update(edge.UpdateOperation.create_field_index(field, schema))
 
     def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
-        """Return the points with these ids."""
+        """Return the points with these ids, with the fields that readers look at: each takes time to convert."""
         with self._using():
-            return _points(self._shard.retrieve(list(ids), True, vectors))
+            return _points(self._shard.retrieve(list(ids), READ, vectors))
 
     def insert(self, points: Sequence[Point]) -> None:
         """Write those of the points whose ids are not there, some in one operation of the log."""
@@ -142,7 +142,8 @@ class FolderCollection:
         """Replace each point whose stored `token` is the one given; what stays of a point is not written again."""
         for page in pieces(swaps, PAGE):
             with self._using():
-                found = self.retrieve([point.id for _, point in page])
+                ids: list[Any] = [point.id for _, point in page]
+                found = _points(self._shard.retrieve(ids, True, False))
                 stored = {(one.id, one.payload["token"]): one.payload for one in found}
                 new = [
                     (stored[point.id, token], point)
@@ -195,7 +196,7 @@ class FolderCollection:
         """Return for each query that many matching points in the order of a field."""
         order = edge.OrderBy(by, edge.Direction.Desc if newest_first else edge.Direction.Asc)
         requests = [
-            edge.QueryRequest(limit, query=order, filter=_filter(which), with_payload=True)
+            edge.QueryRequest(limit, query=order, filter=_filter(which), with_payload=READ)
             for which, limit in queries
         ]
         return [point for found in self._batch(requests) for point in _points(found)]

@@ -54,6 +54,7 @@ ALWAYS = frozenset(
 )  # which no note lacks
 TIMES = ("recorded_at", "at", "until", "expires_at")
 ALONE = ("token", "phase")  # fields that change alone, and are not in the text
+READ = [*ALONE, "namespace", "buried", "seq", "last", TEXT]  # the fields that readers look at
 
 UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -9,7 +9,7 @@ from ..ports import Ranked
 from .bm25 import Sparse
 from .conditions import Filter, any_of, every, one_of, some
 from .connection import Connection
-from .payloads import DENSE, LEXICAL, Point, decode_note, rows
+from .payloads import DENSE, LEXICAL, READ, Point, decode_note, rows
 from .store import Limited, Search, pieces
 
 Body = dict[str, Any]  # of a request or an answer of the REST interface
@@ -35,10 +35,10 @@ class ServerCollection:
         self._reading = {"consistency": "majority"} if replicated else {}
 
     def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
-        """Return the points with these ids."""
+        """Return the points with these ids, with the fields that readers look at."""
         points: list[Point] = []
         for some_ids in pieces(ids, PAGE_OF_IDS):
-            body = {"ids": some_ids, "with_payload": True, "with_vector": vectors}
+            body = {"ids": some_ids, "with_payload": READ, "with_vector": vectors}
             points += _points(self._read("/points", body))
         return points
 
@@ -75,7 +75,7 @@ class ServerCollection:
         """Return for each query that many matching points in the order of a field."""
         order = {"order_by": {"key": by, "direction": "desc" if newest_first else "asc"}}
         requests = (
-            {"query": order, "filter": which, "limit": limit, "with_payload": True}
+            {"query": order, "filter": which, "limit": limit, "with_payload": READ}
             for which, limit in queries
         )
         return [point for found in self._batch(requests) for point in _points(found)]
@@ -126,7 +126,7 @@ def _requests(search: Search) -> dict[str, Body]:
         made["lexical"] = {**common, **words}
     if search.bring is None or not made:
         return made
-    bring: Body = {"limit": search.bring.limit, "with_payload": True}
+    bring: Body = {"limit": search.bring.limit, "with_payload": READ}
     if len(made) == 1:
         (only,) = made.values()
         return {**made, "brought": {**only, **bring}}
