@@ -227,9 +227,9 @@ def embedder_named(name: str | None, base_url: str | None) -> Embedder:
 
         return HashEmbedder(256)
     if kind != "python" or not model:
-        is_ours = name in (None, DEFAULT_MODEL) or find_spec("sentence_transformers") is None
-        made = providers.MiniLmEmbedder if is_ours else providers.SentenceTransformerEmbedder
-        return made(name or DEFAULT_MODEL)
+        if name in (None, DEFAULT_MODEL) or find_spec("sentence_transformers") is None:
+            return providers.MiniLmEmbedder(name or DEFAULT_MODEL)
+        return providers.SentenceTransformerEmbedder(str(name))
     module, _, attribute = model.partition(":")
     try:
         found = getattr(import_module(module), attribute)

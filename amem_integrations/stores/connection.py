@@ -71,7 +71,12 @@ class Connection:
         headers = {"accept-encoding": "identity", **(options.get("headers") or {})}
         if api_key is not None:
             headers["api-key"] = api_key  # as `api_key` does, which warns about localhost too
-        settings = {"timeout": TIMEOUT, **options, "headers": headers, "check_compatibility": False}
+        settings: dict[str, Any] = {
+            "timeout": TIMEOUT,
+            **options,
+            "headers": headers,
+            "check_compatibility": False,
+        }
         if settings.get("prefer_grpc"):
             raise ConfigurationError(
                 "prefer_grpc is not supported; it gains nothing for requests of our size"

@@ -515,7 +515,8 @@ def temporary_folder() -> Path:
     roomy = os.access(SHM, os.W_OK) and shutil.disk_usage(SHM).free > SHM_BYTES
     place = SHM if roomy else Path(tempfile.gettempdir())
     # On Windows a signal would end the process.
-    for old in () if os.name == "nt" else place.glob("amem-memory-*"):
+    left: Iterable[Path] = [] if os.name == "nt" else place.glob("amem-memory-*")
+    for old in left:
         try:
             os.kill(int(old.name.split("-")[2]), 0)
         except ProcessLookupError:

@@ -190,7 +190,8 @@ class FolderCollection:
         """Return the answer to each search, its lists sorted by (-score, id); no notes: reading them costs nothing."""
         asked = list(map(_requests, searches))
         hits = iter(self._batch([request for own in asked for request in own.values()]))
-        return [Ranked(**{name: _hits(next(hits)) for name in own}) for own in asked]
+        lists: list[dict[str, Any]] = [{name: _hits(next(hits)) for name in own} for own in asked]
+        return [Ranked(**own) for own in lists]
 
     def ordered(self, by: str, queries: Limited, *, newest_first: bool = True) -> list[Point]:
         """Return for each query that many matching points in the order of a field."""

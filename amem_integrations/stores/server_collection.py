@@ -139,7 +139,7 @@ def _requests(search: Search) -> dict[str, Body]:
 def _ranked(found: dict[str, list[Body]]) -> Ranked:
     stored = map(decode_note, _points(found.pop("brought", ())))
     cosines = dict(_hits(found.pop("cosines", ())))
-    lists = {name: _hits(points) for name, points in found.items()}
+    lists: dict[str, Any] = {name: _hits(points) for name, points in found.items()}
     return Ranked(**lists, cosines=cosines, brought={note.id: note for note in stored})
 
 

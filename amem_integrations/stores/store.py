@@ -203,7 +203,9 @@ class Store:
         whether the note was deleted or when it expires. They may come without their vectors.
         """
         brief = self._found(self._notes, namespace, set(briefly).difference(ids))
-        points = chain(brief, self._found(self._notes, namespace, ids, vectors=vectors))
+        points: Iterator[Point] = chain(
+            brief, self._found(self._notes, namespace, ids, vectors=vectors)
+        )
         if self.remote:
             points = self._found(self._notes, namespace, [*ids, *briefly], vectors=vectors)
         return {point.id: payloads.decode_note(point) for point in points}
