@@ -53,8 +53,14 @@ ALWAYS = frozenset(
     {"content", "source", "kind", "origin", "state", "attempts"}
 )  # which no note lacks
 TIMES = ("recorded_at", "at", "until", "expires_at")
-ALONE = ("token", "phase")  # fields that change alone, and are not in the text
-READ = [*ALONE, "namespace", "buried", "seq", "last", TEXT]  # the fields that readers look at
+ALONE = (
+    "token",
+    "phase",
+    "seq",
+)  # fields of records, two of which change alone, that are not in the text
+READ = [*ALONE, "namespace", "buried", "rev", "last", TEXT]  # the fields that readers look at
+_KNOWN = {"id": True, "namespace": True}  # what the point tells
+_OF_NOTE = {**_KNOWN, "token": True, "rev": True, "vectors": True, "note": {**_KNOWN, "rev": True}}
 
 UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -104,12 +110,13 @@ def encode_note(stored: StoredNote) -> Payload:
         "schema": SCHEMA,
         "buried" if note is None else "namespace": key,
         "token": stored.token,
-        "rev": stored.rev,
         "seq": seq,
         "seq_us": seq // 1000,
         "seq_ns": seq % 1000,
         "last": max(seq, stored.rev, stored.thorough, *(one.seq for one in stored.earlier)),
     }
+    if stored.rev != seq:
+        payload["rev"] = stored.rev
     if stored.purge or (note and not stored.has_vectors):
         payload["owing"] = key
     if note is not None:
@@ -123,7 +130,7 @@ def encode_note(stored: StoredNote) -> Payload:
         payload |= {"attempts": note.attempts, TERMS: _terms(note)}
         if note.metadata:
             payload["metadata"] = plain(note.metadata, "metadata")
-    payload[TEXT] = _text_of(stored, {"token", "vectors"})
+    payload[TEXT] = _text_of(stored, _OF_NOTE)
     return payload
 
 
@@ -148,9 +155,9 @@ def encode_record(record: Record) -> Payload:
     return {
         "schema": SCHEMA,
         "namespace": namespace_key(record.namespace),
-        **{name: getattr(record, name) for name in (*ALONE, "seq") if hasattr(record, name)},
+        **{name: getattr(record, name) for name in ALONE if hasattr(record, name)},
         TERMS: list(dict.fromkeys(map(number_of, _names_of(record)))),
-        TEXT: _text_of(record, set(ALONE)),
+        TEXT: _text_of(record, {**_KNOWN, **dict.fromkeys(ALONE, True)}),
     }
 
 
@@ -181,14 +188,14 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _text_of(value: StoredNote | Record, beside: set[str]) -> str:
+def _text_of(value: StoredNote | Record, beside: dict[str, Any]) -> str:
     """Return a value as JSON without the fields `beside` it and what is as by default.
 
     Raises:
         InvalidInputError: A value would not come back the same; the message names the place.
     """
     if isinstance(value, Decision) and replace(value, about=(), sources=()) == value:
-        beside = beside | {"about", "sources"}  # they are those that the items name
+        beside = {**beside, "about": True, "sources": True}  # they are those that the items name
     how: dict[str, Any] = {"exclude": beside, "exclude_defaults": True}
     kind, adapter = type(value).__name__, _adapter(type(value))
     try:
@@ -202,10 +209,15 @@ def _text_of(value: StoredNote | Record, beside: set[str]) -> str:
 
 def _read(kind: type, point: Point) -> Any:  # noqa: ANN401 - of the kind
     """Return the value of a point: its text with the fields beside it."""
-    payload = point.payload
-    alone = to_json({name: payload[name] for name in ALONE if name in payload})
+    payload, known = point.payload, f'"id":"{point.id}","namespace":{owner(point.payload)}'
+    text = payload[TEXT]
+    if kind is StoredNote:
+        known += f',"rev":{payload.get("rev", payload["seq"])}'
+        text = text.replace('"note":{', f'"note":{{{known},', 1)
+    alone = to_json({name: payload[name] for name in ALONE if name in payload}).decode()
+    rest = "}" if text == "{}" else f",{text[1:]}"
     try:
-        return _adapter(kind).validate_json(alone[:-1] + b"," + payload[TEXT][1:].encode())
+        return _adapter(kind).validate_json(f"{{{known},{alone[1:-1]}{rest}")
     except ValidationError as error:
         raise StoreError(
             f"the stored {kind.__name__} {point.id} is damaged, or was written by another version of amem-integrations: "

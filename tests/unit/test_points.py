@@ -167,8 +167,8 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
     assert set(map(number_of, told)) <= set(payload["terms"])
     assert number_of("thread") not in payload["terms"]
     text = json.loads(payload_of(NOTE)["text"])
-    assert set(text) == {"id", "namespace", "rev", "note"}
-    assert set(text["note"]) == {*text, "seq", "content", "recorded_at"} - {"note"}
+    assert set(text) == {"note"}
+    assert set(text["note"]) == {"seq", "content", "recorded_at"}
 
 
 def test_half_a_surrogate_pair_has_a_number_as_any_text():
@@ -186,13 +186,13 @@ def test_a_note_is_not_stored_under_another_namespace_or_id() -> None:
 def test_a_refusal_names_the_place() -> None:
     edge = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"metadata": {"a": [{"b": float("inf")}]}}, r"metadata\.a\.b is a number that JSON cannot hold: inf"),
+        ({"metadata": {"a": [{"b": float("inf")}]}}, r"metadata\.a\.b is .*inf"),
         ({"at": edge}, "calendar"),
         ({"at": datetime(1890, 1, 1, tzinfo=timezone(timedelta(seconds=19270)))}, "minutes"),
     ]
     for fields, said in refused:
         with pytest.raises(InvalidInputError, match=said):
             payload_of(NOTE.revised(**fields))
-    damaged = {**payload_of(NOTE), "text": '{"id":"x"}'}
-    with pytest.raises(StoreError, match=f"{NOTE.id} is damaged.*version that wrote"):
+    damaged = {**payload_of(NOTE), "text": '{"note":{}}'}
+    with pytest.raises(StoreError, match=f"(?s){NOTE.id} is damaged.*version that wrote"):
         decode_note(Point(NOTE.id, damaged))
