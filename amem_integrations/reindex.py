@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from os import PathLike
-from typing import Any
 
 from .embedding import with_vectors_anew
 from .errors import ConfigurationError
@@ -13,7 +12,6 @@ from .opening import Location, open_store
 from .ports import Embedder
 from .runtime import Meter, Progress, run
 from .stored_note import StoredNote
-from .stores.sidecar import AS_MADE
 
 PAGE = 64  # notes embedded at once
 

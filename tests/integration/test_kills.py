@@ -25,7 +25,6 @@ from amem_integrations.runtime import Runtime, sync_method
 from amem_integrations.stores import FolderStore
 from amem_integrations.stores.conditions import every, one_of
 from amem_integrations.stores.payloads import encode_note, encode_record
-from amem_integrations.stores.sidecar import AS_MADE
 from amem_integrations.stores.store import Store
 from amem_integrations.testing import HashEmbedder
 

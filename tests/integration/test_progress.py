@@ -10,7 +10,6 @@ from support import models
 
 from amem_integrations import AgenticMemory
 from amem_integrations.stores import FolderStore
-from amem_integrations.stores.sidecar import AS_MADE
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
