@@ -454,6 +454,13 @@ class AMemMemory(Uncopied, Memory):
             await self.block.aremember(messages, self.session_id)
             await super().aput_messages(messages)
 
+    async def _manage_queue(self) -> None:
+        # The framework copies the history after each message, to count its tokens.
+        limit, store = self.token_limit * self.chat_history_token_ratio, self.sql_store
+        queue = store.queue(self.session_id) if isinstance(store, Session) else ()
+        if not queue or sum(map(self._estimate_token_count, queue)) > limit:
+            await super()._manage_queue()
+
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
         if self.ingest_history:
@@ -545,6 +552,10 @@ class Session(AsyncDBChatStore):
     async def get_keys(self) -> list[str]:
         """Return the sessions."""
         return list({key for key, _ in self._said})
+
+    def queue(self, key: str) -> Sequence[ChatMessage]:
+        """Return the messages of the queue themselves."""
+        return [*self._said.get((key, ACTIVE), ())]
 
 
 def _copy(message: ChatMessage) -> ChatMessage:
