@@ -127,7 +127,7 @@ def _states(sentence: str, words: str) -> bool:
         rest = f"{words[: told.start()]}{words[told.end() :]}".strip()
         if not _found("ask", rest):
             return number_of_words(rest) >= LEAST_CLAUSE - 1
-    if any(says(words, reason) for reason in _phrases("reason", unspaced=False)):
+    if any(f" {reason} " in f" {words} " for reason in _phrases("reason", unspaced=False)):
         return True
     clauses = [clause for one in _CLAUSE.split(sentence) if (clause := words_of(one))]
     if len(clauses) > 1 and clauses[-1] in _phrases("tag", unspaced=False):
