@@ -422,14 +422,11 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
     for name in ("at", "default_at", "until", "expires_at"):
         check_time(name, getattr(item, name))
     for name, known in (("source", SOURCES), ("origin", ORIGINS)):
-        if getattr(item, name) not in known:
-            raise InvalidInputError(
-                f"{name}={getattr(item, name)!r} must be one of {', '.join(known)}"
-            )
-    if not isinstance(item.supersedes, tuple | list) or not all(
-        isinstance(i, str) for i in item.supersedes
-    ):
-        raise InvalidInputError(f"supersedes={item.supersedes!r} must be a list of ids of notes")
+        if (given := getattr(item, name)) not in known:
+            raise InvalidInputError(f"{name}={given!r} must be one of {', '.join(known)}")
+    ids = item.supersedes
+    if not isinstance(ids, tuple | list) or not all(isinstance(one, str) for one in ids):
+        raise InvalidInputError(f"supersedes={ids!r} must be a list of ids of notes")
     plain(item.metadata, "metadata")
 
 

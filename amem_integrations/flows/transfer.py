@@ -27,7 +27,6 @@ from typing import Any, TextIO
 from ..decisions import WRITTEN, Call, Decision, Source, form_id, slot_id
 from ..embedding import with_vectors_anew
 from ..errors import InvalidInputError
-from ..fetch import note_pages
 from ..ids import derive, new_token
 from ..ids import note_id as id_of
 from ..journal.commit import commit
@@ -36,7 +35,7 @@ from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is, restore
 from ..notes import Namespace, Note, NoteInput, check_namespace
 from ..plans import adapter_of, check_item
-from ..ports import RecordQuery
+from ..ports import NoteQuery, RecordQuery
 from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
 from ..stores.payloads import check_id, encode_note, encode_record
@@ -89,15 +88,15 @@ async def export(
         for space in spaces:
             write({"format": FORMAT, "version": VERSION, "namespace": [*space]})
             async with writing(runtime, space) as writer:
-                async for page in note_pages(runtime.store, space):
-                    stored = await writer.notes([note.id for note in page])
-                    for note in page:
-                        if note.id in stored and not stored[note.id].is_deleted:
-                            alive.add(note.id)
-                            write(_note_line(stored[note.id]))
+                notes = await writer.find_notes(NoteQuery(alive=True))
+                alive |= notes.keys()
+                lines = [_note_line(stored) for stored in notes.values()]
+                for line in sorted(lines, key=lambda one: (one["seq"], one["id"])):
+                    write({"note": line})
                 for record in await _records(writer, alive, with_costs=given is None):
-                    values = _plain(record, exclude=OF_ONE_MEMORY)
-                    write({type(record).__name__.lower(): values})
+                    kind: Any = type(record)
+                    made = adapter_of(kind).dump_python(record, mode="json", exclude=OF_ONE_MEMORY)
+                    write({kind.__name__.lower(): made})
     return len(alive)
 
 
@@ -133,24 +132,11 @@ async def _records(writer: Writer, alive: set[str], *, with_costs: bool) -> list
 
 
 def _note_line(stored: StoredNote) -> Line:
-    """Return the line of a note that is not deleted."""
-    note: Any = stored.note
-    values = {
-        name: value for name, value in _plain(note, include=NOTE).items() if value is not None
-    }
-    earlier = [
-        [*rest, _plain(replace(note, **before), include=set(before))]
-        for *rest, before in stored.earlier
-    ]
-    beside = {"thorough": stored.thorough, "earlier": earlier}
-    return {"note": values | {name: value for name, value in beside.items() if value}}
-
-
-def _plain(record: Note | Call | Decision, **fields: set[str]) -> Line:
-    """Return fields of a record as JSON values: those to `include`, or all but those to `exclude`."""
-    how: dict[str, Any] = {"mode": "json", **fields}
-    values: Line = adapter_of(type(record)).dump_python(record, **how)  # type: ignore[arg-type]
-    return values
+    """Return what the line of a note holds: what the user gave, and the earlier values."""
+    wanted: Any = {"note": NOTE, "thorough": True, "earlier": True}
+    told = adapter_of(StoredNote).dump_python(stored, mode="json", include=wanted)
+    values = {**told.pop("note"), **told}
+    return {name: value for name, value in values.items() if value not in (None, 0, [])}
 
 
 async def import_(
