@@ -108,6 +108,20 @@ async def test_further_namespaces_functions_and_post_processors(towns):
     assert "Bergen" not in found
 
 
+async def test_what_is_set_on_a_block_later_counts(towns):
+    block = block_of(towns)
+    towns.add("The office moved to Hamar.", namespace=("team",))
+    for name, value, expected in (
+        ("where", {"metadata.year": 2020}, ["Oslo"]),
+        ("also", {"team": ("team",)}, ["Oslo"]),
+        ("where", None, ["Oslo", "Bergen", "Hamar"]),
+        ("namespace", ("team",), ["Hamar"]),
+    ):
+        setattr(block, name, value)
+        found = await block.aget([user("Where to was moved?")])
+        assert [town for town in ("Oslo", "Bergen", "Hamar") if town in found] == expected
+
+
 def test_what_was_said_several_times_is_shown_once():
     asked = "Where is my key, and the tram?"
     with open_repeating(annotated) as memory:
