@@ -304,19 +304,21 @@ class History:
         What an earlier run of the same namespace left unanswered is to be remembered with this one. What was said in a
         run of another namespace is not, nor what it was answered.
         """
-        last, starts = max(self.people, default=-1), list[int]()
+        last, starts, is_cut = max(self.people, default=-1), list[int](), False
         sinces = [last if is_over else 0]
         for entry in known:
             seen, is_own = self.place(entry, "seen"), entry.get("namespace") == list(namespace)
             # Another memory may have dealt with this very run: then the entry has seen the last thing that was said.
             if seen is None or (seen > last and not is_own):
+                is_cut |= seen is None and "namespace" in entry and not is_own
                 continue
             if "start" in entry or not is_own:
                 seen = min((n for n in self.people if n >= seen), default=len(self.said))
             left = self.place(entry, "start") if is_own else None
             starts.append(seen if left is None else left)
             sinces.append(seen)
-        start = max(starts) if starts else self.guess()
+        # Where it is not known which messages were said in the runs of others, the last question alone is of this run.
+        start = max(starts, default=max(last, 0) if is_cut else self.guess())
         return self.entry(namespace, start=start, since=max(start, *sinces))
 
     def guess(self) -> int:
@@ -372,9 +374,13 @@ class Turns(Door):
             entry = history.began(known, self.space(run), is_over=True)
         begun, end = tuple(entry["namespace"]), len(history.messages)
         start = history.place(entry, "start" if self.unanswered else "since")
-        start = history.guess() if start is None else start  # the history was cut meanwhile
         seen = history.place(entry, "seen")
-        seen = end if seen is None else max(start, seen)
+        seen = end if seen is None else seen
+        if (
+            start is None
+        ):  # the history was cut meanwhile: the last question alone is surely of this run
+            start = max((at for at in history.people if at < seen), default=0)
+        seen = max(start, seen)
         space = self.space(run) if any(at >= seen for at in history.people) else begun
         if space == begun:
             return {begun: range(start, end)}

@@ -82,6 +82,7 @@ def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(memory, store):
     assert store.get_by_ids(["1"])[0].page_content == LONG
     store.delete(["1"])
     assert texts(memory) == ["Two."]
+    assert store.add([Document("Three.", id="9")], ids=["3"]).ids == ["3"]
 
 
 def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store):

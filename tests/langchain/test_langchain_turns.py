@@ -128,6 +128,22 @@ def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky):
     assert kept(flaky) == turns("1.", "2.", "3.")
 
 
+def test_where_answers_are_removed_nobody_has_the_words_of_others():
+    def cut(state):
+        return {"messages": [RemoveMessage(id=m.id) for m in state["messages"] if m.type == "ai"]}
+
+    for first in (True, False):
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+            recall = recall_node(memory, namespace=user)
+            steps = {"cut": cut, "recall": recall} if first else {"recall": recall, "cut": cut}
+            remember = remember_node(memory, namespace=user)
+            graph = sequence(State, **steps, answer=answered, remember=remember)
+            for text, who in (("1.", "bob"), ("2.", "ann"), ("3.", "bob")):
+                say(graph, text, who)
+            assert kept(memory) == turns("2.")
+            assert kept(memory, BOB) == turns("1.", "3.")
+
+
 def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky):
     graph = by_both_nodes(flaky)
     tell(graph, flaky, "1.", "bob")
