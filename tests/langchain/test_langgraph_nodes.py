@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise, product
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, ToolMessage
 from langchain_kit import (
     ANN,
     BOB,
@@ -347,6 +347,12 @@ def test_an_answer_that_was_given_again_is_stored_once(memory):
         for _ in range(2):
             node.invoke({"messages": [*earlier, question, reply]}, within())
         assert kept(memory) == ["I moved to Oslo.", "Nice.", "Where do I live?", text]
+
+
+def test_a_message_of_the_role_user_is_what_a_person_said(memory):
+    said = [ChatMessage("I moved to Oslo.", role="user"), AIMessage("Nice.")]
+    remember_node(memory, namespace=ANN).invoke({"messages": said})
+    assert kept(memory) == ["I moved to Oslo.", "Nice."]
 
 
 def test_a_call_of_a_tool_answers_no_question(memory):
