@@ -29,6 +29,7 @@ LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
 MAX_PAUSE = 10.0  # seconds between two tries
 MAX_ASKED = 60.0  # seconds that are waited where the server asks; who asks for more is unavailable
 MAX_DETAIL = 300  # characters of a server's answer in a message
+_ERRORS = (http.ApiException, ResourceExhaustedResponse, JSONDecodeError, KeyError)
 
 
 class Connection:
@@ -103,14 +104,10 @@ class Connection:
 
         The client's own methods copy every request and every answer, numbers and all, into models.
         """
-        how = {"headers": {"content-type": "application/json"}, "content": to_json(body)}
-        how |= {"path_params": {"name": collection}, "params": params, "method": method}
-        url = "/collections/{name}" + path
-        return self.call(
-            lambda client: client.http.client.request(type_=dict[str, Any], url=url, **how)[
-                "result"
-            ]
-        )
+        how: dict[str, Any] = {"type_": dict[str, Any], "method": method, "params": params}
+        how |= {"url": "/collections/{name}" + path, "path_params": {"name": collection}}
+        how |= {"content": to_json(body), "headers": {"content-type": "application/json"}}
+        return self.call(lambda client: client.http.client.request(**how)["result"])
 
     def call(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - of the client
         """Return the result of `do` with the client.
@@ -125,12 +122,7 @@ class Connection:
             try:
                 with self._under_way:
                     return do(self._client)
-            except (
-                http.ApiException,
-                ResourceExhaustedResponse,
-                JSONDecodeError,
-                KeyError,
-            ) as error:
+            except _ERRORS as error:
                 if not _is_passing(error):
                     raise StoreError(self._refusal(error)) from error
                 # The server may say how many seconds it asks to wait.

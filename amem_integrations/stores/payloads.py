@@ -49,15 +49,9 @@ SEARCHED = (
     "content", "speaker", "source", "kind", "origin", "thread", "key", "keywords", "tags", "attributes_source",
     "state", "attempts", "superseded_by",
 )  # fmt: skip
-ALWAYS = frozenset(
-    {"content", "source", "kind", "origin", "state", "attempts"}
-)  # which no note lacks
+ALWAYS = frozenset(("content", "source", "kind", "origin", "state", "attempts"))  # of every note
 TIMES = ("recorded_at", "at", "until", "expires_at")
-ALONE = (
-    "token",
-    "phase",
-    "seq",
-)  # fields of records, two of which change alone, that are not in the text
+ALONE = ("token", "phase", "seq")  # two of which change alone: they are not in the text of a record
 READ = [*ALONE, "namespace", "buried", "rev", "last", TEXT]  # the fields that readers look at
 _KNOWN = {"id": True, "namespace": True}  # what the point tells
 _OF_NOTE = {**_KNOWN, "token": True, "rev": True, "vectors": True, "note": {**_KNOWN, "rev": True}}
