@@ -62,7 +62,7 @@ async def find_candidates(call: OpenCall, new: Sequence[Note], fresh: Mapping[st
         fresh: Notes with entries that are not written yet, by id: they are judged by these, whatever is stored.
     """
     if not new:
-        return Offer.of((), {}, {})
+        return Offer.of((), {})
     runtime, namespace = call.runtime, call.namespace
     vectors = await first_vectors(runtime, [*new, *fresh.values()])
     recent = _recent(call.before, new, runtime.config.recent)
@@ -93,7 +93,7 @@ async def find_candidates(call: OpenCall, new: Sequence[Note], fresh: Mapping[st
     def candidate(note: Note, other: Note) -> Candidate:
         is_current = other.superseded_by is None
         return Candidate(
-            id=other.id,
+            note=other,
             similarity=_similarity(runtime, note, other, found[note.id], vectors),
             previous=other.id in recent[note.id][:1],
             same=by_rules and is_current and says_same(note, other),
@@ -102,7 +102,7 @@ async def find_candidates(call: OpenCall, new: Sequence[Note], fresh: Mapping[st
     candidates = {
         note.id: [candidate(note, shown[i]) for i in chosen[note.id] if i in shown] for note in new
     }
-    return Offer.of(new, candidates, shown)
+    return Offer.of(new, candidates)
 
 
 async def first_vectors(runtime: Runtime, notes: Iterable[Note]) -> dict[str, Vector]:

@@ -78,7 +78,7 @@ async def propose(call: OpenCall, writer: Writer, fresh: Mapping[str, Note]) -> 
     talk = [note for note in ready if note.kind != "filler"]
     offer = await find_candidates(call, talk, fresh)
     evolutions = await _ask(call, offer) if runtime.config.link else {}
-    call.about = notes = {**offer.known, **{note.id: note for note in ready}}
+    call.about = notes = {note.id: note for note in (*offer.others, *ready)}
     drafts = {
         note.id: list(_proposed(runtime, note, offer, evolutions.get(offer.alias.get(note.id))))
         for note in ready
@@ -235,21 +235,23 @@ def _proposed(
     shown = {offer.alias[one.id]: one for one in offer.near(note)}
     named = [*said.links, *said.updates, *said.supersedes]
     yield from (None for one in named if one.to not in shown)
-    for to, link in _by_target(said.links, shown).items() if config.link else ():
+    for other, link in _by_target(said.links, shown) if config.link else ():
         relation = _meant(link.relation, REPETITIONS) or link.relation[:MAX_RELATION_CHARS]
         reason, strength = link.reason[:MAX_REASON_CHARS], min(max(link.strength, 0.0), 1.0)
-        yield draft("link", to, reason, relation=relation or PLAIN_RELATION, strength=strength)
+        yield draft(
+            "link", other.id, reason, relation=relation or PLAIN_RELATION, strength=strength
+        )
     if not config.evolve:
         return
-    updates = list(_by_target(said.updates, shown).items())
+    updates = _by_target(said.updates, shown)
     # The paper asks about each neighbour, so there may be a sentence for each.
-    for to, update in updates[: 1 if config.calls == "joint" else None]:
+    for other, update in updates[: 1 if config.calls == "joint" else None]:
         keywords = list(texts.clean_words(update.keywords, texts.MAX_KEYWORDS))
         tags = list(texts.clean_words(update.tags, texts.MAX_TAGS))
-        yield draft("sentence", to, update.context, keywords=keywords, tags=tags)
-    for to, one in _by_target(said.supersedes, shown).items():
-        if is_later(note, older := offer.known[to]):
-            yield _outdated(draft, to, one, objection_to(note, older, config))
+        yield draft("sentence", other.id, update.context, keywords=keywords, tags=tags)
+    for older, one in _by_target(said.supersedes, shown):
+        if is_later(note, older):
+            yield _outdated(draft, older.id, one, objection_to(note, older, config))
     for relink in said.relinks:
         yield _relinked(draft, {**shown, offer.alias[note.id]: note}, relink)
 
@@ -294,12 +296,11 @@ def _to_the_turn_before(
     """Yield the link of a note to the turn before it, if there is one and no model has proposed it."""
     known = {item.to for item in said if item.kind == "link"}
     for one in offer.candidates.get(note.id, ()) if runtime.config.link else ():
-        if one.previous and one.id not in known:
-            before = offer.known[one.id]
-            is_answer = before.kind == "question" and replies(note, before)
+        if one.previous and one.note.id not in known:
+            is_answer = one.note.kind == "question" and replies(note, one.note)
             relation = ANSWERS if is_answer else FOLLOWS
             data = {"relation": relation, "strength": FOLLOWS_STRENGTH}
-            yield Item(kind="link", to=one.id, by=runtime.model_name, data=data)
+            yield Item(kind="link", to=one.note.id, by=runtime.model_name, data=data)
 
 
 def _meant(said: str, known: Mapping[T, tuple[str, ...]]) -> T | None:
@@ -308,10 +309,9 @@ def _meant(said: str, known: Mapping[T, tuple[str, ...]]) -> T | None:
     return next((meant for meant, stems in known.items() if word.startswith(stems)), None)
 
 
-def _by_target(said: Sequence[Named], shown: Mapping[str, Note]) -> dict[str, Named]:
-    """Return by note id the first proposal about each note that was shown."""
-    found: dict[str, Named] = {}
+def _by_target(said: Sequence[Named], shown: Mapping[str, Note]) -> list[tuple[Note, Named]]:
+    """Return each note that was shown and that something is proposed about, with the first proposal."""
+    first = dict[str, Named]()
     for one in said:
-        if one.to in shown:
-            found.setdefault(shown[one.to].id, one)
-    return found
+        first.setdefault(one.to, one)
+    return [(shown[name], one) for name, one in first.items() if name in shown]

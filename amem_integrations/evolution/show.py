@@ -6,7 +6,7 @@ A prompt never shows an id: notes have short aliases, and a reply is resolved ag
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, permutations
 from typing import Any
 
@@ -167,7 +167,7 @@ class Candidate:
     looked for where rules decide.
     """
 
-    id: str
+    note: Note
     similarity: float | None
     previous: bool = False
     same: bool = False
@@ -180,34 +180,26 @@ class Offer:
     Attributes:
         notes: The new notes, in order of seq.
         candidates: The earlier notes shown for each, best first, by its id.
-        known: All notes by id, the new ones and their candidates.
         alias: What each is called, by id: n1… for the new ones, c1… for the others.
     """
 
     notes: Sequence[Note]
     candidates: Mapping[str, Sequence[Candidate]]
-    known: Mapping[str, Note]
-    alias: Mapping[str, str]
+    alias: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        notes: Sequence[Note],
-        candidates: Mapping[str, Sequence[Candidate]],
-        earlier: Mapping[str, Note],
-    ) -> Offer:
+    def of(cls, notes: Sequence[Note], candidates: Mapping[str, Sequence[Candidate]]) -> Offer:
         """Return the offer, in which every note has an alias."""
-        known = {**{note.id: note for note in notes}, **earlier}
-        unnamed = cls(notes=notes, candidates=candidates, known=known, alias={})
-        alias = {**aliases(unnamed.others, "c"), **aliases(notes, "n")}
-        return replace(unnamed, alias=alias)
+        unnamed = cls(notes=notes, candidates=candidates)
+        return replace(unnamed, alias=aliases(unnamed.others, "c") | aliases(notes, "n"))
 
     @property
     def others(self) -> list[Note]:
         """The candidates that are no new notes themselves."""
-        new = {note.id for note in self.notes}
-        near = dict.fromkeys(one.id for note in self.notes for one in self.candidates[note.id])
-        return [self.known[note_id] for note_id in near if note_id not in new]
+        near = {other.id: other for note in self.notes for other in self.near(note)}
+        for note in self.notes:
+            near.pop(note.id, None)
+        return [*near.values()]
 
     def part(self, notes: Sequence[Note], level: int) -> Offer:
         """Return the offer for some of the notes, at each higher level with half of the candidates, the nearest ones."""
@@ -217,7 +209,7 @@ class Offer:
 
     def near(self, note: Note) -> list[Note]:
         """Return the candidates of a new note, best first."""
-        return [self.known[candidate.id] for candidate in self.candidates[note.id]]
+        return [candidate.note for candidate in self.candidates[note.id]]
 
     def enriched(self, notes: Iterable[Note]) -> list[Shown]:
         """Return notes as plain data with their attributes."""
@@ -227,13 +219,12 @@ class Offer:
         """Return a new note as plain data, with its candidates in order of rank."""
         candidates = [
             {
-                "alias": self.alias[candidate.id],
+                "alias": self.alias[candidate.note.id],
                 "similarity": candidate.similarity,
                 "rank": rank,
                 "previous": candidate.previous,
                 "same": candidate.same,
-                "same_thread": note.thread is not None
-                and self.known[candidate.id].thread == note.thread,
+                "same_thread": candidate.note.thread == note.thread is not None,
             }
             for rank, candidate in enumerate(self.candidates[note.id], start=1)
         ]
@@ -265,7 +256,7 @@ class Offer:
     def _ids(self, note: Note) -> str:
         """Return the aliases of the candidates of a new note; the turn that the note replies to has a star."""
         ids = [
-            f"{self.alias[one.id]}{'*' if one.previous and replies(note, self.known[one.id]) else ''}"
+            f"{self.alias[one.note.id]}{'*' if one.previous and replies(note, one.note) else ''}"
             for one in self.candidates[note.id]
         ]
         return ", ".join(ids) or NONE
