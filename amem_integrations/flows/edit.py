@@ -371,7 +371,10 @@ async def store(
         planned = [replace(notes[i], at=item.at or notes[i].at) for item, i in said]
         _verdicts(runtime, items, planned, older)  # refuses before anything is stored
         new = [note for i, note in notes.items() if i not in before]
-        notes |= await _insert(writer, new, known) if new else {}
+        # With a key somebody else may have said something else under the same id.
+        look = any(note.key is not None for note in new)
+        stands = await insert(writer, new, known, look=look)
+        notes |= {note.id: living_note(writer, note.id, stands.get(note.id)) for note in new}
         for item, i in said:
             if item.key is not None:
                 notes[i] = await _take_over(runtime, writer, item, notes[i])
@@ -414,18 +417,6 @@ def _is_past(stored: StoredNote | None, item: NoteInput, time: datetime) -> bool
     note = stored.note
     replaced = note.superseded_by is not None or note.is_expired(time)
     return replaced or note.content != item.content
-
-
-async def _insert(
-    writer: Writer, notes: Sequence[Note], known: Mapping[str, StoredNote]
-) -> dict[str, Note]:
-    """Store new notes, and return what stands under their ids, by id.
-
-    With a key somebody else may have said something else under the same id, so that has to be read.
-    """
-    look = any(note.key is not None for note in notes)
-    stands = await insert(writer, notes, known, look=look)
-    return {note.id: living_note(writer, note.id, stands.get(note.id)) for note in notes}
 
 
 async def _take_over(runtime: Runtime, writer: Writer, item: NoteInput, note: Note) -> Note:
