@@ -269,7 +269,7 @@ def in_checkout(what: str, folder: str, number: int, turn: int) -> object:
         return work(folder, number, turn)
     if what == "open":
         return opening(folder)
-    return be_killed(folder, turn) if what == "be killed" else build(folder, number)  # type: ignore[func-returns-value]
+    return be_killed(folder, turn) if what == "be killed" else build(folder, number)
 
 
 def _against(given: Namespace) -> None:
