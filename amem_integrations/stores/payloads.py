@@ -52,9 +52,19 @@ SEARCHED = (
 ALWAYS = frozenset(("content", "source", "kind", "origin", "state", "attempts"))  # of every note
 TIMES = ("recorded_at", "at", "until", "expires_at")
 ALONE = ("token", "phase", "seq")  # two of which change alone: they are not in the text of a record
-READ = [*ALONE, "namespace", "buried", "rev", "last", TEXT]  # the fields that readers look at
-_KNOWN = {"id": True, "namespace": True}  # what the point tells
-_OF_NOTE = {**_KNOWN, "token": True, "rev": True, "vectors": True, "note": {**_KNOWN, "rev": True}}
+READ = [
+    *ALONE,
+    "namespace",
+    "buried",
+    "rev",
+    "last",
+    "recorded_at",
+    TEXT,
+]  # the fields that readers look at
+# What a point tells beside the text of a record and of a note.
+_OF_RECORD = dict.fromkeys(("id", "namespace", *ALONE), True)
+_OF_NOTE: dict[str, Any] = dict.fromkeys(("id", "namespace", "token", "rev", "vectors"), True)
+_OF_NOTE["note"] = {"id", "namespace", "rev", "seq", "recorded_at"}
 
 UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -151,7 +161,7 @@ def encode_record(record: Record) -> Payload:
         "namespace": namespace_key(record.namespace),
         **{name: getattr(record, name) for name in ALONE if hasattr(record, name)},
         TERMS: list(dict.fromkeys(map(number_of, _names_of(record)))),
-        TEXT: _text_of(record, {**_KNOWN, **dict.fromkeys(ALONE, True)}),
+        TEXT: _text_of(record, _OF_RECORD),
     }
 
 
@@ -207,7 +217,8 @@ def _read(kind: type, point: Point) -> Any:  # noqa: ANN401 - of the kind
     text = payload[TEXT]
     if kind is StoredNote:
         known += f',"rev":{payload.get("rev", payload["seq"])}'
-        text = text.replace('"note":{', f'"note":{{{known},', 1)
+        times = f'"seq":{payload["seq"]},"recorded_at":"{payload.get("recorded_at")}"'
+        text = text.replace('"note":{', f'"note":{{{known},{times},', 1)
     alone = to_json({name: payload[name] for name in ALONE if name in payload}).decode()
     rest = "}" if text == "{}" else f",{text[1:]}"
     try:

@@ -168,7 +168,7 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
     assert number_of("thread") not in payload["terms"]
     text = json.loads(payload_of(NOTE)["text"])
     assert set(text) == {"note"}
-    assert set(text["note"]) == {"seq", "content", "recorded_at"}
+    assert set(text["note"]) == {"content"}
 
 
 def test_half_a_surrogate_pair_has_a_number_as_any_text():
