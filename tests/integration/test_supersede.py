@@ -315,6 +315,12 @@ def test_a_later_note_is_never_superseded_by_an_earlier_one(open_memory):
         memory.supersede(later.id, earlier.id, namespace=ANN)
     with pytest.raises(InvalidInputError, match="not later"):
         add(memory, "It was at seven", 2, supersedes=[later.id])
+    said = {"key": "k", "namespace": ANN, "evolve": False}
+    keyed = memory.add("It is at six", at=day(9), **said)
+    with pytest.raises(InvalidInputError, match="not later"):
+        memory.add("It is at six", at=day(2), supersedes=[later.id], **said)
+    assert memory.get(keyed.id, namespace=ANN) == keyed
+    memory.delete(keyed.id, namespace=ANN)
     assert len(memory.get_all(namespace=ANN)) == 3
     memory.supersede(earlier.id, later.id, namespace=ANN)
     memory.update(later.id, namespace=ANN, at=day(0) - timedelta(days=1))  # it was the earlier one
