@@ -148,8 +148,8 @@ def open_store(location: Location, *, embedder: str = "", dimensions: int | None
             f"unknown options {', '.join(map(repr, unknown))} for {location.path!r}; beside its own "
             f"parameters AgenticMemory.open takes {', '.join(sorted(known))}"
         )
-    made = {"embedder": embedder, "dimensions": dimensions, "collection": location.collection}
-    return takers[0](location.path, **made, **location.options)
+    made: dict[str, Any] = {"embedder": embedder, "dimensions": dimensions, **location.options}
+    return takers[0](location.path, collection=location.collection, **made)
 
 
 @dataclass(frozen=True, slots=True)

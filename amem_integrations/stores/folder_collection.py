@@ -367,4 +367,5 @@ def _filter(which: Filter | None) -> Any:  # noqa: ANN401 - in the types of the 
         return edge.HasIdCondition(set(which["has_id"]))
     if "has_vector" in which:
         return edge.HasVectorCondition(which["has_vector"])
-    return edge.Filter(**{name: list(map(_filter, parts)) for name, parts in which.items()})
+    clauses: dict[str, Any] = {name: list(map(_filter, some)) for name, some in which.items()}
+    return edge.Filter(**clauses)

@@ -201,7 +201,7 @@ def _text_of(value: StoredNote | Record, beside: dict[str, Any]) -> str:
     if isinstance(value, Decision) and replace(value, about=(), sources=()) == value:
         beside = {**beside, "about": True, "sources": True}  # they are those that the items name
     how: dict[str, Any] = {"exclude": beside, "exclude_defaults": True}
-    kind, adapter = type(value).__name__, _adapter(type(value))
+    kind, adapter = type(value).__name__, _adapter(type(value))  # type: ignore[arg-type]
     try:
         made: bytes = adapter.dump_json(value, **how, warnings="error")
     except (PydanticSerializationError, ValueError, RecursionError) as error:
