@@ -2,9 +2,9 @@
 
 A graph keeps an entry of a run in its state, without any text: `namespace`, whose run it is; `seen`, the last message when
 the run began, or when it ended; and, until it has ended, `start`, the last message before those that are to be
-remembered, and `since`, the last before those of this run alone. Of a message the entry has the id, or a digest. Nodes
-add `run`, the number of the run in its thread and a digest of who began it, and `fixed`, whether the namespace is the
-same for everybody.
+remembered, and `since`, the last before those of this run alone, both with the message after it, as a call of the model
+may show the end of a history alone. Of a message the entry has the id, or a digest. Nodes add `run`, the number of the
+run in its thread and a digest of who began it, and `fixed`, whether the namespace is the same for everybody.
 """
 
 from __future__ import annotations
@@ -287,14 +287,15 @@ class History:
         self.people = [n for n, one in enumerate(self.said) if one.party == "user"]
 
     def place(self, entry: Entry, name: str) -> int | None:
-        """Return the place after a message that an entry names; None if there is no such message (any more)."""
-        mark = entry.get(name, "")
-        return self.marks.index(mark) if mark in self.marks else None
+        """Return the place that an entry names, by the message before, else by the next; None if neither is there."""
+        marks = entry.get(name, ())
+        found = (self.marks.index(mark) - n for n, mark in enumerate(marks) if mark in self.marks)
+        return next(found, None)
 
     def entry(self, namespace: Namespace, **places: int) -> Entry:
         """Return the entry of a run that has these places, or that has ended now."""
-        marks = {name: self.marks[place] for name, place in places.items()}
-        return {"namespace": list(namespace), **marks, "seen": self.marks[-1]}
+        marks = {name: self.marks[place : place + 2] for name, place in places.items()}
+        return {"namespace": list(namespace), **marks, "seen": self.marks[-1:]}
 
     def began(
         self, known: Iterable[Entry], namespace: Namespace, *, is_over: bool = False

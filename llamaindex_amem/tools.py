@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
+from inspect import signature
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
@@ -71,6 +72,9 @@ def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, 
     def tool(self: S, /, *args: P.args, **kwargs: P.kwargs) -> str:
         return str(span(self, *args, **kwargs))
 
+    # Of the signature the framework makes what it tells the model about the tool.
+    described: Any = tool
+    described.__signature__ = signature(work).replace(return_annotation="str")
     return tool
 
 

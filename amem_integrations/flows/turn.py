@@ -182,7 +182,7 @@ async def remember_turn(
     Args:
         messages: Those with `stored=False`, and those of other roles, only count for the occurrences of others; those with
             None are only looked at for whether they were edited. An answer
-            that names in `metadata["answers"]` the id of the message that it answers takes the place of an earlier answer
+            that names in `metadata["message_answers"]` the id of the message that it answers takes the place of an earlier answer
             to that message which is not among the messages: a run that was killed was asked again.
         namespace: Whose memory.
         thread: The conversation.

@@ -6,13 +6,16 @@ import operator
 from typing import Annotated, Any
 
 import pytest
+from langchain.agents.middleware import wrap_model_call
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_kit import (
     BOB,
     State,
     Talker,
+    User,
     agent_of,
     asay,
+    ask,
     kept,
     say,
     scripted,
@@ -126,6 +129,19 @@ def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky):
     graph.update_state(within(), {"messages": removed})
     tell(graph, flaky, "3.")
     assert kept(flaky) == turns("1.", "2.", "3.")
+
+
+def test_all_that_was_said_in_a_turn_is_stored_although_the_model_is_shown_no_more(flaky):
+    @wrap_model_call
+    def trimmed(request, handler):
+        return handler(request.override(messages=request.messages[-2:]))
+
+    agent = agent_of(flaky, before=[trimmed])
+    say(agent, "1.", "bob")
+    said = kept(flaky, BOB)
+    agent.invoke(ask("2.", "3."), within(), context=User("ann"))
+    assert kept(flaky)[:2] == ["2.", "3."]
+    assert kept(flaky, BOB) == said
 
 
 def test_where_answers_are_removed_nobody_has_the_words_of_others():

@@ -40,6 +40,7 @@ def test_a_model_can_read_what_the_tools_do(memory):
     assert [tool.metadata.name for tool in tools] == ["remember", "recall", "forget", "correct"]
     for tool in tools:
         assert "long-term memory" in tool.metadata.description
+        assert " -> 'str'" in tool.metadata.description
         assert tool.metadata.get_parameters_dict()["required"]
 
 
