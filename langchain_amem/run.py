@@ -374,13 +374,13 @@ class Turns(Door):
         if "start" not in entry:  # nobody has noted the run when it began
             entry = history.began(known, self.space(run), is_over=True)
         begun, end = tuple(entry["namespace"]), len(history.messages)
-        start = history.place(entry, "start" if self.unanswered else "since")
         seen = history.place(entry, "seen")
         seen = end if seen is None else seen
-        if (
-            start is None
-        ):  # the history was cut meanwhile: the last question alone is surely of this run
-            start = max((at for at in history.people if at < seen), default=0)
+        names = ("start", "since") if self.unanswered else ("since",)
+        starts = [at for name in names if (at := history.place(entry, name)) is not None]
+        # Where the history was cut meanwhile, the last question alone is surely of this run.
+        last = max((at for at in history.people if at < seen), default=0)
+        start = starts[0] if starts else last
         seen = max(start, seen)
         space = self.space(run) if any(at >= seen for at in history.people) else begun
         if space == begun:

@@ -12,7 +12,6 @@ from langchain_kit import (
     BOB,
     State,
     Talker,
-    User,
     agent_of,
     asay,
     ask,
@@ -136,11 +135,18 @@ def test_all_that_was_said_in_a_turn_is_stored_although_the_model_is_shown_no_mo
     def trimmed(request, handler):
         return handler(request.override(messages=request.messages[-2:]))
 
-    agent = agent_of(flaky, before=[trimmed])
-    say(agent, "1.", "bob")
+    def answer(messages):
+        if messages[-1].text == "1.":
+            raise TimeoutError
+        return "Yes."
+
+    agent = agent_of(flaky, Talker(answer=answer), before=[trimmed])
+    say(agent, "0.", "bob")
     said = kept(flaky, BOB)
-    agent.invoke(ask("2.", "3."), within(), context=User("ann"))
-    assert kept(flaky)[:2] == ["2.", "3."]
+    with pytest.raises(TimeoutError):
+        say(agent, "1.")
+    say(agent, ask("2.", "3."))
+    assert kept(flaky)[:3] == ["1.", "2.", "3."]
     assert kept(flaky, BOB) == said
 
 
