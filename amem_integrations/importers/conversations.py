@@ -229,8 +229,10 @@ def _conversations(
 
 
 def _branch(parents: Mapping[str, str | None], last: str | None) -> list[str]:
-    """Return the ids from the root down to the last one, or to the one that is listed last if there is no such."""
-    last = last if last in parents else next(reversed([*parents]), None)
+    """Return the ids from the root down to the last one; if there is no such, to that end which is listed last."""
+    ends = parents.keys() - set(parents.values())
+    if last not in parents:
+        last = max(reversed([*parents]), key=ends.__contains__, default=None)
     found: dict[str, None] = {}
     while last is not None and last in parents and last not in found:
         found[last] = None

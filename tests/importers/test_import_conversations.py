@@ -129,6 +129,16 @@ def test_a_damaged_tree_does_not_stop_an_import(tmp_path):
         assert "A quince." in [note.content for note in notes], name
 
 
+def test_where_the_end_is_not_said_the_order_of_the_messages_makes_no_difference(tmp_path):
+    talk = chatgpt()[0]
+    _, whole = imported_twice(write(tmp_path, "conversations.json", [talk]), namespace=ANN)
+    del talk["current_node"]
+    other = talk["mapping"].pop("4")
+    talk["mapping"] = {"4": other, **dict(reversed(talk["mapping"].items()))}
+    _, notes = imported_twice(write(tmp_path, "conversations.json", [talk]), namespace=ANN)
+    assert [note.content for note in notes] == [note.content for note in whole]
+
+
 def said(name, sender, blocks, parent=None, **more):
     text = "\n".join(block.get("text", "This block is not supported.") for block in blocks)
     at = f"2026-02-14T10:04:0{name[-1]}.000000Z"
