@@ -100,9 +100,9 @@ def joined(first: Ranked, then: Ranked) -> Ranked:
 
 
 def order(scores: Scores, match: Scores) -> list[str]:
-    """Return the note ids, best first: those that match best, then by score."""
-    first = nlargest(LEADING, match, key=match.__getitem__)
-    ranked = sorted(scores, key=scores.__getitem__, reverse=True)
+    """Return the note ids, best first: those that match best, then by score; equal ones by id."""
+    ranked = sorted(sorted(scores), key=scores.__getitem__, reverse=True)
+    first = nlargest(LEADING, filter(match.__contains__, ranked), key=match.__getitem__)
     return list(dict.fromkeys([*first, *ranked]))
 
 

@@ -74,9 +74,11 @@ def test_what_matches_best_stands_first_and_scores_never_rise_down_the_list():
     assert alone == {"a": 0.1}
 
 
-def test_equal_scores_stay_in_the_order_of_the_lists():
+def test_equal_scores_are_in_the_order_of_ids_and_of_equal_matches_the_best_scores_stand_first():
     fusion, match = fused([("b", 0.9)], [("a", 7.0)])
-    assert ranking.order(fusion, match) == ["b", "a"]
+    assert ranking.order(fusion, match) == ["a", "b"]
+    fusion, match = fused([("filler", -0.1), ("a", -0.2), ("b", -0.3)], filler=ranking.FILLER)
+    assert ranking.order(fusion, match) == ["a", "b", "filler"]
 
 
 def test_a_hit_gives_each_note_it_is_linked_to_its_share_and_less_over_links_of_order():
