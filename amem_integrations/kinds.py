@@ -132,8 +132,10 @@ def _states(sentence: str, words: str) -> bool:
     clauses = [clause for one in _CLAUSE.split(sentence) if (clause := words_of(one))]
     if len(clauses) > 1 and clauses[-1] in _phrases("tag", unspaced=False):
         return any(_found("subject", clause) for clause in clauses)
+    asking = [bool(_found("ask", clause)) for clause in clauses]
+    if asking == [False]:  # "I moved to Rome?"
+        return number_of_words(words) >= LEAST_CLAUSE and bool(_found("subject", words))
     # The last clause asks, if no other does.
-    asking = [bool(_found("ask", clause)) for clause in clauses[:-1]]
     first = asking.index(True) if True in asking else len(clauses) - 1
     return any(
         number_of_words(clause) >= LEAST_CLAUSE
@@ -158,14 +160,14 @@ def points_back(text: str) -> bool:
     ):
         return True
     points = own.held(_THERE_IS.sub(" ", words), own.points)
-    return bool(points) and not (own.tells_names and names_in(text))
+    names = {name for sentence in _sentences(text) for name in names_in(sentence)} - CALENDAR
+    return bool(points) and not (own.tells_names and names)
 
 
 def names_in(text: str) -> list[str]:
-    """Return the words with a capital that begin no sentence, are no function words, and are neither weekday nor month."""
-    later = [word for sentence in _sentences(text) for word in sentence.split()[1:]]
-    names = [words_of(word) for word in later if word.strip("\"'(«“¿¡")[:1].isupper()]
-    return [n for n in names if len(n) > 1 and n not in function_words() and n not in CALENDAR]
+    """Return the words with a capital, after the first one, that are no function words."""
+    names = [words_of(word) for word in text.split()[1:] if word.strip("\"'(«“¿¡")[:1].isupper()]
+    return [name for name in names if len(name) > 1 and name not in function_words()]
 
 
 def number_of_words(text: str) -> int:
