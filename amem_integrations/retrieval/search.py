@@ -281,6 +281,7 @@ class Search(Reader):
         match: How well notes match.
         matched: The notes that are best without links, best first.
         lent: By note what it gives to each note that it is linked to.
+        links: By note the links that were followed.
     """
 
     asked: Asked = field(kw_only=True)
@@ -290,6 +291,7 @@ class Search(Reader):
     match: ranking.Scores = field(default_factory=dict)
     matched: list[str] = field(default_factory=list)
     lent: dict[str, ranking.Scores] = field(default_factory=dict)
+    links: dict[str, Mapping[str, Link]] = field(default_factory=dict)
 
     @property
     def query(self) -> Query:
@@ -312,8 +314,8 @@ class Search(Reader):
         if self.asked.links:
             for note_id in self.matched[: ranking.looked_at(k)]:
                 if note_id in self.notes:
-                    lent = ranking.lent(self.fusion[note_id], self.notes[note_id].links)
-                    self.lent[note_id] = lent
+                    links = self.links[note_id] = self.notes[note_id].links
+                    lent = self.lent[note_id] = ranking.lent(self.fusion[note_id], links)
                     for target, share in lent.items():
                         scores[target] = scores.get(target, 0.0) + share
         likely = ranking.order(scores, self.match)[: min(2 * k, ranking.FUSION_DEPTH)]
@@ -345,11 +347,11 @@ class Search(Reader):
 
     async def each_once(self) -> list[ScoredNote]:
         """Return the first `k` hits of which no two say the same, of a longer list where there are too few."""
-        k, shown = self.asked.k, await self.once(self.found)
-        if len(shown) < k <= len(self.found):
-            asked = replace(self.asked, k=4 * k)
+        k, longer, shown = self.asked.k, self, await self.once(self.found)
+        while len(shown) < k and len(longer.found) >= longer.asked.k:
+            asked = replace(longer.asked, k=4 * longer.asked.k)
             (longer,) = await searched(self.runtime, [self.namespace], asked)
-            shown = await longer.each_once()
+            shown = await longer.once(longer.found)
         return shown[:k]
 
     async def _fuse(self, lists: Ranked) -> None:
@@ -445,7 +447,7 @@ class Search(Reader):
             relation, reason = (given.relation, given.reason) if given else ("related", "")
             return (Via(note_id=place.id, relation=relation, reason=reason, strength=1.0),)
         gave = [(lent[note.id], i) for i, lent in self.lent.items() if note.id in lent]
-        steps = [via(i, self.notes[i].links[note.id]) for _, i in sorted(gave, reverse=True)]
+        steps = [via(i, self.links[i][note.id]) for _, i in sorted(gave, reverse=True)]
         return tuple(steps) or "match"
 
     async def _with_cosines(self, hits: Sequence[ScoredNote]) -> list[ScoredNote]:

@@ -183,6 +183,39 @@ def test_a_hit_says_how_its_score_came_about_and_over_which_link_it_was_found():
         assert second.id not in [found.note.id for found in alone]
 
 
+def test_a_link_that_goes_while_a_search_is_under_way_is_still_the_way_to_its_hit(monkeypatch):
+    with models.opened(model=models.model(models.link_to_first)) as memory:
+        first = memory.add("We sail our boat to Gotland. " * 60, namespace=ANN, thread="t")
+        second = memory.add("Half past nine on Tuesday.", namespace=ANN, thread="t")
+        memory.add_many([f"Decoy {n}" for n in range(80)], namespace=ANN, evolve=False)
+        store = memory._runtime.store
+        read = store.notes
+
+        def unlinked_before(namespace, ids, *, vectors=False, briefly=()):
+            if vectors:
+                monkeypatch.setattr(store, "notes", read)
+                for change in memory.history(second.id, namespace=ANN):
+                    if change.kind == "link":
+                        memory.undo(change.id, namespace=ANN)
+            return read(namespace, ids, vectors=vectors, briefly=briefly)
+
+        monkeypatch.setattr(store, "notes", unlinked_before)
+        *_, hit = memory.search("our boat to Gotland", namespace=ANN, k=3)
+        assert memory.get(second.id, namespace=ANN).links == {}
+        assert [step.note_id for step in hit.via] == [first.id]
+
+
+def test_a_name_in_the_message_before_a_question_passes_the_floor(minilm):
+    before = ["Anna is off to Rome."]
+    config = MemoryConfig(min_relevance=0.9)
+    with AgenticMemory.open(":memory:", embedder=minilm, config=config) as memory:
+        memory.add_many(["Anna sells old maps.", "Bob plays chess."], namespace=ANN)
+        memory.add("They open in March.", namespace=ANN)
+        found = contents(memory, "And where does she work?", messages=before)
+        assert found == ["Anna sells old maps."]
+        assert contents(memory, "What did we do in March?") == ["They open in March."]
+
+
 def test_settings_override_what_is_found_for_an_embedder():
     config = MemoryConfig(min_relevance=-1, min_gate_similarity=0.0)
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:

@@ -78,6 +78,25 @@ def test_a_search_returns_all_of_them_unless_it_is_told_otherwise(memory):
     assert memory.search_turn(ASKED, namespace=ANN, k=2).hits == once
 
 
+def test_a_search_goes_on_only_until_there_are_as_many_as_are_wanted(memory, monkeypatch):
+    texts = [SHORT, SHORT, *(f"{SHORT} On day {n}." for n in range(300))]
+    memory.add_many(
+        [NoteInput(content=text, thread=str(n)) for n, text in enumerate(texts)],
+        namespace=ANN,
+        evolve=False,
+    )
+    store, limits = memory._runtime.store, []
+    find = store.search
+
+    def counted(namespace, queries):
+        limits.extend(query.bring.limit for query in queries)
+        return find(namespace, queries)
+
+    monkeypatch.setattr(store, "search", counted)
+    assert len(memory.search(SHORT, namespace=ANN, k=3, repeats=False)) == 3
+    assert len(limits) == 2
+
+
 def test_of_what_the_hits_do_not_have_the_count_and_the_last_day_are_known(memory):
     say(memory, LONG, AGAIN, SHORT)
     (hit,) = memory.recall(ASKED, namespace=ANN, k=1)
