@@ -11,6 +11,8 @@ from ..errors import MissingExtraError
 if TYPE_CHECKING:
     import typer
 
+INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
+
 
 def commands() -> typer.Typer:
     """Return the program with its commands, in the order of the help."""
@@ -31,3 +33,5 @@ def main() -> None:
         if error.name not in ("typer", "rich"):
             raise
         sys.exit(f"amem: {MissingExtraError(error.name, 'cli')}")
+    except KeyboardInterrupt:  # while modules are imported
+        sys.exit(INTERRUPTED)

@@ -27,11 +27,11 @@ import amem_integrations as amem  # its names are imported when they are used: h
 
 from ..ids import parse_time
 from ..notes import Namespace, Note, check_namespace
+from . import INTERRUPTED
 
 if TYPE_CHECKING:
     from ..opening import Location
 
-INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
 SHORT_ID = 8  # characters of an id that are shown; commands accept them in its place
 
 Function = Callable[..., None]

@@ -7,8 +7,11 @@ import signal
 import subprocess
 import sys
 
+import pytest
 from cli_kit import ROOT, start
 from support.processes import environment
+
+from amem_integrations import cli
 
 
 def test_ctrl_c_leaves_a_good_folder_and_the_import_goes_on(amem, tmp_path):
@@ -27,6 +30,16 @@ def test_ctrl_c_leaves_a_good_folder_and_the_import_goes_on(amem, tmp_path):
         assert amem("import", path).exit_code == 0
         assert amem.json("stats")["states"] == {"done": 40}
         assert amem("doctor").exit_code == 0
+
+
+def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "commands", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
 
 
 def test_what_the_library_logs_is_told_in_words_of_the_command_line(amem):
