@@ -5,9 +5,11 @@ OpenAI itself, and with `base_url` also vLLM, Ollama, SGLang, LM Studio, llama.c
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -54,10 +56,11 @@ _EXPLAINED = {*_TITLES, "description", "additionalProperties", "required"}
 
 
 class _Client:
-    """The clients for one model: one for all threads, and one for all event loops.
+    """The clients for one model: a synchronous one for all threads, and an asynchronous one for the event loops of each.
 
-    The asynchronous client closes each connection after its response: a connection that is kept would outlive a short
-    loop such as that of `asyncio.run`, and fail on the next one with "event loop is closed".
+    An asynchronous client is not safe to use from several threads. It closes each connection after its response: a
+    connection that is kept would outlive a short loop such as that of `asyncio.run`, and fail on the next one with "event
+    loop is closed".
     """
 
     name: str
@@ -77,10 +80,13 @@ class _Client:
             )
         options |= {"base_url": url, "api_key": key}
         self._client = openai.OpenAI(**options)
+        _ = (
+            self._client.chat.completions,
+            self._client.embeddings,
+        )  # are imported now, not on an event loop
         headers = {**(options.get("default_headers") or {}), "Connection": "close"}
-        self._async_client = openai.AsyncOpenAI(**{**options, "default_headers": headers})
-        for client in (self._client, self._async_client):
-            _ = client.chat.completions, client.embeddings  # are imported now, not on an event loop
+        self._options = {**options, "default_headers": headers}
+        self._of_thread = threading.local()
         # Without a password or a key in it.
         self._url = re.sub(r"(?<=//)[^/@]*@|/?([?#].*)?$", "", str(self._client.base_url))
         self._where = f"{model!r} at {self._url}"
@@ -94,6 +100,12 @@ class _Client:
     def close(self) -> None:
         """Close idle connections. The synchronous methods cannot be used after it."""
         self._client.close()
+
+    async def _async_client(self) -> Client:
+        """Return the asynchronous client of this thread, which is made in another one: that reads files."""
+        if not hasattr(self._of_thread, "client"):
+            self._of_thread.client = await asyncio.to_thread(_sdk().AsyncOpenAI, **self._options)
+        return self._of_thread.client
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -290,7 +302,7 @@ class OpenAIChatModel(_Client):
 
     async def agenerate(self, request: ModelRequest) -> Completion:
         """Return the model's answer, like `generate`, on the running event loop."""
-        return await self._generate(self._async_client, request)
+        return await self._generate(await self._async_client(), request)
 
     async def _generate(
         self, client: Client, request: ModelRequest, used: Settings | None = None
@@ -415,7 +427,7 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
 
     async def aembed_documents(self, texts: Sequence[str]) -> Vector:
         """Return the same as `embed_documents`, on the running event loop."""
-        return await self._embed(self._async_client, self._prefixes.document, texts)
+        return await self._embed(await self._async_client(), self._prefixes.document, texts)
 
     def embed_query(self, text: str) -> Vector:
         """Return a float32 array [dimensions] of unit length; errors as for documents."""
@@ -423,7 +435,7 @@ class OpenAIEmbedder(_Client, LimitedEmbedder):
 
     async def aembed_query(self, text: str) -> Vector:
         """Return the same as `embed_query`, on the running event loop."""
-        rows = await self._embed(self._async_client, self._prefixes.query, [text])
+        rows = await self._embed(await self._async_client(), self._prefixes.query, [text])
         return rows.reshape(-1)
 
     async def _embed(self, client: Client, prefix: str, texts: Sequence[str]) -> Vector:

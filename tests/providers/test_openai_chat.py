@@ -7,6 +7,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import httpx
 import openai
 import pytest
 from openai_kit import FORMATS, REPLY, REQUEST, chat, embedder, formats
@@ -278,6 +279,20 @@ def test_one_instance_serves_many_event_loops_and_threads(openai_server):
     assert len(openai_server.requests) == 6 * 5 + 8
     # The clients of loops that ended are gone, but for the last that each instance used.
     assert sum(type(thing) is openai.AsyncOpenAI for thing in gc.get_objects()) <= 2
+
+
+def test_no_two_threads_share_an_asynchronous_client_which_is_not_made_for_that(openai_server):
+    model = chat(openai_server)
+    here = [asyncio.run(model._async_client()) for _ in range(2)]
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(asyncio.run, model._async_client()).result()
+    assert here[0] is here[1] is not there
+
+
+def test_a_client_of_your_own_is_used_by_the_form_that_it_is_for(openai_server):
+    with httpx.Client(headers={"x-proxy": "ours"}) as client:
+        chat(openai_server, http_client=client).generate(REQUEST)
+    assert openai_server.headers[-1]["x-proxy"] == "ours"
 
 
 def test_without_a_key_and_an_endpoint_there_is_an_error(monkeypatch):
