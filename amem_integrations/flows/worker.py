@@ -220,11 +220,7 @@ class _Worker:
             if before.holder:  # a dead worker may have begun something
                 async with writing(self.runtime, space) as writer:
                     await resume(writer)
-            attempts = {note.id: note.attempts for note in job}
-            stand = (await living(store, space, attempts)).values()
-            # What another worker has finished or tried meanwhile is left out.
-            waits = [n for n in stand if n.state != "done" and n.attempts == attempts[n.id]]
-            await self._evolve(waits)
+            await self._evolve(job)
 
     async def _evolve(self, notes: Job) -> None:
         """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others."""
@@ -246,9 +242,14 @@ class _Worker:
             self.in_a_row = self.in_a_row + 1 if is_down else 0
 
     async def _ask(self, notes: Job) -> str | None:
-        """Evolve notes; return why the model was silent about them, if it was."""
-        space = notes[0].namespace
-        _, done = await evolve_notes(self.runtime, space, notes)
+        """Evolve notes; return why the model was silent about them, if it was.
+
+        What was deleted meanwhile is shown to no model, and what others have finished or tried meanwhile is left to them.
+        """
+        space, tried = notes[0].namespace, {note.id: note.attempts for note in notes}
+        there = (await living(self.runtime.store, space, tried)).values()
+        waits = [n for n in there if n.state != "done" and n.attempts == tried[n.id]]
+        _, done = await evolve_notes(self.runtime, space, waits)
         self._count(space, done)
         return None if done.limited else done.interrupted
 
@@ -304,10 +305,14 @@ class ThreadLease:
                 thread=self.thread, holder="", until=now(),
             )  # fmt: skip
             await resolve(self.runtime.store.insert_records(self.namespace, [before]))
-        if before.holder and before.until > now():
+        if before.holder not in ("", self.holder) and before.until > now():
             return None
-        await self._swap(before, self.holder)
-        stands = await self._read()
+        try:
+            await self._swap(before, self.holder)
+            stands = await self._read()
+        except asyncio.CancelledError:
+            await self.hand_over("")
+            raise
         return before if stands is not None and stands.holder == self.holder else None
 
     async def hand_over(self, holder: str) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -344,6 +345,25 @@ def test_what_is_removed_or_corrected_while_a_worker_holds_it(opened: Open) -> N
         memory.clear(namespace=ANN)
 
 
+def test_of_a_long_thread_only_what_still_waits_is_shown_to_the_model() -> None:
+    asked = list[str]()
+
+    def construct(request: Any) -> Any:
+        asked.extend(note["content"] for note in request.inputs["notes"])
+        if len(asked) == 1:
+            memory.delete(notes[1].id, namespace=ANN)
+            memory.evolve(ids=[notes[2].id], namespace=ANN)
+            memory.update(notes[3].id, content="the harbour", namespace=ANN)
+        return models.construct(request)
+
+    with models.opened(model=models.model(construct=construct), batch_size=1) as memory:
+        talk(memory, notes=4, threads=1)
+        notes = memory.get_all(namespace=ANN)
+        work(memory)
+        check_sound(memory)
+    assert asked == ["part 0", "part 2", "the harbour"]
+
+
 def test_a_server_that_is_away_for_a_while_is_waited_for(fake: FakeQdrant, opened: Open) -> None:
     def construct(request: Any) -> Any:
         if not away:
@@ -392,6 +412,38 @@ async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened: Open) -
     with pytest.raises(asyncio.CancelledError):
         await task
     assert leases_held(memory) == 0
+
+
+async def test_a_task_that_is_cancelled_while_it_takes_a_lease_gives_the_lease_back(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, read = asyncio.Event(), ThreadLease._read
+
+    async def slow(lease: ThreadLease) -> Lease | None:
+        found = await read(lease)
+        if found is not None and not taken.is_set():
+            taken.set()
+            await asyncio.sleep(60)
+        return found
+
+    memory = opened()
+    monkeypatch.setattr(ThreadLease, "_read", slow)
+    lease = ThreadLease(memory._async_runtime, ANN, "t", "a worker")
+    task = asyncio.create_task(lease.take())
+    await taken.wait()
+    assert leases_held(memory) == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert leases_held(memory) == 0
+
+
+def test_a_worker_takes_again_what_it_could_not_give_back(opened: Open) -> None:
+    memory = opened(lease_seconds=600.0)
+    lease = ThreadLease(memory._runtime, ANN, "t", "a worker")
+    assert run(lease.take()) is not None
+    assert run(lease.take()) is not None
+    assert run(replace(lease, holder="another").take()) is None
 
 
 def test_evolve_of_one_thread_leaves_the_others(opened: Open) -> None:
