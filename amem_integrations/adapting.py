@@ -7,6 +7,7 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 - `Failures`: go on without a memory that does not answer, and say so.
 - `SearchOptions`, `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `FIELDS`: what `where` knows of a
   note, which `parse` checks.
+- `Door`: the options of a way into a memory, checked, and what is asked by them.
 - `Documents`: what a loader or a pipeline gives is added, found by id, and removed with its source.
 - `notes_of`: all notes of a namespace that meet conditions.
 - `falling`: scores of several searches, to sort by; `merged`: the hits of several searches, best first; `marked`: hits that say of which namespace they are.
@@ -26,17 +27,22 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import KW_ONLY, dataclass, field
+from inspect import iscoroutinefunction
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar
 
+from .documents import RECORD as RECORD
+from .documents import DocumentInput as DocumentInput
+from .documents import DocumentReport as DocumentReport
+from .documents import Documents as Documents
+from .documents import described as described
+from .documents import notes_of as notes_of
 from .errors import (
     AmemError,
     ConfigurationError,
@@ -60,10 +66,8 @@ from .flows.turn import Recalled as Recalled
 from .flows.turn import RecallOptions as RecallOptions
 from .flows.turn import Remembered as Remembered
 from .flows.turn import SearchOptions as SearchOptions
-from .ids import derive, note_id
 from .ids import parse_time as parse_time
 from .memory import AgenticMemory
-from .notes import Note, NoteInput
 from .notes import check_namespace as check_namespace
 from .notes import storable as storable
 from .plans import HELD as HELD
@@ -72,7 +76,7 @@ from .providers.embedders import WrappedEmbedder as WrappedEmbedder
 from .retrieval.relevance import WINDOW as WINDOW
 from .retrieval.search import falling as falling
 from .retrieval.search import merged as merged
-from .runtime import Meter, Progress, describe, run
+from .runtime import describe, run
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,6 +84,7 @@ S = TypeVar("S")
 
 OnError = Literal["log", "raise"]
 Structured = Literal["auto", "schema", "words"]
+Whose = Sequence[str] | Callable[..., Sequence[str]]
 
 # A server says by these that it does not take a request in this form, rather than that it is down.
 REFUSALS = {400, 404, 415, 422, 501}
@@ -88,10 +93,6 @@ REFUSALS = {400, 404, 415, 422, 501}
 ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
 
 SLOW = 0.5  # seconds that a failure takes which is a time-out, with repeats
-
-BATCH = 64  # documents stored at once
-PAGE = 64  # notes of a listing: most callers want a few
-RECORD = "_document"  # of a note's metadata: {"id", "source"}
 
 
 # Methods with an asynchronous twin
@@ -174,17 +175,6 @@ def check_counts(*, least: int = 1, **values: object) -> None:
         check_count(name, value, least, ConfigurationError)
 
 
-def check_memory(memory: object) -> None:
-    """Check that an adapter is given a memory.
-
-    Raises:
-        ConfigurationError: It is something else, such as the path of a memory.
-    """
-    if not isinstance(memory, AgenticMemory):
-        kind = type(memory).__name__
-        raise ConfigurationError(f"memory is a {kind} and must be an AgenticMemory: open_memory(…)")
-
-
 def check_flags(**values: object) -> None:
     """Check that each value is True or False.
 
@@ -194,6 +184,17 @@ def check_flags(**values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, bool):
             raise ConfigurationError(f"{name}={value!r} must be True or False")
+
+
+def check_plain(**values: object) -> None:
+    """Check that no function among values is a coroutine function.
+
+    Raises:
+        ConfigurationError: One is.
+    """
+    for name, value in values.items():
+        if iscoroutinefunction(value):
+            raise ConfigurationError(f"{name}={value!r} is a coroutine function; give a plain one")
 
 
 def check_structured(structured: str) -> None:
@@ -305,162 +306,99 @@ class Failures:
             return dict(self._counts)
 
 
-# Notes
+# Doors
 
 
-def notes_of(
-    memory: AgenticMemory, namespace: Sequence[str], where: Mapping[str, Any]
-) -> Iterator[Note]:
-    """Yield the notes of a namespace that meet conditions, in the order in which they were first stored."""
-    after, more = -1, True
-    while more:
-        further = {**where, "seq": {"$gt": after}}
-        page = memory.get_all(namespace=namespace, where=further, limit=PAGE)
-        yield from page
-        after, more = page[-1].seq if page else after, len(page) == PAGE
+@dataclass(eq=False)
+class Door:
+    """The options of a way into a memory, checked: whose memory, what is read of it, and what is done about failures.
 
+    `namespace`, the namespaces of `also`, and `where` may be functions of the framework's run; where a framework has no
+    object for a run, of nothing.
 
-# Documents
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentInput:
-    """A document, or a chunk that somebody else made of one."""
-
-    text: str
-    id: str | None = None
-    source: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True, kw_only=True)
-class DocumentReport:
-    """The result of adding documents: their ids in order, and how many notes were new, changed, or removed.
-
-    A document without text is not stored, and has the id "".
+    Raises:
+        ConfigurationError: There is no memory, or an option has a value that it cannot have.
+        NamespaceError: A namespace is malformed.
+        TypeError: An option of `recall` is unknown.
     """
 
-    ids: list[str] = field(default_factory=list)
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
+    memory: AgenticMemory
+    namespace: Whose
+    _: KW_ONLY
+    failures: Failures
+    also: Mapping[str, Whose] | None = None
+    recall: Mapping[str, Any] = field(default_factory=dict)
+    evolve: bool = False
 
+    def __post_init__(self) -> None:
+        """Check the options, so that a mistake shows when the door is made and not in its first search."""
+        if not isinstance(self.memory, AgenticMemory):
+            kind = type(self.memory).__name__
+            raise ConfigurationError(
+                f"memory is a {kind} and must be an AgenticMemory: open_memory(…)"
+            )
+        check_flags(evolve=self.evolve)
+        checked_recall(self.recall)
+        also = self.also = {} if self.also is None else self.also
+        if not isinstance(also, Mapping) or not all(isinstance(n, str) and n.strip() for n in also):
+            raise ConfigurationError(
+                f"also={also!r} must be a dict of names to namespaces, such as {{'team': ('acme',)}}"
+            )
+        spaces = {"namespace": self.namespace, **{f"also[{n!r}]": one for n, one in also.items()}}
+        check_plain(**spaces, where=self.recall.get("where"))
+        for one in spaces.values():
+            if not callable(one):
+                check_namespace(one)
 
-class Documents:
-    """The documents in one namespace of a memory."""
+    def space(self, *run: object) -> tuple[str, ...]:
+        """Return whose memory it is in a run."""
+        return self.settled(self.namespace, *run)
 
-    def __init__(self, memory: AgenticMemory, namespace: Sequence[str]) -> None:
-        """Take a memory and whose documents they are.
+    def settled(self, namespace: Whose, *run: object, optional: bool = False) -> tuple[str, ...]:
+        """Return the namespace that is meant in a run; an empty one only if it is optional.
 
         Raises:
-            NamespaceError: The namespace is not a non-empty tuple of strings.
+            NamespaceError: The run does not say whose memory it is; there is no shared default.
         """
-        self.memory, self.namespace = memory, check_namespace(namespace)
+        found = namespace(*run) if callable(namespace) else namespace
+        return () if optional and not found else check_namespace(found)
 
-    def add(
+    def asked(
         self,
-        documents: Iterable[DocumentInput],
-        *,
-        replace: bool = False,
-        evolve: bool = False,
-        progress: bool | Progress = False,
-    ) -> DocumentReport:
-        """Add documents, and return what that did. After an interruption the same call goes on where it was.
+        *run: object,
+        namespace: Sequence[str],
+        narrowed: Sequence[Mapping[str, Any]] = (),
+        **options: Any,  # noqa: ANN401 - those of a search
+    ) -> dict[str, Any] | None:
+        """Return the options of a search in a run; a function may give an empty namespace of `also` to read none.
+
+        A function that fails costs the search that namespace, or, if it is `where`, all notes: the options are None then,
+        as none is shown unfiltered.
 
         Args:
-            documents: They are taken from it in batches, so that it may be a loader that yields them.
-            replace: Remove what their sources held before and is not among them now.
-            evolve: Put notes of a conversation, which are constructed, linked and evolve; False puts documents, which
-                are found by words and meaning, and which no model reads, links or declares outdated.
-            progress: True logs how far it is; a function is called with (documents added, documents in all), of
-                which the second is not known before the end if `documents` has no length.
+            run: The argument of functions.
+            namespace: Whose memory.
+            narrowed: Further conditions.
+            options: Other values of the options.
 
         Raises:
-            InvalidInputError: A document cannot be stored, such as one that is longer than
-                `MemoryConfig.max_content_chars`; those of earlier batches are.
-            ModelUnavailableError: Only with `on_model_error="raise"`; the raw notes are stored.
+            NamespaceError: The run does not say one of the further namespaces.
         """
-        report, seen, stays = DocumentReport(), Counter[str](), set[str]()
-        sources = set[str | None]()
-        meter = Meter(progress, len(documents) if isinstance(documents, Sized) else 0)
-        rest = iter(documents)
-        while batch := list(islice(rest, BATCH)):
-            made = [_note(one, seen, evolve=evolve) for one in batch]
-            items = [item for item in made if item is not None]
-            before = {note.id: note for note in self._of(item.key for item in items)}
-            notes = self.memory.add_many(items, namespace=self.namespace, evolve=evolve)
-            stored = {note.id: note for note in notes}
-            same = (_given(note) == _given(stored[i]) for i, note in before.items())
-            report.added += len(stored.keys() - before.keys())
-            report.changed += len(before) - sum(same)
-            stays |= stored.keys()
-            sources |= {one.source for one in batch}
-            report.ids += ["" if item is None else item.metadata[RECORD]["id"] for item in made]
-            meter.add(len(batch))
-        if replace:
-            held = self.held(sources)
-            report.removed = self._delete(note for note in held if note.id not in stays)
-        return report
-
-    def remove(self, *, ids: Iterable[str] = (), sources: Iterable[str] = ()) -> int:
-        """Remove the documents of these ids, and all of these sources, for good; return how many that were."""
-        return self._delete([*self._of(map(_key, ids)), *self.held(sources)])
-
-    def get(self, ids: Iterable[str]) -> list[DocumentInput]:
-        """Return the documents of these ids, in this order, with all of their text; unknown ones are left out."""
-        wanted = list(ids)
-        found = {one.id: one for one in map(described, self._of(map(_key, wanted)))}
-        return [found[one] for one in wanted if one in found]
-
-    def held(self, sources: Iterable[str | None]) -> list[Note]:
-        """Return the notes of all documents of some sources."""
-        named = sorted({storable(source) for source in sources if source is not None})
-        return self._find({f"metadata.{RECORD}.source": {"$in": named}})
-
-    def _of(self, keys: Iterable[str | None]) -> list[Note]:
-        items = [NoteInput(content="", key=key) for key in keys]
-        return self._find({"id": {"$in": [note_id(self.namespace, item) for item in items]}})
-
-    def _find(self, where: Mapping[str, Any]) -> list[Note]:
-        return list(notes_of(self.memory, self.namespace, where))
-
-    def _delete(self, notes: Iterable[Note]) -> int:
-        gone = {note.id for note in notes}
-        for one in gone:
-            self.memory.delete(one, namespace=self.namespace)
-        return len(gone)
-
-
-def described(note: Note) -> DocumentInput:
-    """Return the document that a note is of, its metadata as they were given."""
-    metadata = dict(note.metadata)
-    return DocumentInput(text=note.content, **metadata.pop(RECORD, {}), metadata=metadata)
-
-
-def _given(note: Note) -> object:
-    return described(note), note.origin
-
-
-def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteInput | None:
-    """Return the note of a document; None if the document has no text."""
-    if not storable(document.text).strip():
+        also = dict[str, tuple[str, ...]]()
+        for name, one in (self.also or {}).items():
+            with self.failures.tolerated("also", callback=True):
+                if found := self.settled(one, *run, optional=True):
+                    also[name] = found
+        with self.failures.tolerated("where", callback=True):
+            where = self.recall.get("where")
+            where = where(*run) if callable(where) else where
+            parse({} if where is None else where)  # else a search would fail, or know no filter
+            tests = [one for one in (where, *narrowed) if one]
+            asked = {**self.recall, **options, "namespace": namespace, "also": also}
+            return {**asked, "where": {"$and": tests} if tests else None}
         return None
-    # What is no JSON, such as a path or a date, becomes its text.
-    metadata = json.loads(json.dumps(dict(document.metadata), default=str), parse_constant=str)
-    identity = document.id
-    if identity is None:
-        identity = derive("document", document.source, document.text, sorted(metadata.items()))
-        seen[identity] += 1  # the same text may stand there several times
-        identity = identity if seen[identity] == 1 else derive("document", identity, seen[identity])
-    return NoteInput(
-        content=document.text,
-        key=_key(identity),
-        thread=document.source,
-        source="import",
-        metadata={**metadata, RECORD: {"id": identity, "source": document.source}},
-        origin="conversation" if evolve else "document",
-    )
 
-
-def _key(identity: str) -> str:
-    return json.dumps(["document", identity], ensure_ascii=False)
+    def evolve_later(self, namespace: Sequence[str]) -> None:
+        """Have the memory evolve a namespace in the background, if it shall."""
+        if self.evolve:
+            self.memory.evolve_later(namespace)

@@ -26,7 +26,7 @@ from amem_integrations.adapting import Call
 from amem_integrations.errors import ConfigurationError, InvalidInputError, MissingExtraError
 
 from .nodes import State, Update, node, report
-from .run import Door, Namespace, NamespaceOf, Run
+from .run import Door, Failures, Namespace, NamespaceOf, Run
 
 try:
     from langgraph.graph import END, START, StateGraph
@@ -109,7 +109,7 @@ def build_evolution_graph(
     adapting.check_flags(review=review)
     adapting.check_counts(least=0, limit=limit)
     whose = namespace if namespace is not None else (lambda run: run.state["namespace"])
-    steps = _Steps(memory, whose, limit=limit, on_error=on_error)
+    steps = _Steps(memory, whose, limit=limit, failures=Failures(on_error))
     names = ["construct", "propose", *(["review"] if review else []), "commit"]
     builder = StateGraph(EvolutionState, input_schema=EvolutionInput, output_schema=EvolutionOutput)
     for name in names:

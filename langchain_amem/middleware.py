@@ -13,7 +13,7 @@ from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraErr
 from amem_integrations.adapting import Call
 
 from .messages import ShouldStore, is_spoken, with_final_answer
-from .run import ByRun, Entry, History, NamespaceOf, Turns, current_run, merged
+from .run import ByRun, Entry, Failures, History, NamespaceOf, Turns, current_run, merged
 from .tools import Kind, memory_tools
 
 try:
@@ -108,7 +108,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         if inject not in get_args(Inject):
             raise ConfigurationError(f"inject={inject!r} must be one of {get_args(Inject)}")
         adapting.check_flags(remember=remember)
-        door: dict[str, Any] = {"also": also, "evolve": evolve, "on_error": on_error}
+        door: dict[str, Any] = {"also": also, "evolve": evolve}
         self._name, self._inject, self._remember = name, inject, remember
         self._turns = Turns(
             memory,
@@ -117,8 +117,10 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             should_store=should_store,
             metadata=metadata,
             unanswered=remember_unanswered,
+            failures=Failures(on_error),
             **door,
         )
+        door["on_error"] = on_error
         self.tools = memory_tools(memory, namespace=namespace, kinds=tools, **door)
 
     @property

@@ -26,7 +26,7 @@ from amem_integrations.adapting import Call
 from amem_integrations.errors import MissingExtraError, NamespaceError
 
 from .messages import ShouldStore, is_spoken
-from .run import ByRun, Door, Entry, History, NamespaceOf, Run, Turns, current_run, merged
+from .run import ByRun, Door, Entry, Failures, History, NamespaceOf, Run, Turns, current_run, merged
 
 try:
     import langgraph.runtime  # noqa: F401 - a node asks it for its run
@@ -89,7 +89,7 @@ def recall_node(
         ConfigurationError: An option has a value it cannot have.
         NamespaceError: In a run that does not say whose memory it is.
     """
-    turns = Turns(memory, namespace, also=also, recall=recall, on_error=on_error)
+    turns = Turns(memory, namespace, also=also, recall=recall, failures=Failures(on_error))
 
     async def step(call: Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
@@ -146,7 +146,7 @@ def remember_node(
         metadata=metadata,
         should_store=should_store,
         unanswered=remember_unanswered,
-        on_error=on_error,
+        failures=Failures(on_error),
     )
 
     async def step(call: Call, state: State, run: Run) -> Update:
@@ -194,7 +194,7 @@ def evolve_node(
         NamespaceError: In a run that does not say whose memory it is.
     """
     adapting.check_counts(least=0, limit=limit)
-    door = Door(memory, namespace, on_error=on_error)
+    door = Door(memory, namespace, failures=Failures(on_error))
 
     async def step(call: Call, state: State, run: Run) -> Update:
         ids, space = _value(state, remembered_key, ()), door.space(run)

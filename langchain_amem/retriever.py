@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, Stri
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, adapting
 from amem_integrations.adapting import Call
 
-from .run import Door, Failures, Traced, log, to_documents
+from .run import Door, Failures, Traced, to_documents
 
 
 class Recalling(BaseModel):
@@ -33,7 +33,7 @@ class Recalling(BaseModel):
     def model_post_init(self, context: Any, /) -> None:
         """Check the options."""
         super().model_post_init(context)
-        self._failures = Failures(log, self.on_error)
+        self._failures = Failures(self.on_error)
         self._door  # noqa: B018 - a mistake shows here, and not in the first search
 
     @property
@@ -41,11 +41,9 @@ class Recalling(BaseModel):
         """The options as they are now; each of them may be set later."""
         known = adapting.RecallOptions.__annotations__
         recall = {name: value for name, value in self if name in known}
-        door: dict[str, Any] = {"also": self.also, "recall": recall, "on_error": self.on_error}
+        door: dict[str, Any] = {"also": self.also, "recall": recall, "failures": self._failures}
         # Each call names the namespace.
-        made = Door(self.memory, lambda _: (), evolve=getattr(self, "evolve", False), **door)
-        made.failures = self._failures
-        return made
+        return Door(self.memory, lambda _: (), evolve=getattr(self, "evolve", False), **door)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -98,7 +96,7 @@ class AMemRetriever(Recalling, Traced):
         whose = adapting.check_namespace(given.pop("namespace", self.namespace))
         try:
             given = adapting.checked_recall(given, adapting.SearchOptions)
-            asked = {**(self._door.asked(None, whose) or {}), **given}
+            asked = {**(self._door.asked(None, namespace=whose) or {}), **given}
         except ConfigurationError as error:
             raise InvalidInputError(str(error)) from error
         if not query.strip():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from inspect import iscoroutinefunction
 from typing import Any
@@ -41,6 +41,9 @@ _everywhere = adapting.Failures(log)
 
 class Failures(adapting.Failures):
     """Counts for itself, and for the whole process."""
+
+    def __init__(self, on_error: adapting.OnError = "log") -> None:
+        super().__init__(log, on_error)
 
     def count(self, doing: str, error: BaseException | None = None) -> None:
         """Count one failure."""
@@ -95,24 +98,6 @@ def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:
         return Run(state=state, config=config or {})
 
 
-def namespace_of(namespace: NamespaceOf, run: Any, *, optional: bool = False) -> Namespace:
-    """Return the namespace of this run; an empty one only if it is optional.
-
-    Raises:
-        NamespaceError: The run does not say whose memory it is; there is no shared default.
-    """
-    if not callable(namespace):
-        return namespace
-    try:
-        found = namespace(run)
-        return () if optional and not found else adapting.check_namespace(found)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise NamespaceError(
-            f"this run does not say whose memory it is ({error!r}); pass what `namespace` reads, "
-            "such as invoke(…, context=…), also when a run is resumed"
-        ) from error
-
-
 # Recall as a retriever run
 
 
@@ -165,64 +150,22 @@ def to_documents(found: adapting.Recalled) -> list[Document]:
 # The options of the doors
 
 
-@dataclass(eq=False)
-class Door:
-    """The options that middleware, nodes and tools share, checked: whose memory, what is read of it, and on failure what.
+class Door(adapting.Door):
+    """The options that middleware, nodes and tools share, checked; the functions among them are given the run."""
 
-    Raises:
-        ConfigurationError: There is no memory, or an option has a value it cannot have.
-        NamespaceError: A namespace is malformed.
-    """
-
-    memory: AgenticMemory
-    namespace: NamespaceOf
-    _: KW_ONLY
-    also: Mapping[str, NamespaceOf] | None = None
-    recall: Mapping[str, Any] = field(default_factory=dict)
-    evolve: bool = False
-    on_error: adapting.OnError = "log"
-
-    def __post_init__(self) -> None:
-        """Check the options, so that a mistake shows at construction."""
-        adapting.check_memory(self.memory)
-        adapting.check_flags(evolve=self.evolve)
-        adapting.checked_recall(self.recall)
-        self.failures = Failures(log, self.on_error)
-        also = self.also = {} if self.also is None else self.also
-        if not isinstance(also, Mapping) or not all(isinstance(n, str) and n.strip() for n in also):
-            raise ConfigurationError(
-                f"also={also!r} must be a dict of names to namespaces, such as {{'team': ('acme',)}}"
-            )
-        for one in (self.namespace, *also.values()):
-            if not callable(one):
-                adapting.check_namespace(one)
-
-    def space(self, run: Any) -> Namespace:
-        """Return whose memory it is in a run."""
-        return namespace_of(self.namespace, run)
-
-    def asked(self, run: Any, space: Namespace) -> dict[str, Any] | None:
-        """Return the options of a recall in a run; a function may give an empty namespace to read none.
-
-        A function that fails costs the recall that namespace, or, if it is `where`, all notes: the options are None then,
-        as none is shown unfiltered.
+    def settled(self, namespace: adapting.Whose, *run: object, optional: bool = False) -> Namespace:
+        """Return the namespace that is meant in a run; an empty one only if it is optional.
 
         Raises:
-            NamespaceError: The run does not say one of the further namespaces.
+            NamespaceError: The run does not say whose memory it is; there is no shared default.
         """
-        also = dict[str, Namespace]()
-        for name, one in (self.also or {}).items():
-            with self.failures.tolerated("also", callback=True):
-                if found := namespace_of(one, run, optional=True):
-                    also[name] = found
-        with self.failures.tolerated("where", callback=True):
-            where = self.recall.get("where")
-            where = where(run) if callable(where) else where
-            adapting.parse(
-                {} if where is None else where
-            )  # else a search would fail, or know no filter
-            return {**self.recall, "where": where, "also": also, "namespace": space}
-        return None
+        try:
+            return super().settled(namespace, *run, optional=optional)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise NamespaceError(
+                f"this run does not say whose memory it is ({error!r}); pass what `namespace` reads, "
+                "such as invoke(…, context=…), also when a run is resumed"
+            ) from error
 
     async def found(
         self, call: Call, question: str, search: Callable[[Call], Any]
@@ -236,7 +179,7 @@ class Door:
         self, call: Call, said: Sequence[Message], run: Any, space: Namespace
     ) -> adapting.Recalled:
         """Return the notes that are worth showing for the last message of a person; none if the memory does not answer."""
-        found, options = adapting.Recalled(), self.asked(run, space)
+        found, options = adapting.Recalled(), self.asked(run, namespace=space)
         question = next((one.text for one in reversed(said) if one.party == "user"), "")
         if options is None or self.failures.resting("recall"):
             return found
@@ -255,11 +198,6 @@ class Door:
             done = await call(self.memory.remember_turn, said, namespace=space, **options)
         self.failures.failed("remember", done.error)
         return done.notes
-
-    def evolve_later(self, space: Namespace) -> None:
-        """Have the memory evolve a namespace in the background, if it shall."""
-        if self.evolve:
-            self.memory.evolve_later(space)
 
 
 # The messages of a graph

@@ -30,7 +30,7 @@ from amem_integrations.errors import (
     StoreClosedError,
 )
 
-from .run import Failures, Namespace, log
+from .run import Failures, Namespace
 
 try:
     from langgraph.store import base
@@ -112,7 +112,7 @@ class AMemStore(base.BaseStore):
         if isinstance(fields, str) or not all(isinstance(path, str) for path in fields or ()):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self.memory, self._fields, self._evolve = memory, tuple(fields or ("$",)), evolve
-        self.ttl_config, self._failures = ttl, Failures(log)
+        self.ttl_config, self._failures = ttl, Failures()
         self._sweeper: threading.Thread | None = None
         self._stopped = threading.Event()
 

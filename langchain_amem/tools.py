@@ -18,7 +18,7 @@ from amem_integrations import AgenticMemory, ConfigurationError, adapting, rende
 from amem_integrations.adapting import Call
 from amem_integrations.errors import InvalidInputError, MissingExtraError, NoteNotFoundError
 
-from .run import Door, Failures, NamespaceOf, log, namespace_of
+from .run import Door, Failures, NamespaceOf
 
 Kind = Literal["search", "remember", "correct", "forget"]
 Outcome = tuple[str, list[dict[str, Any]]]
@@ -81,8 +81,9 @@ def memory_tools(
         raise ConfigurationError(
             f"prefix={prefix!r} must be at most 40 letters, digits, '_' or '-', as in the name of a tool"
         )
-    door: dict[str, Any] = {"also": also, "recall": recall, "evolve": evolve, "on_error": on_error}
-    actions = Actions(memory, namespace, supersedes=assistant_supersedes, **door)
+    door: dict[str, Any] = {"also": also, "recall": recall, "evolve": evolve}
+    door |= {"failures": Failures(on_error), "supersedes": assistant_supersedes}
+    actions = Actions(memory, namespace, **door)
     tools = list[BaseTool]()
     for kind in kinds:
         act, fields, sources = getattr(actions, kind), dict[str, Any](), list[Any]([namespace])
@@ -142,13 +143,13 @@ class Actions(Door):
             query: what to look for, in words
             limit: most notes to return
         """
-        if (asked := self.asked(runtime, self.space(runtime))) is None:
+        own = {f"metadata.{name}": given for name, given in filters.items() if given}
+        # A model narrows what it may see.
+        asked = self.asked(runtime, namespace=self.space(runtime), narrowed=[own])
+        if asked is None:
             raise ToolException(NO_ANSWER)
         options = {"k": 10, "max_tokens": 1000, **asked}
         max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
-        own = {f"metadata.{name}": given for name, given in filters.items() if given}
-        # A model narrows what it may see.
-        options["where"] = {"$and": [one for one in (options["where"], own) if one]}
         options["k"] = min(limit or options["k"], options["k"])
         with self._explained("search"):
             search = self.memory.search_turn
@@ -236,15 +237,15 @@ def described_call(
     ``HumanInTheLoopMiddleware({"forget_memory": {"allowed_decisions": ["approve", "reject"], "description":
     described_call(memory, namespace=whose)}})``
     """
-    failures = Failures(log)
+    door = Door(memory, namespace, failures=Failures())
 
     def description(tool_call: Any, state: Any, runtime: Any) -> str:  # noqa: ARG001 - LangChain's signature
-        space, arguments = namespace_of(namespace, runtime), tool_call["args"]
+        space, arguments = door.space(runtime), tool_call["args"]
         older, shown = arguments.get("supersedes"), [NO_ANSWER]
         # Nobody has checked what the model says.
         named = [arguments.get("note_id"), *(older if isinstance(older, list) else [])]
         ids = [one for one in named if isinstance(one, str)]
-        with failures.tolerated("describe"):
+        with door.failures.tolerated("describe"):
             notes = memory.get_all(namespace=space, where={"id": {"$in": ids}})
             shown = [f"note {note.id}: {note.content}" for note in notes]
         said = [f"{key}: {value}" for key, value in arguments.items()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,10 +12,10 @@ from typing import Any, ParamSpec, TypeVar
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 from pydantic import TypeAdapter
 
-from amem_integrations import AgenticMemory, ConfigurationError, adapting
+from amem_integrations import adapting
 from amem_integrations.conversation import Message
 
-from .events import Failures
+from .events import AMemRecallEvent, dispatcher
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,73 +113,33 @@ def settled(value: T | Callable[[], T]) -> T:
     return value() if callable(value) else value
 
 
-def whose(namespace: Whose) -> Space:
-    """Return the namespace that is meant now.
-
-    Raises:
-        NamespaceError: There is none.
-    """
-    return adapting.check_namespace(settled(namespace))
-
-
 class Search(adapting.SearchOptions, total=False):
     """The options of a search: of `AgenticMemory.search`, and further namespaces by the names that mark their notes."""
 
     also: Mapping[str, Whose] | None
 
 
-class Door:
-    """A way into a memory: whose it is, how it is searched, and what fails there."""
+class Door(adapting.Door):
+    """A way into a memory, whose functions have no arguments."""
 
-    def __init__(
+    def recalled(
         self,
-        memory: AgenticMemory,
-        namespace: Whose,
-        on_error: adapting.OnError = "log",
-        known: type[adapting.SearchOptions] = adapting.SearchOptions,
-        **options: Any,  # noqa: ANN401 - those that are known
-    ) -> None:
-        """Check all of it, so that a mistake shows when an object is made and not in its first search.
-
-        Raises:
-            ConfigurationError: There is no memory, or an option cannot be used.
-            NamespaceError: A namespace that is given by no function is not a non-empty tuple of strings.
-            TypeError: An option is unknown.
-        """
-        adapting.check_memory(memory)
-        also = options.pop("also", None) or {}
-        if not isinstance(also, Mapping):
-            raise ConfigurationError(f"also={also!r} must be a dict of names to namespaces")
-        for one in (namespace, *also.values()):
-            _ = callable(one) or adapting.check_namespace(one)
-        named = {f"also[{name!r}]": one for name, one in also.items()}
-        check_plain(namespace=namespace, **named, **options)
-        self.memory, self.namespace, self.failures = memory, namespace, Failures(on_error)
-        self.options = {**adapting.checked_recall(options, known), "also": also}
-
-    def space(self) -> Space:
-        """Return the namespace that is meant now."""
-        return whose(self.namespace)
-
-    def asked(self, *conditions: Mapping[str, Any], **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of a search
-        """Return the options of a search, as they are meant now, with further conditions and other options."""
-        asked = {**self.options, **options}
-        also = {name: whose(one) for name, one in (asked["also"] or {}).items()}
-        found = [one for one in (settled(asked.get("where")), *conditions) if one]
-        where = {"$and": found} if found else None
-        space = asked.get("namespace") or self.space()
-        return {**asked, "namespace": space, "also": also, "where": where}
-
-
-def check_plain(**values: object) -> None:
-    """Check that no function among values is a coroutine function.
-
-    Raises:
-        ConfigurationError: One is.
-    """
-    for name, value in values.items():
-        if inspect.iscoroutinefunction(value):
-            raise ConfigurationError(f"{name}={value!r} is a coroutine function; give a plain one")
+        question: str,
+        find: Callable[..., adapting.Recalled],
+        whose: Callable[[], Space],
+        **options: Any,  # noqa: ANN401 - of `asked`
+    ) -> adapting.Recalled:
+        """Return the hits for a question, and send an event; nothing if nobody asks, or the memory does not answer."""
+        found = adapting.Recalled()
+        if not question.strip() or self.failures.resting("recall"):
+            return found
+        with self.failures.tolerated("recall", callback=True):
+            if (asked := self.asked(namespace=whose(), **options)) is not None:
+                found = find(**asked)
+        self.failures.failed("recall", found.error)
+        ids = [hit.note.id for hit in found.hits]
+        dispatcher.event(AMemRecallEvent(question=question, note_ids=ids))
+        return found
 
 
 def threaded(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:

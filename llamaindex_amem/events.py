@@ -6,7 +6,6 @@ https://developers.llamaindex.ai/python/framework/module_guides/observability/in
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events import BaseEvent
@@ -70,15 +69,3 @@ class Failures(adapting.Failures):
         super().count(doing, error)
         why = "not tried again so soon after a time-out" if error is None else str(error)
         dispatcher.event(AMemFailureEvent(doing=doing, error=why))
-
-    def recalled(self, question: str, find: Callable[[], adapting.Recalled]) -> adapting.Recalled:
-        """Return the hits for a question, and send an event; nothing if nobody asks, or the memory does not answer."""
-        found = adapting.Recalled()
-        if not question.strip() or self.resting("recall"):
-            return found
-        with self.tolerated("recall", callback=True):
-            found = find()
-        self.failed("recall", found.error)
-        ids = [hit.note.id for hit in found.hits]
-        dispatcher.event(AMemRecallEvent(question=question, note_ids=ids))
-        return found

@@ -19,6 +19,7 @@ from pydantic import PrivateAttr
 from amem_integrations import AgenticMemory, Note, adapting
 
 from .conversation import Door, Whose, threaded
+from .events import Failures
 from .memory import Uncopied
 from .retriever import NODE
 
@@ -81,7 +82,7 @@ class AMemIngest(Uncopied, TransformComponent):
         """
         adapting.check_flags(replace=replace, evolve=evolve)
         super().__init__()
-        self._door = Door(memory, namespace)
+        self._door = Door(memory, namespace, failures=Failures())
         self._options = {"replace": replace, "evolve": evolve, "progress": progress}
 
     def add(self, nodes: Sequence[BaseNode]) -> adapting.DocumentReport:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 from uuid import UUID
@@ -27,12 +27,12 @@ from amem_integrations.conversation import Message
 
 from . import conversation
 from .conversation import SPOKEN, Door, Space, Where, Whose
-from .events import AMemEvolutionEvent, AMemWriteEvent, dispatcher, log
+from .events import AMemEvolutionEvent, AMemWriteEvent, Failures, dispatcher, log
 from .retriever import to_nodes
 
 Status = MessageStatus | None
 
-RECALL = ("also", *adapting.RecallOptions.__annotations__)
+RECALL = tuple(adapting.RecallOptions.__annotations__)
 KEPT = 32  # texts that may be shortened, and sessions: more than share a block at one time
 COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
@@ -149,9 +149,9 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         def __init__(self, memory: AgenticMemory, namespace: Whose, **options: Any) -> None:  # noqa: ANN401
             # Checked here, since pydantic would make errors of its own of ours.
             recall = {name: options[name] for name in RECALL if name in options}
-            known, on_error = adapting.RecallOptions, options.get("on_error", "log")
-            door = Door(memory, namespace, on_error, known=known, **recall)
-            conversation.check_plain(**options)
+            failures, also = Failures(options.get("on_error", "log")), options.get("also")
+            door = Door(memory, namespace, failures=failures, also=also, recall=recall)
+            adapting.check_plain(**options)
             try:
                 super().__init__(memory=memory, namespace=namespace, **options)
             except ValidationError as error:
@@ -180,9 +180,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             (one.text for one in reversed(messages) if one.party == "user" and one.text), ""
         )
 
-        def find() -> adapting.Recalled:
-            recall = {name: getattr(self, name) for name in RECALL}
-            options = self._door.asked(**recall, namespace=self._space(thread))
+        def find(**options: Any) -> adapting.Recalled:  # noqa: ANN401 - of `recall_turn`
             found = self.memory.recall_turn(messages, **options)
             if not self.node_postprocessors:
                 return found
@@ -193,7 +191,10 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             kept = [hits[node.node_id] for node in nodes if node.node_id in hits]
             return replace(found, hits=kept, text=found.render(kept, self.max_tokens))
 
-        found = self._door.failures.recalled(asked, find)
+        # Each of the options may have been set meanwhile.
+        recall = {name: getattr(self, name) for name in RECALL}
+        door = replace(self._door, also=self.also, recall=recall)
+        found = door.recalled(asked, find, partial(self._space, thread))
         _keep(self._shown, found.text, found)
         return found.text
 
@@ -268,7 +269,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         """
         seen = self._spaces.setdefault(thread, set())
         try:
-            space = conversation.whose(self.namespace)
+            space = self._door.settled(self.namespace)
         except Exception as error:  # the function is the user's own
             if asked or len(seen) != 1:
                 raise

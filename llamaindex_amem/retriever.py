@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -28,6 +29,7 @@ from amem_integrations import (
 )
 
 from .conversation import Door, Search, Whose
+from .events import Failures
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -105,7 +107,9 @@ class AMemRetriever(BaseRetriever):
             TypeError: An option is unknown.
         """
         search["k"] = k = search.get("k", 10) if similarity_top_k is None else similarity_top_k
-        self._door = Door(memory, namespace, on_error, **search)
+        options: dict[str, Any] = {"also": search.pop("also", None), "failures": Failures(on_error)}
+        recall = adapting.checked_recall(search, adapting.SearchOptions)
+        self._door = Door(memory, namespace, recall=recall, **options)
         self.similarity_top_k, self._filters = k, _where(filters)
         adapting.checked_recall({"where": self._filters})
         super().__init__()
@@ -125,12 +129,9 @@ class AMemRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         query, door = query_bundle.query_str, self._door
-
-        def find() -> adapting.Recalled:
-            options = door.asked(self._filters, k=self.similarity_top_k)
-            return door.memory.search_turn(query, **options)
-
-        return to_nodes(door.failures.recalled(query, find).hits)
+        search, narrowed = partial(door.memory.search_turn, query), [self._filters]
+        k = self.similarity_top_k
+        return to_nodes(door.recalled(query, search, door.space, narrowed=narrowed, k=k).hits)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.

@@ -21,8 +21,8 @@ from amem_integrations import (
     render_notes,
 )
 
-from .conversation import Door, Search, Space, Whose, threaded
-from .events import AMemToolEvent, dispatcher
+from .conversation import Door, Search, Whose, threaded
+from .events import AMemToolEvent, Failures, dispatcher
 
 P = ParamSpec("P")
 S = TypeVar("S", bound="AMemToolSpec")
@@ -129,13 +129,14 @@ class AMemToolSpec(BaseToolSpec):
         on_error: adapting.OnError = "log",
         **search: Unpack[Search],
     ) -> None:
-        adapting.check_flags(evolve=evolve, assistant_supersedes=assistant_supersedes)
+        adapting.check_flags(assistant_supersedes=assistant_supersedes)
         adapting.check_counts(max_tokens=max_tokens)
         if not isinstance(thread, str | None):
             raise ConfigurationError(f"thread={thread!r} must be a text")
-        search.setdefault("k", 5)
-        self._door = Door(memory, namespace, on_error, **search)
-        self._thread, self._evolve, self._max_tokens = thread, evolve, max_tokens
+        options: dict[str, Any] = {"also": search.pop("also", None), "failures": Failures(on_error)}
+        recall = adapting.checked_recall({"k": 5, **search}, adapting.SearchOptions)
+        self._door = Door(memory, namespace, recall=recall, evolve=evolve, **options)
+        self._thread, self._max_tokens = thread, max_tokens
         self._supersedes = assistant_supersedes
 
     @property
@@ -158,7 +159,7 @@ class AMemToolSpec(BaseToolSpec):
             supersedes=older,
             assistant_supersedes=self._supersedes,
         )
-        self._evolve_later(space)
+        self._door.evolve_later(space)
         came = [(SUPERSEDED if one in taken else PROPOSED).format(one) for one in older]
         return Answer(" ".join([f"Remembered as note {note.id}.", *came]), [note.id, *older])
 
@@ -174,10 +175,13 @@ class AMemToolSpec(BaseToolSpec):
 
         Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
         """
-        k = min(max(1, _whole(limit) or self._door.options["k"]), MOST)
-        told = {"speaker": speaker} if speaker else {}
-        when = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
-        options = self._door.asked(told, when, k=k + QUESTIONS)
+        k = min(max(1, _whole(limit) or self._door.recall["k"]), MOST)
+        told: dict[str, Any] = {"speaker": speaker} if speaker else {}
+        when: dict[str, Any] = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
+        space = self._door.space()
+        options = self._door.asked(namespace=space, narrowed=[told, when], k=k + QUESTIONS)
+        if options is None:
+            return Answer(DOWN, [])
         found = self._door.memory.search_turn(query, **options)
         hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
         shown = adapting.marked(hits, options["also"])
@@ -199,15 +203,11 @@ class AMemToolSpec(BaseToolSpec):
         """Replace what one note of long-term memory says. Take the id from recall."""
         space = self._door.space()
         note = self._door.memory.update(_id(note_id), namespace=space, content=content)
-        self._evolve_later(space)
+        self._door.evolve_later(space)
         return Answer("Corrected.", [note.id])
 
     aremember, arecall = threaded(remember), threaded(recall)
     aforget, acorrect = threaded(forget), threaded(correct)
-
-    def _evolve_later(self, namespace: Space) -> None:
-        if self._evolve:
-            self._door.memory.evolve_later(namespace)
 
 
 def _id(given: object) -> str:
