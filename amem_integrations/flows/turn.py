@@ -208,12 +208,13 @@ async def remember_turn(
         check_note_input(said[number], most)
     present = {message_key(thread, one.party, one.id): one for one in given if one.id is not None}
     looked_at = {key for key, one in present.items() if one.stored is None}
+    keys = {*present, *(item.key for item in said)}
     waiting, errors = runtime.outbox.take(space), list[AmemError]()
     told = replace(runtime, degraded=errors.append)
     try:
         if waiting:
-            await _stored(told, space, waiting, present)
-        notes = await _stored(told, space, said, present, looked_at, complete=complete)
+            await _stored(told, space, waiting, keys)
+        notes = await _stored(told, space, said, keys, looked_at, complete=complete)
     except BaseException:
         # Also of a task that was cancelled: to store a message again changes nothing.
         items = [*waiting, *(item for item in said if item.key not in looked_at)]
@@ -285,7 +286,7 @@ async def _stored(
     runtime: Runtime,
     namespace: Namespace,
     items: list[NoteInput],
-    present: Collection[str],
+    present: Collection[str | None],
     looked_at: Collection[str | None] = (),
     *,
     complete: bool = False,
@@ -299,7 +300,8 @@ async def _stored(
         runtime: The ports.
         namespace: Whose memory.
         items: The messages.
-        present: The keys of all messages of the conversation that are known; their notes are no earlier answers.
+        present: The keys of all messages of the conversation that are known; their notes are no earlier answers, and of
+            another message, which waited in the outbox, it is not known which are.
         looked_at: The keys of the items that are not stored if they are not there.
         complete: The turn is over; see `remember_turn`.
 
@@ -315,11 +317,13 @@ async def _stored(
         taken, new = {*present, *(item.key for item in items)}, list[Note]()
         for i, item in by_id.items():
             if i not in known and item.key not in looked_at:
-                if (earlier := await _earlier_answer(runtime, namespace, item, taken)) is None:
-                    new.append(new_note(runtime, namespace, i, item))
-                else:
+                is_shown = item.key in present
+                earlier = is_shown and await _earlier_answer(runtime, namespace, item, taken)
+                if earlier:
                     notes[i] = earlier
                     taken.add(earlier.key)
+                else:
+                    new.append(new_note(runtime, namespace, i, item))
         if new or complete:
             notes |= await _inserted(runtime, namespace, new, complete=complete)
         # Where another process has stored a message of the same text meanwhile, this one takes the next number.

@@ -362,6 +362,15 @@ def test_what_was_said_to_a_question_before_an_outage_stays_beside_its_answer(me
     memory.remember_turn([*over, user("Thanks.", "r")], namespace=ANN, thread="t")
     assert contents(memory) == ["How much?", "One moment.", "It is 42.", "Thanks."]
 
+    # So too where the next turn is one of another thread.
+    more = Message(role="assistant", text="It is 43 by now.", id="a3", metadata=how)
+    with monkeypatch.context() as down:
+        down.setattr(memory._runtime.store, "insert_notes", refuse)
+        with pytest.raises(StoreError):
+            memory.remember_turn([*over, more], namespace=ANN, thread="t")
+    memory.remember_turn([user("Hello.", "s")], namespace=ANN, thread="s")
+    assert contents(memory)[3:] == ["Thanks.", "It is 43 by now.", "Hello."]
+
 
 def test_a_message_that_was_stored_before_an_error_is_one_note(memory, monkeypatch):
     insert = memory._runtime.store.insert_notes
