@@ -151,9 +151,12 @@ async def _find(
     told = {one.change.id: one for one in changes_of(notes, _decisions(records))}
     found = dict[str, Edit | Decided | None]()
     for change_id, record in of.items():
-        found[change_id] = told.get(change_id)
-        if change_id not in told and not isinstance(records.get(record), Decision):
+        item = ":".join(str(change_id).split(":")[:2])
+        is_gone = item != record and not isinstance(told.get(item), Decided)
+        is_gone = is_gone and isinstance(records.get(record), Decision)
+        if change_id not in told and not is_gone:
             raise NoteNotFoundError(f"there is no change {change_id!r} in namespace {space!r}")
+        found[change_id] = told.get(change_id)
         if change_id in told and told[change_id].change.state == "void":
             found[change_id] = None
     return found

@@ -10,7 +10,12 @@ import pytest
 from support import models
 from support.ports import fail_once
 
-from amem_integrations import InvalidInputError, NoteInput, RevisionConflictError
+from amem_integrations import (
+    InvalidInputError,
+    NoteInput,
+    NoteNotFoundError,
+    RevisionConflictError,
+)
 from amem_integrations.notes import Attempts
 from amem_integrations.testing import ScriptedModel
 
@@ -193,6 +198,14 @@ def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
     ):
         with pytest.raises(InvalidInputError, match=advice):
             memory.undo(made.id, namespace=ANN)
+
+
+def test_an_id_that_no_change_of_a_decision_has_is_told_from_a_text_that_is_gone(evolved):
+    memory, first, _ = evolved
+    decision, _, _ = last(memory, first, "construct").id.partition(":")
+    for unknown in (decision, f"{decision}:0:0123456789abcdef"):
+        with pytest.raises(NoteNotFoundError, match="there is no change"):
+            memory.undo(unknown, namespace=ANN)
 
 
 def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved):
