@@ -149,7 +149,8 @@ def _values(note: Any, field: str) -> tuple[Any, ...]:  # noqa: ANN401 - any fie
             value = value.get(name) if isinstance(value, Mapping) else None
     else:
         value = getattr(note, field)
-    return (tuple(value) or (None,)) if isinstance(value, tuple | list) else (value,)
+    values = value if isinstance(value, tuple | list) else [value]
+    return tuple(one for one in values if one is not None) or (None,)
 
 
 def _holds(values: tuple[Any, ...], condition: Condition) -> bool:

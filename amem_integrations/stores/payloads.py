@@ -256,14 +256,17 @@ def is_metadata_name(name: str) -> bool:
 
 
 def _terms(note: Note) -> list[int]:
-    fields = {name: getattr(note, name) for name in (*SEARCHED, "metadata")}
+    fields = {name: getattr(note, name) for name in SEARCHED} | {"metadata": note.metadata or None}
     # Times are compared as ranges, but whether there is one is a question too.
     fields |= {name: getattr(note, name) and True for name in TIMES[1:]}
     return [each for name, value in fields.items() for each in _terms_of(name, value)]
 
 
 def _terms_of(field: str, value: Any) -> Iterator[int]:  # noqa: ANN401 - any JSON value
-    if value is None or value in ((), [], {}):
+    items = [
+        one for one in (value if isinstance(value, list | tuple) else [value]) if one is not None
+    ]
+    if not items:
         return
     if field not in ALWAYS:
         yield term(field)
@@ -274,7 +277,6 @@ def _terms_of(field: str, value: Any) -> Iterator[int]:  # noqa: ANN401 - any JS
             if isinstance(name, str) and "." not in name and is_metadata_name(name):
                 yield from _terms_of(f"{field}.{name}", item)
     else:
-        items = value if isinstance(value, list | tuple) else [value]
         yield from (term(field, item) for item in items if isinstance(item, str | int | float))
 
 

@@ -24,7 +24,7 @@ def _notes() -> list[Note]:
         note(
             "a", number=0, speaker="Ann", thread="1", at=EARLY, state="done", key="k",
             contexts=(entry("a", tags=("craft", "home"), keywords=("clay",)),),
-            metadata={"n": 1, "city": "Rome", "when": "2026-05-08T12:00:00Z", "odd key": "x", "in": {"x": 1}},
+            metadata={"n": 1, "city": "Rome", "when": "2026-05-08T12:00:00Z", "odd key": "x", "in": {"x": 1}, "void": {}},
         ),
         note(
             "b", kind="question", number=1, speaker="Bob", thread="2", state="pending", supersessions={note_id("a"): supersession()}, until=LATER,
@@ -32,7 +32,7 @@ def _notes() -> list[Note]:
             metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
         ),
         note("c", number=2, source="import", at=LATER, state="failed", metadata={"n": "1", "big": 2**60 + 1}),
-        note("d", kind="filler", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "odd=key": 1, "long": "long " * 100}),
+        note("d", kind="filler", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "void": [None], "odd=key": 1, "long": "long " * 100}),
     ]  # fmt: skip
 
 
@@ -80,6 +80,7 @@ BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
     "metadata.long": [("long " * 100, "d"), ("long " * 99, "")],
     "metadata.none": [(None, "abcd")],
     "metadata.list": [(None, "abcd")],
+    "metadata.void": [(None, "bcd"), ({"$exists": True}, "a")],
     "metadata.when": [({"$lt": NOW}, "a")],
     "metadata.odd key": [("x", "a")],
     "metadata.in.x": [(1, "a")],
