@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from hashlib import sha256
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from .errors import InvalidInputError
 from .notes import NoteInput, Source, storable
@@ -27,6 +30,7 @@ ROLES = {
     "function": "tool",
 }
 SPEAKING = ("user", "assistant")
+_TIME = TypeAdapter(datetime)
 _SOURCES: dict[str, Source] = {"user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -99,6 +103,21 @@ def occurrence_key(thread: str | None, role: str, text: str, nth: int) -> str:
 
 def _clean(thread: str | None) -> str | None:
     return None if thread is None else storable(thread)
+
+
+def time_of(values: Iterable[object], zone: tzinfo | None = None) -> datetime | None:
+    """Return the first of some values that is a time: a datetime, ISO 8601, or seconds or milliseconds since 1970.
+
+    Args:
+        values: What a message carries under the names for its time.
+        zone: That of times without one. None: these are left out, as nobody knows when they are.
+    """
+    for value in values:
+        with suppress(ValueError, OverflowError):  # the latter where UTC has no such time
+            time = _TIME.validate_python(value)
+            if (own := time.tzinfo or zone) is not None:
+                return time.replace(tzinfo=own).astimezone(UTC)
+    return None
 
 
 def note_inputs(

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
 
 from amem_integrations import adapting
-from amem_integrations.conversation import SPEAKING, Message
+from amem_integrations.conversation import SPEAKING, Message, time_of
 
 ShouldStore = Callable[[BaseMessage], bool]
 
 TIMES = ("created_at", "timestamp")
-MILLISECONDS = 1e11  # a larger number counts milliseconds since 1970, a smaller one seconds
 
 
 def to_message(message: BaseMessage, *, stored: bool = True) -> Message:
@@ -25,31 +22,17 @@ def to_message(message: BaseMessage, *, stored: bool = True) -> Message:
     A summary that another middleware wrote counts as a system message: it is no turn of the conversation.
     """
     role = message.role if isinstance(message, ChatMessage) else message.type
+    given = (message.additional_kwargs, message.response_metadata)
     is_summary = message.additional_kwargs.get("lc_source")
     return Message(
         role="system" if is_summary else role.removesuffix("MessageChunk"),
         text=str(message.text),
         id=message.id or None,
         speaker=message.name,
-        at=_time(message),
+        at=time_of(data[name] for data in given for name in TIMES if name in data),
         calls_tools=isinstance(message, AIMessage) and bool(message.tool_calls),
         stored=stored,
     )
-
-
-def _time(message: BaseMessage) -> datetime | None:
-    """Return the time that a message carries with its zone, if any."""
-    given = (message.additional_kwargs, message.response_metadata)
-    for value in (data[name] for data in given for name in TIMES if name in data):
-        with suppress(ValueError, OverflowError, OSError):
-            time = datetime.fromisoformat(value) if isinstance(value, str) else value
-            if isinstance(time, int | float) and not isinstance(time, bool):
-                seconds = time / 1000 if abs(time) > MILLISECONDS else time
-                time = datetime.fromtimestamp(seconds, UTC)
-            if isinstance(time, datetime) and time.tzinfo is not None:
-                time.astimezone(UTC)  # raises where the time lies outside the calendar
-                return time
-    return None
 
 
 def is_spoken(message: BaseMessage) -> bool:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
-from pydantic import TypeAdapter
 
 from amem_integrations import adapting
-from amem_integrations.conversation import Message
+from amem_integrations.conversation import Message, time_of
 
 from .events import AMemRecallEvent, dispatcher
 
@@ -29,7 +28,6 @@ ASSISTANTS = (MessageRole.ASSISTANT, MessageRole.CHATBOT, MessageRole.MODEL)
 
 # Where frameworks and their users put the time of a message, among its `additional_kwargs`.
 TIMES = ("timestamp", "created_at", "at")
-_TIME = TypeAdapter(datetime)
 
 # `ReActAgent` keeps its whole reasoning as the assistant's message; only the answer was said to the user.
 _ANSWERING = re.compile(
@@ -52,7 +50,6 @@ def to_message(message: ChatMessage, *, stored: bool = True) -> Message:
     """
     extra = message.additional_kwargs
     known, name = extra.get("id"), extra.get("name")
-    times = (_as_time(extra[field]) for field in TIMES if field in extra)
     return Message(
         role=message.role.value,
         text=spoken(message),
@@ -60,7 +57,7 @@ def to_message(message: ChatMessage, *, stored: bool = True) -> Message:
         or any(isinstance(block, ToolCallBlock) for block in message.blocks),
         id=None if known in (None, "") else str(known),
         speaker=name if isinstance(name, str) and name else None,
-        at=next((at for at in times if at), None),
+        at=time_of((extra[field] for field in TIMES if field in extra), UTC),
         stored=stored,
     )
 
@@ -95,14 +92,6 @@ def spoken(message: ChatMessage) -> str:
             text = text[answered[-1].end() :] if answered else ""
     head, closing, tail = _CODE.sub("", text).rpartition("</memories>")
     return (_QUOTED.sub("", head + closing) + _BROKEN_OFF.sub("", tail)).strip()
-
-
-def _as_time(value: object) -> datetime | None:
-    try:
-        time = _TIME.validate_python(value)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 # Whose memory it is, and what is searched of it: values, or functions without arguments that are called when it counts.
