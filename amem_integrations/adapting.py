@@ -8,6 +8,7 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 - `SearchOptions`, `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `FIELDS`: what `where` knows of a
   note, which `parse` checks.
 - `Door`: the options of a way into a memory, checked, and what is asked by them.
+- `told_of`, `shown`: what a tool tells a model of a note that it remembered, and of the notes that it found.
 - `Documents`: what a loader or a pipeline gives is added, found by id, and removed with its source.
 - `notes_of`: all notes of a namespace that meet conditions.
 - `falling`: scores of several searches, to sort by; `merged`: the hits of several searches, best first; `marked`: hits that say of which namespace they are.
@@ -31,7 +32,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from inspect import iscoroutinefunction
@@ -68,11 +69,13 @@ from .flows.turn import Remembered as Remembered
 from .flows.turn import SearchOptions as SearchOptions
 from .ids import parse_time as parse_time
 from .memory import AgenticMemory
+from .notes import Note, ScoredNote
 from .notes import check_namespace as check_namespace
 from .notes import storable as storable
 from .plans import HELD as HELD
 from .providers.embedders import EmbedderOptions as EmbedderOptions
 from .providers.embedders import WrappedEmbedder as WrappedEmbedder
+from .retrieval.context import render_notes
 from .retrieval.relevance import WINDOW as WINDOW
 from .retrieval.search import falling as falling
 from .retrieval.search import merged as merged
@@ -91,6 +94,10 @@ REFUSALS = {400, 404, 415, 422, 501}
 
 # Mistakes that no chat should hide: nothing says whose memory it is, or the memory cannot be used at all.
 ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
+
+# What a tool tells a model of a supersession.
+TAKEN = "It takes the place of note {}."
+PROPOSED = "Note {} stands as before: it is the user's own, so it is only proposed that this takes its place."
 
 SLOW = 0.5  # seconds that a failure takes which is a time-out, with repeats
 
@@ -402,3 +409,23 @@ class Door:
         """Have the memory evolve a namespace in the background, if it shall."""
         if self.evolve:
             self.memory.evolve_later(namespace)
+
+
+# Tools
+
+
+def told_of(note: Note, older: Sequence[str], taken: Container[str]) -> str:
+    """Return what a tool says of a note that it remembered, and of those whose place the note was to take."""
+    came = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
+    return " ".join([f"Remembered as note {note.id}.", *came])
+
+
+def shown(
+    hits: Sequence[ScoredNote], also: Mapping[str, Sequence[str]], max_tokens: int
+) -> str | None:
+    """Return the hits of a search as a tool shows them, with their ids; None if there are none."""
+    text = render_notes(marked(hits, also), max_tokens=max_tokens, ids=True)
+    if text or not hits:
+        return text or None
+    ids = ", ".join(hit.note.id for hit in hits)
+    return f"{len(hits)} notes were found, too long to be shown in {max_tokens} tokens; their ids are {ids}."

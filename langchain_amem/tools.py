@@ -14,7 +14,7 @@ from langchain_core.tools.base import create_schema_from_function
 from pydantic import Field, create_model
 from typing_extensions import Unpack
 
-from amem_integrations import AgenticMemory, ConfigurationError, adapting, render_notes
+from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.adapting import Call
 from amem_integrations.errors import InvalidInputError, MissingExtraError, NoteNotFoundError
 
@@ -28,8 +28,7 @@ NAMES = {kind: f"{kind}_memory" for kind in get_args(Kind)} | {"remember": "reme
 PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
 
 NO_ANSWER = "The memory does not answer now; go on without it."
-TAKEN = "It takes the place of note {}."
-PROPOSED = "That it takes the place of note {}, which a user said, is only proposed: both count until somebody approves."
+NOTHING = "Nothing is known about that."
 
 
 def memory_tools(
@@ -155,14 +154,9 @@ class Actions(Door):
             search = self.memory.search_turn
             found = await self.found(call, query, lambda call: call(search, query, **options))
             self.failures.failed("search", found.error)
-        if not found.hits:
-            missing = " The memory could look for words only." if found.error else ""
-            return f"Nothing is known about that.{missing}", []
-        hits = adapting.marked(found.hits, options["also"])
-        text = render_notes(hits, max_tokens=max_tokens, ids=True) or (
-            f"{len(hits)} notes were found, too long to be shown in {max_tokens} tokens; their ids "
-            f"are {', '.join(hit.note.id for hit in hits)}."
-        )
+        text = adapting.shown(found.hits, options["also"], max_tokens)
+        if text is None:
+            text = f"{NOTHING} The memory could look for words only." if found.error else NOTHING
         return text, [hit.to_dict() for hit in found.hits]
 
     async def _remember(
@@ -180,8 +174,7 @@ class Actions(Door):
             remember = self.memory.remember_fact
             note, taken = await call(remember, content, namespace=space, **named)
             self.evolve_later(space)
-        said = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
-        return " ".join([f"Remembered as note {note.id}.", *said]), []
+        return adapting.told_of(note, older, taken), []
 
     async def _correct(
         self, call: Call, note_id: str, content: str, runtime: Any = None

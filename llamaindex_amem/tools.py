@@ -18,7 +18,6 @@ from amem_integrations import (
     Note,
     NoteNotFoundError,
     adapting,
-    render_notes,
 )
 
 from .conversation import Door, Search, Whose, threaded
@@ -30,8 +29,6 @@ S = TypeVar("S", bound="AMemToolSpec")
 DOWN = "The memory does not answer now. Go on without it."
 UNKNOWN = "Error: there is no note with this id. Use recall, and take an id from there."
 NOTHING = "Nothing is known about this."
-PROPOSED = "Note {} stands as before: it is the user's own, so the user has to agree first; it is proposed."
-SUPERSEDED = "It takes the place of note {}."
 
 # The question of the turn is stored already, and may have been asked before: so many notes may be left out.
 QUESTIONS = 10
@@ -160,8 +157,7 @@ class AMemToolSpec(BaseToolSpec):
             assistant_supersedes=self._supersedes,
         )
         self._door.evolve_later(space)
-        came = [(SUPERSEDED if one in taken else PROPOSED).format(one) for one in older]
-        return Answer(" ".join([f"Remembered as note {note.id}.", *came]), [note.id, *older])
+        return Answer(adapting.told_of(note, older, taken), [note.id, *older])
 
     @_tool
     def recall(
@@ -184,8 +180,7 @@ class AMemToolSpec(BaseToolSpec):
             return Answer(DOWN, [])
         found = self._door.memory.search_turn(query, **options)
         hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
-        shown = adapting.marked(hits, options["also"])
-        text = render_notes(shown, max_tokens=self._max_tokens, ids=True)
+        text = adapting.shown(hits, options["also"], self._max_tokens)
         return Answer(text or NOTHING, [hit.note.id for hit in hits], found.error)
 
     @_tool

@@ -190,6 +190,10 @@ def test_a_model_gets_fifty_notes_at_most(memory):
     for max_tokens, counts in ((9999, {50}), (200, range(1, 20))):
         found = AMemToolSpec(memory, ANN, max_tokens=max_tokens).recall("dog", limit=1000)
         assert found.count("A dog of") in counts
+    found = AMemToolSpec(memory, ANN, max_tokens=10).recall("dog", limit=1)
+    (note_id,) = re.findall(r"[0-9a-f-]{36}", found)
+    assert "too long to be shown" in found
+    assert memory.get(note_id, namespace=ANN).content.startswith("A dog of")
 
 
 @pytest.mark.parametrize("on_error", ["log", "raise"])
