@@ -13,7 +13,6 @@ import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from inspect import iscoroutinefunction
 from typing import Any
 
 from langchain_core.documents import Document
@@ -293,9 +292,10 @@ class Turns(Door):
         """Check the options; the result of a coroutine function would always count as true."""
         super().__post_init__()
         adapting.check_flags(remember_unanswered=self.unanswered)
-        if not callable(self.should_store) or iscoroutinefunction(self.should_store):
+        adapting.check_plain(should_store=self.should_store, metadata=self.metadata)
+        if not callable(self.should_store):
             raise ConfigurationError(
-                f"should_store={self.should_store!r} must be a plain function of a message that returns a bool"
+                f"should_store={self.should_store!r} must be a function of a message"
             )
 
     def parts(

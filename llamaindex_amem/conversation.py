@@ -94,14 +94,6 @@ def spoken(message: ChatMessage) -> str:
     return (_QUOTED.sub("", head + closing) + _BROKEN_OFF.sub("", tail)).strip()
 
 
-# Whose memory it is, and what is searched of it: values, or functions without arguments that are called when it counts.
-
-
-def settled(value: T | Callable[[], T]) -> T:
-    """Return a value that may be given by a function."""
-    return value() if callable(value) else value
-
-
 class Search(adapting.SearchOptions, total=False):
     """The options of a search: of `AgenticMemory.search`, and further namespaces by the names that mark their notes."""
 

@@ -245,12 +245,13 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         done = adapting.Remembered()
         with self._door.failures.tolerated("write", callback=True):
             space = self._space(thread, asked=any(one.party == "user" for one in said))
+            metadata = self.metadata() if callable(self.metadata) else self.metadata
             done = self.memory.remember_turn(
                 said,
                 namespace=space,
                 thread=thread,
                 roles=self.roles,
-                metadata=conversation.settled(self.metadata),
+                metadata=metadata,
                 new=new,
                 just_said=just_said,
                 complete=answered,

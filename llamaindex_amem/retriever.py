@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Unpack
@@ -249,8 +249,6 @@ def _on_either(key: str, test: Mapping[str, Any]) -> dict[str, Any]:
 
 def _time(value: object) -> object:
     """Return the time that a text says, in UTC without a zone; anything else as it is."""
-    try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        time = None
-    return value if time is None else time if time.tzinfo else time.replace(tzinfo=UTC)
+    with suppress(InvalidInputError):
+        return adapting.parse_time(value) if isinstance(value, str) else value
+    return value

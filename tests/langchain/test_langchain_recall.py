@@ -291,6 +291,8 @@ def test_an_option_of_another_type_is_refused(memory):
         ),
         (remember_node, {"should_store": later, "remember_unanswered": 0}),
         (remember_node, {"should_store": None}),
+        *((make, {name: later}) for make in (remember_node, AMemMiddleware) for name in ("namespace", "metadata")),
+        (recall_node, {"where": later}),
         (evolve_node, {"limit": "3"}),
         (evolve_node, {"limit": -1}),
         (build_evolution_graph, {"limit": True, "review": "no"}),
@@ -302,7 +304,7 @@ def test_an_option_of_another_type_is_refused(memory):
     for make, options in wrong:
         for name, value in options.items():
             with pytest.raises(ValueError, match=name):
-                make(memory, namespace=ANN, **{name: value})
+                make(memory, **{"namespace": ANN, name: value})
 
 
 # By the default embedder: facts are found, whatever was asked and chatted before

@@ -108,6 +108,26 @@ async def test_further_namespaces_functions_and_post_processors(towns):
     assert "Bergen" not in found
 
 
+def test_a_function_that_fails_costs_its_namespace_and_a_filter_that_fails_all_notes(towns):
+    def broken() -> Any:
+        raise ConnectionError("no directory")
+
+    for door in DOORS:
+        found = door(towns, "I moved", also={"gone": broken, "nobody": lambda: ()})
+        assert "I moved to Oslo." in found
+        for wrong in (broken, lambda: ["Ann"]):
+            assert "moved to" not in door(towns, "I moved", where=wrong)
+    retriever, spec = (
+        make(towns, ANN, also={"gone": broken}, where=broken)
+        for make in (AMemRetriever, AMemToolSpec)
+    )
+    assert retriever.retrieve("I moved") == []
+    assert "does not answer" in spec.recall("I moved")
+    assert retriever.failures == spec.failures == {"also": 1, "where": 1}
+    with pytest.raises(ConnectionError):
+        by_tool(towns, "I moved", where=broken, on_error="raise")
+
+
 async def test_what_is_set_on_a_block_later_counts(towns):
     block = block_of(towns)
     towns.add("The office moved to Hamar.", namespace=("team",))
