@@ -609,7 +609,7 @@ def test_a_namespace_at_its_limit_of_the_day_keeps_no_other_waiting():
     with models.opened(model=models.model(), daily_calls=1, batch_size=1) as memory:
         for space in (ANN, BOB):
             talk(memory, notes=3, threads=3, namespace=space)
-        assert work(memory).done == 2
+        assert work(memory, concurrency=1).done == 2
         assert memory.stats()["states"] == {"done": 2, "pending": 4}
 
 
