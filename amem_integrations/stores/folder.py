@@ -92,6 +92,8 @@ class FolderStore(Store):
     _records: FolderCollection
     power_was_cut = False
     _is_open, _pid = False, 0  # until the folder is found to be ours
+    _descriptor: int | None = None  # of the folder while it is open
+    _counter: int | None = None  # of its file that says how many bytes are forgotten
 
     def __init__(
         self,
@@ -128,6 +130,7 @@ class FolderStore(Store):
             for shard, size in zip(shards, (dimensions, None), strict=True):
                 shard.create(dimensions=size, is_temporary=True)
                 self._held.callback(shard.close)
+            self._open_descriptors(self._held)
             self._is_open = True
         else:
             self._find(wanted)
@@ -150,7 +153,7 @@ class FolderStore(Store):
     def _open(self) -> None:
         """Open the shards, compare their counts with those of the last close, and say in the folder that it is open."""
         with ExitStack() as opened:
-            opened.callback(unlock, locked(self._path))
+            self._open_descriptors(opened)
             for _, shard in self._shards():
                 shard.load()
                 opened.callback(shard.close)
@@ -171,6 +174,14 @@ class FolderStore(Store):
             self._sidecar.write(self._path / "amem.json")
             self._held = opened.pop_all()
         self._is_open = True
+
+    def _open_descriptors(self, opened: ExitStack) -> None:
+        """Open what every write looks at or writes: to look paths up would make an event loop wait for the disk."""
+        self._descriptor, self._counter = locked(self._path), None
+        opened.callback(unlock, self._descriptor)
+        if self._descriptor is not None:
+            self._counter = os.open(self._path / "forgotten", os.O_RDWR | os.O_CREAT, 0o600)
+            opened.callback(os.close, self._counter)
 
     @property
     def made_with(self) -> Mapping[str, Any]:
@@ -333,7 +344,7 @@ class FolderStore(Store):
 
     def _check_space(self, wanted: int, what: str) -> None:
         """Raise `StoreFullError` if less is free than `what` wants: a full disk would kill the process."""
-        left = free_space(self._path)
+        left = free_space(self._path, self._descriptor if self._is_open else None)
         if left < wanted:
             raise StoreFullError(
                 f"only {left / 2**20:.0f} MiB are free for {self._path}, and {what} wants "
@@ -371,8 +382,9 @@ class FolderStore(Store):
         if gone := self._notes.forgotten + self._records.forgotten:
             self._notes.forgotten = self._records.forgotten = 0
             self._forgotten += gone
-            with suppress(OSError):  # it is an estimate
-                (self._path / "forgotten").write_text(str(self._forgotten))
+            if self._counter is not None:
+                with suppress(OSError):  # it is an estimate
+                    os.pwrite(self._counter, f"{self._forgotten:<20}".encode(), 0)
 
 
 _open_stores = weakref.WeakSet[FolderStore]()
@@ -526,8 +538,14 @@ def temporary_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"amem-memory-{os.getpid()}-", dir=place))
 
 
-def free_space(path: Path) -> int:
-    """Return how much can still be written to the disk of a folder, or to that where it is to be."""
+def free_space(path: Path, descriptor: int | None = None) -> int:
+    """Return how much can still be written to the disk of a folder, or to that where it is to be.
+
+    By the descriptor of an open folder no path is looked up.
+    """
+    if descriptor is not None:
+        disk = os.fstatvfs(descriptor)
+        return disk.f_bavail * disk.f_frsize
     return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
 
 

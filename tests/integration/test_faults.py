@@ -121,8 +121,7 @@ def test_a_place_that_is_no_folder_or_cannot_be_written_to_is_a_store_error(fold
 
 def leave(monkeypatch, left):
     """Let so many bytes be free on every disk."""
-    usage = shutil.disk_usage("/")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=left[0]))
+    monkeypatch.setattr("amem_integrations.stores.folder.free_space", lambda *_: left[0])
 
 
 def test_no_memory_is_made_where_there_is_no_room(tmp_path, monkeypatch):

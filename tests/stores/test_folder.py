@@ -6,7 +6,6 @@ import copy
 import json
 import logging
 import pickle
-import shutil
 import signal
 import subprocess
 import sys
@@ -42,7 +41,7 @@ from amem_integrations.errors import (
 )
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
-from amem_integrations.stores import FolderStore, sidecar
+from amem_integrations.stores import FolderStore, folder, sidecar
 from amem_integrations.stores.folder_collection import FolderCollection
 
 ROOT = Path(__file__).parents[2]
@@ -457,8 +456,8 @@ def test_a_temporary_memory_leaves_nothing_behind(
 def test_a_disk_that_is_almost_full_refuses_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left, usage = [10**12], shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=left[0]))
+    left = [10**12]
+    monkeypatch.setattr(folder, "free_space", lambda *_: left[0])
     store = opened(tmp_path / "m", min_free_bytes=10**9)
     store.insert_notes(ANN, [stored("a", purge=Purge(SEQ, deleted=True))])
     left[0] = 10**8
