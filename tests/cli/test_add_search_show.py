@@ -151,7 +151,7 @@ ERRORS = [
     (("import", "missing.jsonl"), "missing.jsonl: No such file"),
     (("stats", "--memory", ":memory:"), "keeps nothing"),
     (("stats", "--memory", "localhost:6333"), "without a scheme"),
-    (("stats", "--memory", "http://[::1"), "is no URL"),
+    (("stats", "--memory", "http://[::1"), "a Qdrant server is given as"),
 ]
 
 
