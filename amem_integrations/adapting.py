@@ -17,8 +17,8 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
 - `RECALLED`: how many notes the recall of a turn considers, unless it is told otherwise; `WINDOW`: how many messages before a question
   are searched with the question.
-- `WrappedEmbedder`, `EmbedderOptions`: embeddings of a framework, with prefixes, as the memory's embedder; `Structured`, `check_structured` and
-  `refuses_schemas`: whether a chat model of the framework is asked by schema or in words.
+- `WrappedEmbedder`, `EmbedderOptions`: embeddings of a framework, with prefixes, as the memory's embedder; `Structured` and
+  `Forms`: whether a chat model of the framework is asked by schema or in words.
 - `decide`: the plan with the answers of a reviewer, or an error that says which of them cannot be used.
 - `HELD`: why a plan does not write what `MemoryConfig(review=True)` leaves to a person.
 
@@ -32,7 +32,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from inspect import iscoroutinefunction
@@ -204,19 +204,37 @@ def check_plain(**values: object) -> None:
             raise ConfigurationError(f"{name}={value!r} is a coroutine function; give a plain one")
 
 
-def check_structured(structured: str) -> None:
-    """Check how a chat model is to be asked.
+class Forms:
+    """The forms in which a chat model is asked: by schema, or in words once it has refused schemas and answered in words."""
 
-    Raises:
-        ConfigurationError: In none of the ways of `Structured`.
-    """
-    if structured not in ("auto", "schema", "words"):
-        raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
+    def __init__(self, structured: Structured, log: logging.Logger) -> None:
+        """Take the form that is wanted, and where it is said that a model refuses schemas.
 
+        Raises:
+            ConfigurationError: `structured` is none of the ways of `Structured`.
+        """
+        if structured not in ("auto", "schema", "words"):
+            raise ConfigurationError(f"structured={structured!r} must be 'auto', 'schema', 'words'")
+        self._structured, self._log = structured, log
+        self._wordy: object = None  # the model that was last asked in words
 
-def refuses_schemas(error: Exception) -> bool:
-    """Return whether a model says that it cannot be asked by schema. Each vendor has error classes of its own."""
-    return isinstance(error, NotImplementedError) or status_of(error) in REFUSALS
+    async def answer(self, ask: Callable[[bool], Awaitable[R]], model: object) -> R:
+        """Return the answer of a model, where `ask` asks it by schema (True) or in words.
+
+        A model is known to refuse schemas once it has answered in words: what is refused in both forms, such as a prompt
+        that is too long, says nothing about schemas.
+        """
+        if self._structured != "words" and model is not self._wordy:
+            try:
+                return await ask(True)
+            except Exception as error:
+                cannot = isinstance(error, NotImplementedError | ConfigurationError)
+                if self._structured == "schema" or not (cannot or status_of(error) in REFUSALS):
+                    raise
+                self._log.info("a model takes no schema, it is asked in words now: %r", error)
+        answer = await ask(False)
+        self._wordy = model
+        return answer
 
 
 # Failures

@@ -65,9 +65,9 @@ class LangChainChatModel:
         Raises:
             ConfigurationError: It does not end in a chat model, or `structured` is unknown.
         """
-        adapting.check_structured(structured)
+        self._forms = adapting.Forms(structured, log)
         self.name = name or name_of(_innermost(model))
-        self._model, self._structured, self._config = model, structured, config or {}
+        self._model, self._config = model, config or {}
 
     async def _generate(self, call: Call, request: ModelRequest) -> Completion:
         """Return the model's answer."""
@@ -75,16 +75,12 @@ class LangChainChatModel:
         mine: RunnableConfig = {"run_name": f"amem:{request.task}", "callbacks": []}
         tags = [*(self._config.get("tags") or []), "nostream"]
         options: RunnableConfig = {**mine, **self._config, "tags": tags}
-        if self._structured != "words":
-            try:
-                by_schema = _by_schema(self._model, request.reply)
-                return _completion(await call(by_schema.invoke, messages, options))
-            except Exception as error:
-                if self._structured == "schema" or not adapting.refuses_schemas(error):
-                    raise
-                log.info("%s takes no schema; from now on words ask it: %r", self.name, error)
-                self._structured = "words"
-        return _completion(await call(self._model.invoke, messages, options))
+
+        async def ask(by_schema: bool) -> Completion:
+            model = _by_schema(self._model, request.reply) if by_schema else self._model
+            return _completion(await call(model.invoke, messages, options))
+
+        return await self._forms.answer(ask, self._model)
 
     generate, agenerate = adapting.both(_generate)
 

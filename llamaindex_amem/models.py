@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from os import PathLike
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -59,10 +59,8 @@ class LlamaIndexChatModel:
         """
         if not isinstance(llm, LLM | None):
             raise ConfigurationError(f"llm={llm!r} is no LlamaIndex LLM")
-        adapting.check_structured(structured)
-        self._llm, self._structured, self._name = llm, structured, name
-        # The model that was last asked in words. Another one in `Settings` may know schemas.
-        self._wordy: LLM | None = None
+        self._forms = adapting.Forms(structured, log)
+        self._llm, self._name = llm, name
 
     @property
     def name(self) -> str:
@@ -71,7 +69,7 @@ class LlamaIndexChatModel:
             return self._name or "Settings.llm"
         return self._llm.metadata.model_name or self._llm.class_name()
 
-    def generate(self, request: ModelRequest) -> Completion:
+    async def _generate(self, _: adapting.Call, request: ModelRequest) -> Completion:
         """Return the model's answer.
 
         Raises:
@@ -83,19 +81,17 @@ class LlamaIndexChatModel:
             ChatMessage(role=llm.metadata.system_role, content=request.system),
             ChatMessage(role=MessageRole.USER, content=request.prompt),
         ]
-        calls = isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model
-        if self._structured == "schema" and not calls:
-            raise ConfigurationError(f"{self.name!r} calls no functions; use structured='auto'")
-        if calls and self._structured != "words" and llm is not self._wordy:
-            try:
-                return _by_schema(cast("FunctionCallingLLM", llm), messages, request)
-            except Exception as error:
-                if self._structured == "schema" or not adapting.refuses_schemas(error):
-                    raise
-                log.info("%s takes no tools, it is asked in words now: %r", self.name, error)
-        answer = llm.chat(messages)
-        self._wordy = llm
-        return _completion(answer, [])
+
+        async def ask(by_schema: bool) -> Completion:
+            return (
+                _by_schema(llm, messages, request)
+                if by_schema
+                else _completion(llm.chat(messages), [])
+            )
+
+        return await self._forms.answer(ask, llm)
+
+    generate = adapting.both(_generate)[0]
 
 
 class LlamaIndexEmbedder(adapting.WrappedEmbedder):
@@ -155,13 +151,17 @@ def open_memory(
     return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
 
 
-def _by_schema(
-    llm: FunctionCallingLLM, messages: list[ChatMessage], request: ModelRequest
-) -> Completion:
+def _by_schema(llm: LLM, messages: list[ChatMessage], request: ModelRequest) -> Completion:
     """Return the answer of a model that has to call a function: the arguments as the model wrote them, if that is known.
 
     The core mends broken JSON. The arguments of several calls are parts of one reply.
+
+    Raises:
+        ConfigurationError: The model calls no functions.
     """
+    if not (isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model):
+        name = llm.metadata.model_name or llm.class_name()
+        raise ConfigurationError(f"{name!r} calls no functions; use structured='auto'")
     tools = [get_function_tool(request.reply)]
     answer = llm.chat_with_tools(tools, chat_history=messages, tool_required=True)
     blocks = [block for block in answer.message.blocks if isinstance(block, ToolCallBlock)]

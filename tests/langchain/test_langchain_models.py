@@ -108,6 +108,20 @@ def test_after_a_refusal_schemas_are_not_tried_again():
             assert add(memory).state == "failed"
 
 
+def test_a_model_that_refuses_both_forms_is_asked_by_schema_again():
+    class Full(Refusing):
+        def _generate(self, messages, stop=None, run=None, **kwargs):
+            self.forms.append("schema" if kwargs.get("tools") else "words")
+            raise RefusalError("too long")
+
+        forms: list[str] = []  # noqa: RUF012 - a pydantic field
+
+    chat = Full()
+    with opened(chat) as memory:
+        assert add(memory).state == add(memory).state == "failed"
+    assert chat.forms == ["schema", "words"] * (len(chat.forms) // 2)
+
+
 def test_a_model_that_is_down_leaves_the_note_pending():
     with opened(Down()) as memory:
         assert add(memory).state == "pending"
