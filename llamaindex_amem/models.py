@@ -83,11 +83,9 @@ class LlamaIndexChatModel:
         ]
 
         async def ask(by_schema: bool) -> Completion:
-            return (
-                _by_schema(llm, messages, request)
-                if by_schema
-                else _completion(llm.chat(messages), [])
-            )
+            if by_schema:
+                return _by_schema(llm, messages, request)
+            return _completion(llm.chat(messages), [])
 
         return await self._forms.answer(ask, llm)
 
