@@ -7,10 +7,11 @@ if it is one of the last notes of the thread.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
+from math import log
 
 from .. import texts
 from ..embedding import embed
@@ -65,11 +66,13 @@ async def find_candidates(call: OpenCall, new: Sequence[Note], fresh: Mapping[st
         return Offer.of((), {})
     runtime, namespace = call.runtime, call.namespace
     vectors = await first_vectors(runtime, [*new, *fresh.values()])
+    last = max(note.seq for note in new)
+    words = EntryWords(note for note in fresh.values() if note.seq < last)
     recent = _recent(call.before, new, runtime.config.recent)
     queries = [_query(runtime, note, vectors.get(note.id)) for note in new]
     hits = await resolve(runtime.store.search(namespace, queries))
     found = {
-        note.id: _with_fresh(ranked, note, fresh, vectors)
+        note.id: _with_fresh(ranked, note, fresh, vectors, words)
         for note, ranked in zip(new, hits, strict=True)
     }
     notes = {note.id: note for note in call.before}
@@ -116,38 +119,59 @@ async def first_vectors(runtime: Runtime, notes: Iterable[Note]) -> dict[str, Ve
 
 
 def _with_fresh(
-    ranked: Ranked, note: Note, fresh: Mapping[str, Note], vectors: Mapping[str, Vector]
+    ranked: Ranked,
+    note: Note,
+    fresh: Mapping[str, Note],
+    vectors: Mapping[str, Vector],
+    words: EntryWords,
 ) -> Ranked:
-    """Return the hits of a search, with the scores of notes whose entries are not written yet; filler is left out.
-
-    The store knows only the words that were said: a word of an entry counts as much as a said word on average.
-    """
-    earlier = {i: n for i, n in fresh.items() if n.seq < note.seq and n.kind != "filler"}
+    """Return the hits of a search, with the scores of notes whose entries are not written yet; filler is left out."""
+    earlier = {i for i, other in fresh.items() if other.seq < note.seq and other.kind != "filler"}
     own, dense = vectors.get(note.id), list[tuple[str, float]]()
     if own is not None:
         dense = [(i, float(own @ vectors[i])) for i in earlier if i in vectors]
     dense += [(i, score) for i, score in ranked.dense if i not in fresh]
-    wanted, known, lexical = _words(note), dict(ranked.lexical), dict[str, float]()
-    shared = {i: len(wanted & _words(replace(n, contexts=()))) for i, n in earlier.items()}
-    said = sum(shared[i] for i in earlier if i in known)
-    worth = sum(known[i] for i in earlier if i in known) / said if said else 1.0
-    for i, other in earlier.items():
-        added = len(wanted & _words(other)) - shared[i]
-        lexical[i] = known.get(i, 0.0) + worth * added
-    lexical |= {i: score for i, score in ranked.lexical if i not in fresh}
-    heard = [(i, score) for i, score in lexical.items() if score]
-    return replace(ranked, dense=_best(dense), lexical=_best(heard))
+    lexical = [(i, score) for i, score in ranked.lexical if i not in fresh]
+    lexical += words.scores(note, earlier, dict(ranked.lexical))
+    return replace(ranked, dense=_best(dense), lexical=_best(lexical))
 
 
 def _best(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(scores, key=lambda one: (-one[1], one[0]))[: ranking.FUSION_DEPTH]
 
 
+class EntryWords:
+    """The words of notes whose entries are not written yet: the store knows only the words that were said."""
+
+    def __init__(self, notes: Iterable[Note]) -> None:
+        """Take the telling words of content, speaker and date, the words that each entry adds, and how rare each word is."""
+        by_id = {note.id: note for note in notes}
+        whole = {i: _words(note) for i, note in by_id.items()}
+        number = Counter(chain.from_iterable(whole.values()))
+        self._rarity = {word: log(1 + len(by_id) / count) for word, count in number.items()}
+        self._said = {i: _words(replace(note, contexts=())) for i, note in by_id.items()}
+        self._added = {i: whole[i] - self._said[i] for i in whole}
+
+    def scores(
+        self, note: Note, ids: Collection[str], known: Mapping[str, float]
+    ) -> list[tuple[str, float]]:
+        """Return the BM25 scores that notes would have for a note if their entries were written; notes without a shared word have none.
+
+        `known` are the scores of the words that were said: a word of an entry counts as much as a said word of the same rarity.
+        """
+        wanted = _words(note)
+        said = {i: self._weight(self._said[i] & wanted) for i in ids}
+        weight = sum(said[i] for i in ids if i in known)
+        scale = sum(known[i] for i in ids if i in known) / weight if weight else 1.0
+        scores = {i: known.get(i, 0.0) + scale * self._weight(self._added[i] & wanted) for i in ids}
+        return [(i, score) for i, score in scores.items() if score]
+
+    def _weight(self, words: Iterable[str]) -> float:
+        return sum(self._rarity[word] for word in words)
+
+
 def _words(note: Note) -> frozenset[str]:
-    return _words_of(texts.lexical_text(note))
-
-
-_words_of = lru_cache(maxsize=1024)(telling_words)
+    return telling_words(texts.lexical_text(note))
 
 
 def _similarity(
