@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
 
 from ..errors import MissingExtraError
-
-if TYPE_CHECKING:
-    import typer
 
 INTERRUPTED = 130  # the status that a shell shows for a program ended by Ctrl-C
 
 
-def commands() -> typer.Typer:
+def commands() -> Callable[..., object]:
     """Return the program with its commands, in the order of the help."""
     from . import notes, changes, upkeep  # noqa: F401, I001, PLC0415 - each imports typer
     from .app import app  # noqa: PLC0415

@@ -134,8 +134,7 @@ def doctor(amem: Session, *, mend: bool = False) -> None:
     checks = list(_checks(amem, mend=mend))
     failed = any(one["level"] == "wrong" for one in checks)
     amem.show({"ok": not failed, "findings": checks})
-    if failed:
-        raise typer.Exit(1)
+    raise typer.Exit(int(failed))
 
 
 def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
@@ -144,9 +143,10 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
     from ..flows.writing import make_views_anew  # noqa: PLC0415
     from ..runtime import run  # noqa: PLC0415
 
+    is_folder = not amem.place.is_served
     try:
-        closed = {} if amem.place.is_served else amem.place.description().closed or {}
-        if not (closed or amem.place.is_served):
+        closed = (amem.place.description().closed if is_folder else None) or {}
+        if is_folder and not closed:
             text = "the last process did not close the memory; it has been put right"
             yield check("hint", "closing", text)
         if mend:
@@ -156,17 +156,14 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
             info, counts = memory.info(), memory.stats()
             runtime = memory._runtime  # noqa: SLF001
             bare, differing, failed = run(unsound(runtime))
-            is_folder = not amem.place.is_served
-            files = (
-                list(_check_files(amem.place.folder, runtime.store, closed)) if is_folder else []
-            )
+            files = [*_check_files(amem.place.folder, runtime.store, closed)] if is_folder else []
         for name in ("versions", "format", "schema", "created_at", "embedder", "dimensions"):
             yield check("good", name, app.text_of(info[name]))
         states, links = counts["states"], counts["links"]
         yield check("good", "notes", f"{counts['notes']}, {links} links")
         if waiting := states.get("pending", 0) + states.get("constructed", 0):
-            text = f"{waiting} notes wait to be linked"
-            yield check("hint", "unfinished", text, "run `amem evolve`")
+            advice = "run `amem evolve`"
+            yield check("hint", "unfinished", f"{waiting} notes wait to be linked", advice)
         if failed:
             told = "; ".join(f"{n.id[:SHORT_ID]}: {n.failure or '?'}" for n in failed[:SHOWN])
             advice = "run `amem evolve --retry` with a model to try again"
