@@ -111,7 +111,6 @@ def encode_note(stored: StoredNote) -> Payload:
     note, key = stored.note, namespace_key(stored.namespace)
     seq = stored.deleted_at if note is None else note.seq
     payload: Payload = {
-        "schema": SCHEMA,
         "buried" if note is None else "namespace": key,
         "token": stored.token,
         "seq": seq,
@@ -157,7 +156,6 @@ def encode_record(record: Record) -> Payload:
         if time := getattr(record, name, None):
             stamp(time, name)  # refuses one without a zone
     return {
-        "schema": SCHEMA,
         "namespace": namespace_key(record.namespace),
         **{name: getattr(record, name) for name in ALONE if hasattr(record, name)},
         TERMS: list(dict.fromkeys(map(number_of, _names_of(record)))),
@@ -263,6 +261,8 @@ def _terms(note: Note) -> list[int]:
 
 
 def _terms_of(field: str, value: Any) -> Iterator[int]:  # noqa: ANN401 - any JSON value
+    if value is None or value == ():
+        return
     items = [
         one for one in (value if isinstance(value, list | tuple) else [value]) if one is not None
     ]

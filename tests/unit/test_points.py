@@ -148,7 +148,6 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
     )  # fmt: skip
     payload = payload_of(NOTE.revised(at=moment, contexts=(entry,), metadata={"city": "Rome"}))
     shown = {
-        "schema": 2,
         "namespace": '["ann","chat"]',
         "seq": 1_800_000_000_123_456_789,
         "seq_us": 1_800_000_000_123_456,
