@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import qdrant_edge as edge
 
 from ..errors import StoreError, StoreLockedError
@@ -277,7 +278,8 @@ class FolderCollection:
         for point in points:
             vectors = _words(point.lexical)
             if point.dense is not None:
-                vectors[DENSE] = point.dense.tolist()  # an array takes longer to convert
+                # A list converts sooner than an array, and half precision is half as long in the engine's log.
+                vectors[DENSE] = point.dense.astype(np.float16).tolist()
             new.append(edge.Point(point.id, vectors, point.payload))
         with self._using():
             self._update(edge.UpdateOperation.upsert_points(new, update_mode=mode))
