@@ -47,7 +47,8 @@ JOBS = 64  # threads that are worked on in a round, about
 SLICE = 0.2  # seconds from one look whether to stop to the next
 REST = 60.0  # seconds, of a note that failed and of a namespace that has reached a limit of the day
 LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
-IN_A_ROW = 3  # batches without an answer after which the model is taken to be down
+ALONE = 2  # notes of a batch in a row about which the model is silent, after which the others wait for the next round
+IN_A_ROW = 5  # calls without an answer after which the model is taken to be down
 NEVER = float("inf")
 RENEWALS = 3  # in the time that a lease lasts
 PATIENCE = 1.0  # seconds that `close` and the end of the interpreter wait for the step under way
@@ -131,7 +132,7 @@ class _Worker:
         resting: Until when, by the monotonic clock, a note (by its id) or a namespace is left alone.
         silences: The notes about which the model was silent in this round, also when it was asked about them alone, and why.
         answers_before: By note id, how many answers the model had given when it was first silent about a note.
-        in_a_row: Batches in a row about which the model was silent.
+        in_a_row: Calls of this round in a row that the model did not answer.
     """
 
     runtime: Runtime
@@ -224,22 +225,23 @@ class _Worker:
 
     async def _evolve(self, notes: Job) -> None:
         """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others."""
-        parts = in_parts(notes, self.runtime.config.batch_size)
+        # After an outage it is not one call a note: those about which the model was silent are a batch of their own.
+        groups = [[n for n in notes if (n.id in self.answers_before) is had] for had in (False, True)]
+        parts = [p for group in groups for p in in_parts(group, self.runtime.config.batch_size)]
         for part in sorted(parts, key=lambda part: part[0].attempts > 0):
             if self._is_to_leave():
                 return
             why, answers = await self._ask(part), self._answers()
-            is_silent = bool(why)
-            for note in part if is_silent else ():
-                if self.stopped():
-                    return
+            silent = 0
+            for note in part if why else ():
+                if silent == ALONE or self._is_to_leave():
+                    break
                 if len(part) > 1:
                     why = await self._ask([note])
+                silent = silent + 1 if why else 0
                 if why:
                     self.answers_before.setdefault(note.id, answers)
                     self.silences.append((note, why))
-            is_down = is_silent and self._answers() == answers
-            self.in_a_row = self.in_a_row + 1 if is_down else 0
 
     async def _ask(self, notes: Job) -> str | None:
         """Evolve notes; return why the model was silent about them, if it was.
@@ -249,9 +251,13 @@ class _Worker:
         space, tried = notes[0].namespace, {note.id: note.attempts for note in notes}
         there = (await living(self.runtime.store, space, tried)).values()
         waits = [n for n in there if n.state != "done" and n.attempts == tried[n.id]]
+        answers = self._answers()
         _, done = await evolve_notes(self.runtime, space, waits)
         self._count(space, done)
-        return None if done.limited else done.interrupted
+        why = None if done.limited else done.interrupted
+        with self._lock:
+            self.in_a_row = 0 if self._answers() > answers else self.in_a_row + bool(why)
+        return why
 
     def _is_to_leave(self) -> bool:
         return self.in_a_row >= IN_A_ROW or self.stopped()

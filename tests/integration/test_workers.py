@@ -261,6 +261,34 @@ def test_a_model_that_is_down_is_waited_for_and_leases_are_given_back(opened: Op
     assert (report[0].done, report[0].interrupted) == (6, None)
 
 
+def test_in_an_outage_the_model_is_asked_a_few_times_and_then_waited_for(monkeypatch):
+    async def wait(_worker):
+        asked.append(len(model.requests))
+
+    asked, down = list[int](), [ValueError("away")]
+    model = models.model(construct=lambda request: down[0] if down else models.construct(request))
+    monkeypatch.setattr("amem_integrations.flows.worker._Worker.wait", wait)
+    with models.opened(model=model, link=False) as memory:
+        talk(memory, notes=60, threads=3)
+        memory.work(concurrency=1, stop=lambda: len(asked) > 3)
+        assert asked == [5, 10, 15, 20]
+        down.clear()
+        assert work(memory).done == 60
+    assert len(model.requests) < 30
+
+
+def test_notes_on_which_the_model_is_silent_keep_no_other_namespace_waiting():
+    def construct(request):
+        is_good = request.inputs["notes"][0]["content"] == "good"
+        return models.construct(request) if is_good else ValueError("too hot")
+
+    with models.opened(model=models.model(construct=construct), link=False) as memory:
+        talk(memory, notes=20, threads=1)
+        note = memory.add("good", namespace=BOB, evolve=False)
+        assert work(memory).interrupted
+        assert memory.get(note.id, namespace=BOB).state == "done"
+
+
 def test_notes_about_which_the_model_is_silent_are_told_from_an_outage(opened: Open) -> None:
     """Poison in threads of its own: before the model has answered about others it is down, and then the notes are to blame."""
 
