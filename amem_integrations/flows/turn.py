@@ -209,8 +209,13 @@ async def remember_turn(
     present = {message_key(thread, one.party, one.id): one for one in given if one.id is not None}
     looked_at = {key for key, one in present.items() if one.stored is None}
     keys = {*present, *(item.key for item in said)}
-    waiting, errors = runtime.outbox.take(space), list[AmemError]()
+    errors = list[AmemError]()
+    latest: dict[str | None, NoteInput] = {item.key: item for item in said if item.key}
     told = replace(runtime, degraded=errors.append)
+    waiting = [  # in the words that they have by now, with the time at which they were said
+        replace(latest.get(item.key, item), default_at=item.default_at)
+        for item in runtime.outbox.take(space)
+    ]
     try:
         if waiting:
             await _stored(told, space, waiting, keys)

@@ -338,8 +338,11 @@ def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(
         down.setattr(store, "insert_notes", refuse)
         with pytest.raises(StoreError):
             memory.remember_turn([user("I live in Rome.", "m1")], namespace=BOB)
-    (note,) = memory.remember_turn([user("I live in Oslo.", "m1")], namespace=BOB).notes
-    assert note.content == contents(memory, BOB)[-1] == "I live in Oslo."
+        edited = replace(user("I live in Oslo.", "m1"), stored=None)
+        with pytest.raises(StoreError):
+            memory.remember_turn([edited], namespace=BOB)
+    memory.remember_turn([user("It rains.", "m2")], namespace=BOB)
+    assert contents(memory, BOB)[1:] == ["I live in Oslo.", "It rains."]
 
 
 def test_what_was_said_to_a_question_before_an_outage_stays_beside_its_answer(memory, monkeypatch):
