@@ -261,20 +261,25 @@ class _Undoing:
             if touched:
                 raise RevisionConflictError
 
+        def is_sought(one: Edit | Decided) -> bool:
+            """Return whether this is the later edit that is in the way, or the one that was just made."""
+            if touched:
+                return not touched.isdisjoint(one.change.after)
+            return isinstance(one, Edit) and one.after == edit.before
+
         async with writing(self.runtime, self.space) as writer:
-            with suppress(RevisionConflictError):
+            with suppress(RevisionConflictError, NoteNotFoundError):
                 await change_note(writer, note_id, edit.before, check=check)
             edits = changes_of(await writer.notes([note_id]), ())
-        if touched:
-            *_, last = (one for one in edits if not touched.isdisjoint(one.change.after))
-            why = f"change {last.change.id!r} ('update') touched {', '.join(sorted(touched))} after it"
+        found = next((one.change for one in reversed(edits) if is_sought(one)), None)
+        if found is None:  # the note was deleted meanwhile
+            self.skipped[edit.change.id] = VOID
+        elif touched:
+            why = f"change {found.id!r} ('update') touched {', '.join(sorted(touched))} after it"
             self.skipped[edit.change.id] = f"{why}; undo that one first"
         else:
-            *_, made = (
-                one.change for one in edits if isinstance(one, Edit) and one.after == edit.before
-            )
             self.undone.append(edit.change.id)
-            self.made[made.id] = made
+            self.made[found.id] = found
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:

@@ -226,7 +226,9 @@ class _Worker:
     async def _evolve(self, notes: Job) -> None:
         """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others."""
         # After an outage it is not one call a note: those about which the model was silent are a batch of their own.
-        groups = [[n for n in notes if (n.id in self.answers_before) is had] for had in (False, True)]
+        groups = [
+            [n for n in notes if (n.id in self.answers_before) is had] for had in (False, True)
+        ]
         parts = [p for group in groups for p in in_parts(group, self.runtime.config.batch_size)]
         for part in sorted(parts, key=lambda part: part[0].attempts > 0):
             if self._is_to_leave():

@@ -16,6 +16,7 @@ from amem_integrations import (
     NoteNotFoundError,
     RevisionConflictError,
 )
+from amem_integrations.flows.writing import change_note
 from amem_integrations.notes import Attempts
 from amem_integrations.testing import ScriptedModel
 
@@ -332,6 +333,31 @@ def test_several_changes_are_taken_back_texts_too_whatever_their_order(good):
     good.undo(report.changes, namespace=ANN)
     assert state(good)[0].content == "The trip is in July"
     assert good.get(second.id, namespace=ANN).links.keys() == second.links.keys()
+
+
+@pytest.mark.parametrize("moment", ["before", "after", "conflict"])
+def test_an_edit_of_a_note_that_goes_while_it_is_undone_is_skipped(evolved, monkeypatch, moment):
+    memory, first, second = evolved
+    ids = [
+        memory.update(one, namespace=ANN, content="B") and last(memory, one, "update").id
+        for one in (first, second)
+    ]
+    if moment == "conflict":
+        memory.update(second, namespace=ANN, content="C")
+
+    async def change(writer, note_id, *given, **options):
+        if moment == "before" and note_id == second:
+            memory.delete(second, namespace=ANN)
+        try:
+            return await change_note(writer, note_id, *given, **options)
+        finally:
+            if moment != "before" and note_id == second:
+                memory.delete(second, namespace=ANN)
+
+    monkeypatch.setattr("amem_integrations.flows.history.change_note", change)
+    report = memory.undo(ids, namespace=ANN)
+    assert (report.undone, list(report.skipped)) == ((ids[0],), [ids[1]])
+    assert memory.get(first, namespace=ANN).content == SAID[0]
 
 
 def test_if_one_of_several_can_never_be_undone_none_is(good):
