@@ -12,7 +12,7 @@ import json
 import operator
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -322,8 +322,8 @@ class AMemStore(base.BaseStore):
             sweep_interval_minutes: How often; by default as `ttl` says, else every 5 minutes.
 
         Returns:
-            A future that is done when the thread has stopped; cancelling it stops the thread. Without a `ttl`
-            there is nothing to sweep, and it is done at once.
+            A future that is done when the thread has stopped, and has the error that stopped it; cancelling it stops the
+            thread. Without a `ttl` there is nothing to sweep, and it is done at once.
         """
         self.stop_ttl_sweeper()
         future: Future[None] = Future()
@@ -331,12 +331,16 @@ class AMemStore(base.BaseStore):
         minutes = sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes")
 
         def sweep_at_intervals() -> None:
-            with suppress(StoreClosedError):  # then nothing is left to sweep
-                while self.ttl_config and not stopped.wait(60 * (minutes or SWEEP_MINUTES)):
-                    with self._failures.tolerated("sweep"):  # else the next sweep tries again
-                        self.sweep_ttl()
-            if not future.cancelled():
-                future.set_result(None)
+            ended_by = None
+            try:
+                with suppress(StoreClosedError):  # then nothing is left to sweep
+                    while self.ttl_config and not stopped.wait(60 * (minutes or SWEEP_MINUTES)):
+                        with self._failures.tolerated("sweep"):  # else the next sweep tries again
+                            self.sweep_ttl()
+            except BaseException as error:  # noqa: BLE001 - who waits for the future is told
+                ended_by = error
+            with suppress(InvalidStateError):  # it was cancelled
+                future.set_exception(ended_by)
 
         future.add_done_callback(lambda _: stopped.set())
         self.memory.on_close(self.stop_ttl_sweeper)

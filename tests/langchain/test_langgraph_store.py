@@ -574,6 +574,12 @@ def test_a_sweeper_whose_memory_is_closed_in_a_sweep_says_that_it_is_done():
         assert future.result(timeout=5) is None
 
 
+def test_what_ends_a_sweeper_is_told_to_who_waits_for_it(memory, monkeypatch):
+    monkeypatch.setattr(AMemStore, "sweep_ttl", lambda _self: 1 / 0)
+    future = AMemStore(memory, ttl={"default_ttl": 5.0}).start_ttl_sweeper(0.001)
+    assert isinstance(future.exception(timeout=5), ZeroDivisionError)
+
+
 # Mistakes
 
 BAD = [
