@@ -7,6 +7,7 @@ An embedder is anybody's code. What it raises means that there is no vector now;
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from .errors import AmemError, ModelReplyError, model_error
+from .errors import AmemError, ModelReplyError, ModelUnavailableError, model_error
 from .notes import Note
 from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
@@ -32,12 +33,17 @@ FOR_TEXT = 0.6  # of what an embedder reads; the rest is left for context, keywo
 # Norms that differ from 1 by less than this are the rounding of float32.
 ROUNDING = 1e-4
 
+PROBE = ["word"]  # tells an embedder that is down from one that fails at a text
+SLOW = 1.0  # seconds after which an error is a time-out, and not about a text
+
+Encode = Callable[[list[str]], MaybeAwaitable[object]]
+
 
 async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector | None]:
     """Return a unit-length vector for each text, None where the embedder gave no usable one.
 
-    The embedder is called once at most; a text that stands there twice, or was embedded lately, is not
-    embedded again.
+    The embedder is called once at most, if it does not fail; a text that stands there twice, or was embedded lately, is
+    not embedded again.
 
     Raises:
         ModelUnavailableError: The embedder failed.
@@ -141,12 +147,10 @@ async def embed_query(runtime: Runtime, text: str) -> Vector | None:
     return row
 
 
-async def _encoded(
-    embedder: Embedder, encode: Callable[[list[str]], MaybeAwaitable[object]], texts: list[str]
-) -> list[Vector | None]:
+async def _encoded(embedder: Embedder, encode: Encode, texts: list[str]) -> list[Vector | None]:
     """Return the rows of an embedder, which is anybody's code, as unit vectors; all None if they are not of the promised shape."""
     try:
-        rows = await resolve(encode(texts))
+        rows = await _answer(embedder, encode, texts)
     except ModelReplyError as error:  # one of the texts: the others have their vectors
         if len(texts) > 1:
             middle = len(texts) // 2
@@ -154,10 +158,6 @@ async def _encoded(
             return [*first, *await _encoded(embedder, encode, texts[middle:])]
         log.warning("embedder %s refused a text: %s", embedder.name, error)
         return [None]
-    except AmemError:
-        raise
-    except Exception as error:
-        raise model_error(f"the embedder {embedder.name}", error) from error
     try:
         given = np.asarray(rows, dtype=np.float32)
     except Exception:  # such as of a tensor that wants a gradient
@@ -174,3 +174,26 @@ async def _encoded(
         log.error("embedder %s gave %d unusable vectors", embedder.name, np.sum(~usable))
     units = (given / np.where(usable, norms, 1)[:, None]).astype(np.float32)
     return [row if good else None for row, good in zip(units, usable, strict=True)]
+
+
+async def _answer(embedder: Embedder, encode: Encode, texts: list[str]) -> object:
+    """Return what an embedder gives for texts.
+
+    Raises:
+        ModelReplyError: One of the texts is refused; so it is, too, where the embedder fails quickly, and then answers
+            about another text.
+        ModelUnavailableError: The embedder failed.
+    """
+    begun = time.monotonic()
+    try:
+        try:
+            return await resolve(encode(texts))
+        except AmemError:
+            raise
+        except Exception as error:
+            raise model_error(f"the embedder {embedder.name}", error) from error
+    except ModelUnavailableError as error:
+        if texts == PROBE or time.monotonic() - begun > SLOW:
+            raise
+        await _answer(embedder, encode, PROBE)
+        raise ModelReplyError(str(error)) from error

@@ -227,6 +227,19 @@ class Gradient:
         raise RuntimeError("call detach() first")
 
 
+class BadRequestError(Exception):
+    """An error of somebody's client."""
+
+    status_code = 400
+
+
+ERRORS = {
+    "refused": ModelReplyError("the endpoint refused the request"),
+    "status": BadRequestError("too long"),
+    "raises": ValueError("no such token"),
+}
+
+
 class Wrong(HashEmbedder):
     """An embedder whose answers to texts with the word "bad" cannot be used."""
 
@@ -239,8 +252,8 @@ class Wrong(HashEmbedder):
         bad = [number for number, text in enumerate(texts) if "bad" in text]
         if not bad or not self.kind:
             return rows
-        if self.kind == "refused":
-            raise ModelReplyError("the endpoint refused the request")
+        if self.kind in ERRORS:
+            raise ERRORS[self.kind]
         if self.kind in ("nan", "zero", "inf"):
             rows[bad] = {"nan": np.nan, "zero": 0.0, "inf": np.inf}[self.kind]
         odd = {"short": rows[:-1], "wide": np.hstack([rows, rows]), "gradient": Gradient()}
@@ -248,7 +261,7 @@ class Wrong(HashEmbedder):
 
 
 def test_an_embedders_bad_answer_costs_the_vector_and_not_the_words(open_memory):
-    for kind in ("nan", "zero", "inf", "short", "wide", "gradient", "refused"):
+    for kind in ("nan", "zero", "inf", "short", "wide", "gradient", *ERRORS):
         embedder = Wrong(kind)
         memory = open_memory(models.model(), embedder)
         bad, good = memory.add_many(["bad news from Lisbon", "good news from Porto"], namespace=ANN)
@@ -257,7 +270,7 @@ def test_an_embedders_bad_answer_costs_the_vector_and_not_the_words(open_memory)
         assert hits[bad.id].similarity is None
         near = memory.search("bad news from Lisbon", namespace=ANN, min_similarity=-1)
         assert bad.id not in [hit.note.id for hit in near]
-        if kind in ("nan", "zero", "inf", "refused"):
+        if kind in ("nan", "zero", "inf", *ERRORS):
             assert memory.get(good.id, namespace=ANN).state == "done", kind
         long = memory.add("\n\n".join([" good" * 120, " bad" * 120]), namespace=ANN, evolve=False)
         assert len(long.passages) != 1
@@ -266,6 +279,19 @@ def test_an_embedders_bad_answer_costs_the_vector_and_not_the_words(open_memory)
         memory.evolve(namespace=ANN)
         (hit,) = memory.search("bad news from Lisbon", namespace=ANN, k=1, min_similarity=0.1)
         assert (hit.note.id, hit.note.state) == (bad.id, "done"), kind
+
+
+def test_texts_that_an_embedder_refuses_cost_no_others_their_vectors_and_an_outage_few_calls():
+    embedder = Wrong("raises")
+    with models.opened(embedder=embedder) as memory:
+        items = [f"{'bad' if n in (0, 40) else 'good'} news {n}" for n in range(64)]
+        memory.add_many(items, namespace=ANN, evolve=False)
+        hits = memory.search("news", namespace=ANN, k=64)
+        assert [h.note.content for h in hits if h.similarity is None] == [items[0], items[40]]
+        calls = []
+        embedder.embed_documents = lambda texts: calls.append(texts) or 1 / 0
+        memory.add_many([f"more {n}" for n in range(64)], namespace=ANN, evolve=False)
+        assert len(calls) == 2
 
 
 def test_vectors_that_are_not_of_unit_length_are_normalised(open_memory):
