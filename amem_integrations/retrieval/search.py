@@ -318,7 +318,9 @@ class Search(Reader):
                     lent = self.lent[note_id] = ranking.lent(self.fusion[note_id], links)
                     for target, share in lent.items():
                         scores[target] = scores.get(target, 0.0) + share
-        likely = ranking.order(scores, self.match)[: min(2 * k, ranking.FUSION_DEPTH)]
+        # A note by the one speaker whom the query names may come from further below.
+        far = 2 * k if ranking.named_by(self.asked.query, self.notes.values()) else k
+        likely = ranking.order(scores, self.match)[: min(far, ranking.FUSION_DEPTH)]
         await self.fetch(likely, near=likely[:k])
         match = dict(self.match)
         for note_id in ranking.named_by(self.asked.query, self.notes.values()):
