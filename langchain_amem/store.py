@@ -194,12 +194,8 @@ class AMemStore(base.BaseStore):
                 place = space if text else (*space, APART)
                 items[place][key] = self._item(op, text, place, kept.get(key, ()))
         for place, given in items.items():
-            try:
-                # The same key again is an update, which keeps an expiry where none is given.
-                stored = self.memory.add_many(given.values(), namespace=place, evolve=False)
-            except NoteNotFoundError:  # what stood there had expired, and was swept meanwhile
-                stored = self.memory.add_many(given.values(), namespace=place, evolve=False)
-            for note in stored:
+            # The same key again is an update, which keeps an expiry where none is given.
+            for note in self.memory.add_many(given.values(), namespace=place, evolve=False):
                 if note.expires_at != (ends := given[_key(note)].expires_at):
                     self.memory.update(note.id, namespace=place, expires_at=ends)
         for note in (note for notes in kept.values() for note in notes):

@@ -16,7 +16,7 @@ from typing import Any
 from ..conversation import SPEAKING, from_dict, note_inputs
 from ..decisions import Call, Decision, Item
 from ..decisions import Source as Wording
-from ..errors import AmemError, InvalidInputError
+from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.gate import objection_to
 from ..fetch import existing, not_found
 from ..ids import derive, new_operation, now, time_of
@@ -422,7 +422,7 @@ def _is_past(stored: StoredNote | None, item: NoteInput, time: datetime) -> bool
 async def _take_over(runtime: Runtime, writer: Writer, item: NoteInput, note: Note) -> Note:
     """Return the note that a repeated key has changed, as it stands.
 
-    Fields that the item leaves out stay as they are.
+    Fields that the item leaves out stay as they are. A note that had expired, and was swept meanwhile, is stored anew.
 
     Raises:
         NoteNotFoundError: The note was deleted meanwhile.
@@ -430,11 +430,16 @@ async def _take_over(runtime: Runtime, writer: Writer, item: NoteInput, note: No
     names = ("content", "origin", "at", "speaker", "until", "expires_at", "metadata")
     given = {name: value for name in names if (value := getattr(item, name))}
     values = {name: value for name, value in given.items() if getattr(note, name) != value}
-    if note.is_expired(now()):
+    if was_over := note.is_expired(now()):
         # The content is said again, so the note holds again.
         values["expires_at"] = item.expires_at or _expiry(runtime, writer.namespace, now())
-    if values:
-        note = await change_note(writer, note.id, values)
+    try:
+        note = await change_note(writer, note.id, values) if values else note
+    except NoteNotFoundError:
+        if not was_over:
+            raise
+        stands = await insert(writer, [new_note(runtime, writer.namespace, note.id, item)])
+        return living_note(writer, note.id, stands.get(note.id))
     if "origin" in values:  # whether it waits for a model follows from that
         note = living_note(writer, note.id, (await project(writer, [note.id])).get(note.id))
     return note

@@ -89,6 +89,24 @@ def test_what_is_said_again_after_it_expired_is_kept_for_the_ttl_from_then_on(cl
         assert (anew.id != plain.id, kept(anew)) == (True, WEEK)
 
 
+@pytest.mark.parametrize("content", ["Meet at 4", "Meet at 5"])
+def test_what_is_added_again_while_it_is_swept_is_a_new_note(clock, content):
+    with opened() as memory, pytest.MonkeyPatch.context() as patch:
+        memory.add("Meet at 4", namespace=ANN, key="meeting", speaker="Ann")
+        clock(NOON + 2 * WEEK)
+        store = memory._runtime.store
+
+        def swept_first(*given):
+            patch.undo()
+            assert memory.sweep() == 1
+            return store.swap_notes(*given)
+
+        patch.setattr(store, "swap_notes", swept_first)
+        note = memory.add(content, namespace=ANN, key="meeting")
+        assert (note.content, note.speaker, kept(note)) == (content, None, WEEK)
+        assert memory.get_all(namespace=ANN) == [note]
+
+
 def test_what_expired_by_the_ttl_is_found_by_no_door_and_swept(clock):
     with opened({("user",): WEEK}) as memory:
         gone = memory.add("the code is 4711", namespace=ANN)
