@@ -13,6 +13,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from lzma import LZMAError
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -185,8 +186,8 @@ def _zipped(file: IO[bytes], name: str) -> Iterator[Record]:
             for member in members:
                 with archive.open(member) as document:
                     yield from _document(document, f"{name}/{member}")
-    # A file that has a password is a `RuntimeError`.
-    except (BadZipFile, EOFError, RuntimeError, zlib.error) as error:
+    # A file that has a password is a `RuntimeError`, and a stream of bzip2 that is damaged an `OSError`.
+    except (BadZipFile, EOFError, LZMAError, OSError, RuntimeError, zlib.error) as error:
         raise InvalidInputError(f"{name} cannot be unpacked: {error}") from error
 
 
