@@ -94,9 +94,10 @@ class Location:
         Raises:
             StoreError: There is no memory, or what it says cannot be read.
         """
-        from .stores.folder import description  # noqa: PLC0415
+        from .stores.folder import description, placing  # noqa: PLC0415
 
-        return description(self.folder)
+        with placing(self.folder):
+            return description(self.folder)
 
     def made_with(self, *, required: bool = True) -> str | None:
         """Return the name of the embedder that the memory was made with; None if there is none and none is required.

@@ -130,7 +130,7 @@ class FolderStore(Store):
             for shard, size in zip(shards, (dimensions, None), strict=True):
                 shard.create(dimensions=size, is_temporary=True)
                 self._held.callback(shard.close)
-            self._open_descriptors(self._held)
+            self._open_descriptors(self._held, locked(self._path))
             self._is_open = True
         else:
             self._find(wanted)
@@ -142,18 +142,20 @@ class FolderStore(Store):
             self._check_space(OPEN_BYTES, "opening it")
         elif wanted:
             self._check_space(max(NEW_BYTES, self._min_free_bytes), "a new memory")
-        made = description(self._path, wanted)
-        if wanted is not None:
-            made.check(wanted, str(self._path))
-        self._open()
+        with placing(self._path):
+            made = description(self._path, wanted)
+            if wanted is not None:
+                made.check(wanted, str(self._path))
+            lock = locked(self._path)
+        self._open(lock)
         self._dimensions = made.dimensions
         with suppress(OSError, ValueError):
             self._forgotten = int((self._path / "forgotten").read_text())
 
-    def _open(self) -> None:
+    def _open(self, lock: int | None) -> None:
         """Open the shards, compare their counts with those of the last close, and say in the folder that it is open."""
         with ExitStack() as opened:
-            self._open_descriptors(opened)
+            self._open_descriptors(opened, lock)
             for _, shard in self._shards():
                 shard.load()
                 opened.callback(shard.close)
@@ -175,9 +177,9 @@ class FolderStore(Store):
             self._held = opened.pop_all()
         self._is_open = True
 
-    def _open_descriptors(self, opened: ExitStack) -> None:
+    def _open_descriptors(self, opened: ExitStack, lock: int | None) -> None:
         """Open what every write looks at or writes: to look paths up would make an event loop wait for the disk."""
-        self._descriptor, self._counter = locked(self._path), None
+        self._descriptor, self._counter = lock, None
         opened.callback(unlock, self._descriptor)
         if self._descriptor is not None:
             self._counter = os.open(self._path / "forgotten", os.O_RDWR | os.O_CREAT, 0o600)
@@ -281,14 +283,21 @@ class FolderStore(Store):
             is_trusted = not self.power_was_cut
             _write(draft, sidecar, notes, self._records.pages(), is_trusted=is_trusted)
             self._flush()
-            # Windows moves no open files; elsewhere nobody can open the old one before this process has let go of it.
-            if os.name == "nt":
+            # The copy is locked before anybody else can find it.
+            lock = locked(draft)
+            if os.name == "nt":  # Windows moves no open files
                 self._let_go()
             try:
-                put_in_place(draft, self._path)
-            finally:
-                self._let_go()
-                self._open()
+                with placing(self._path):
+                    put_in_place(draft, self._path)
+            except StoreError:
+                unlock(lock)
+                shutil.rmtree(draft, ignore_errors=True)
+                if not self._is_open:
+                    self._open(None)
+                raise
+            self._let_go()
+            self._open(lock)
             self._forgotten = 0
 
     def point_counts(self) -> dict[str, int]:
@@ -434,6 +443,18 @@ def unlock(descriptor: int | None) -> None:
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
+
+
+@contextmanager
+def placing(path: Path) -> Iterator[None]:
+    """Let nobody else look for a folder, or move one, where this one is or is to be."""
+    with ExitStack() as held:
+        if fcntl is not None:
+            with suppress(OSError):  # there is no folder around it yet, or there are no such locks
+                descriptor = os.open(path.parent, os.O_RDONLY)
+                held.callback(unlock, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def description(path: Path, wanted: Sidecar | None = None) -> Sidecar:

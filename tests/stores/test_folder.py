@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -337,6 +338,31 @@ def test_other_threads_read_and_write_while_a_folder_is_compacted(store: FolderS
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_nobody_else_gets_a_folder_while_it_is_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, done = opened(tmp_path / "m"), threading.Event()
+    store.insert_notes(ANN, [stored("a", [1])])
+
+    def open_again_and_again() -> int:
+        while not done.is_set():
+            with pytest.raises(StoreLockedError):
+                opened(tmp_path / "m").close()
+        return store.count(ANN)
+
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(open_again_and_again) for _ in range(2)]
+        for _ in range(5):
+            store.compact()
+        with monkeypatch.context() as broken:
+            broken.setattr(Path, "rename", lambda path, _: (path / "none").stat())
+            with pytest.raises(StoreError, match="cannot be moved"):
+                store.compact()
+        done.set()
+        assert [other.result() for other in others] == [1, 1]
+    store.close()
 
 
 # processes
