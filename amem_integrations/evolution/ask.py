@@ -243,8 +243,8 @@ class Question(Generic[M]):
 async def ask(call: OpenCall, question: Question[M]) -> M:
     """Return the model's reply to a question.
 
-    The model is asked once more if its reply cannot be read, or if there is a problem with the reply. If neither reply is
-    complete, the last readable one is returned, since a part of an answer is worth keeping.
+    The model is asked once more if its reply cannot be read, or if there is a problem with the reply. What only the first
+    reply says of some notes is kept, and a reply with a problem is returned, since a part of an answer is worth keeping.
 
     Raises:
         ModelReplyError: No reply could be read.
@@ -266,7 +266,8 @@ async def ask(call: OpenCall, question: Question[M]) -> M:
         except ModelReplyError as error:
             problem = str(error)
         else:
-            reply, problem = latest, question.problem_with(latest)
+            reply = latest.after(reply) if reply else latest
+            problem = question.problem_with(reply)
         tokens = completion.input_tokens, completion.output_tokens
         runtime.usage.count(task, calls=1, input_tokens=tokens[0], output_tokens=tokens[1])
         if runtime.model_name != RULES:

@@ -41,6 +41,10 @@ class Reply(BaseModel):
         self._is_cut = True
         return self
 
+    def after(self, _earlier: Self) -> Self:
+        """Return the reply with what an earlier one says of notes of which this one says nothing."""
+        return self
+
 
 def _short(name: str, description: str = "") -> Any:  # noqa: ANN401 - the default of a field of any type
     """Return a text field that models write under a short name."""
@@ -87,6 +91,14 @@ class ConstructReply(Reply):
     def named(self) -> list[str]:
         """The notes with attributes, and those that say nothing."""
         return [*(item.id for item in self.notes), *set(self.filler)]
+
+    def after(self, earlier: Self) -> Self:
+        """Return the reply with the notes that only the earlier one names."""
+        left = set(earlier.named).difference(self.named)
+        self.notes += [item for item in earlier.notes if item.id in left]
+        self.questions += left.intersection(earlier.questions)
+        self.filler += left.intersection(earlier.filler)
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -52,6 +52,20 @@ def test_a_note_without_a_usable_answer_is_kept_and_tried_again(open_memory):
             assert set(memory.evolve(namespace=ANN).done) == ids
 
 
+def test_notes_that_only_one_of_two_replies_names_are_all_made(open_memory):
+    def construct(request):
+        one, two, three = models.construct(request)["notes"]
+        replies.append({"notes": [{**two, "context": "Later"}, three]} if replies else None)
+        return replies[-1] or {"notes": [two], "filler": [one["id"]]}
+
+    replies = []
+    memory = open_memory(models.model(construct=construct))
+    notes = memory.add_many([*SAID, "It sings Bach"], namespace=ANN)
+    assert [note.state for note in notes] == ["done"] * 3
+    assert [note.kind == "filler" for note in notes] == [True, False, False]
+    assert [note.own_entry.text for note in notes[1:]] == ["Later", "About It sings Bach"]
+
+
 def test_tokens_that_are_no_number_count_as_none(open_memory):
     for tokens in (None, "7", 7.5, float("nan"), -500):
         for limits in LIMITS:
