@@ -70,6 +70,7 @@ from .flows.turn import SearchOptions as SearchOptions
 from .ids import parse_time as parse_time
 from .memory import AgenticMemory
 from .notes import Note, ScoredNote
+from .notes import check_names as check_names
 from .notes import check_namespace as check_namespace
 from .notes import storable as storable
 from .plans import HELD as HELD

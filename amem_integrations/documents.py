@@ -11,7 +11,7 @@ from typing import Any
 
 from .ids import derive, note_id
 from .memory import AgenticMemory
-from .notes import Note, NoteInput, check_namespace, storable
+from .notes import Note, NoteInput, check_names, check_namespace, storable
 from .runtime import Meter, Progress
 
 BATCH = 64  # documents stored at once
@@ -85,7 +85,7 @@ class Documents:
 
         Raises:
             InvalidInputError: A document cannot be stored, such as one that is longer than
-                `MemoryConfig.max_content_chars`; those of earlier batches are.
+                `MemoryConfig.max_content_chars`, or has metadata named `_document`; those of earlier batches are.
             ModelUnavailableError: Only with `on_model_error="raise"`; the raw notes are stored.
         """
         report, seen, stays = DocumentReport(), Counter[str](), set[str]()
@@ -153,6 +153,7 @@ def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteI
     """Return the note of a document; None if the document has no text."""
     if not storable(document.text).strip():
         return None
+    check_names(document.metadata, RECORD)
     # What is no JSON, such as a path or a date, becomes its text.
     metadata = json.loads(json.dumps(dict(document.metadata), default=str), parse_constant=str)
     identity = document.id

@@ -128,6 +128,7 @@ def _input(node: BaseNode, ids: Mapping[str, str]) -> adapting.DocumentInput:
             return [related(info) for info in one]
         return {"node_id": ids.get(one.node_id, one.node_id), "node_type": one.node_type}
 
+    adapting.check_names(node.metadata, NODE)
     dumped = node.model_dump(mode="json", exclude_defaults=True, include=KEPT)
     # The framework adds more to the dump of a document, such as the whole text.
     record = {name: value for name, value in dumped.items() if name in KEPT}

@@ -42,7 +42,6 @@ SHOWN = {"speaker", "at", "contexts"}
 PASSAGE = "passage"
 # Of the metadata of a note that was ingested: what else is to be known of the node.
 NODE = "_node"
-PRIVATE = {NODE, adapting.RECORD, adapting.HASH}
 
 # By the same names, and by others: a field that holds a list meets a condition if one of its items does.
 OPERATORS = {"CONTAINS": "$eq", "ANY": "$in", "ALL": "$eq", "IS_EMPTY": "$exists"}
@@ -165,9 +164,10 @@ def to_nodes(hits: Iterable[ScoredNote]) -> list[NodeWithScore]:
 def to_node(hit: ScoredNote) -> NodeWithScore:
     """Return a note as a node; see `AMemRetriever`."""
     note, document = hit.note, hit.note.metadata.get(adapting.RECORD)
-    given = {name: value for name, value in note.metadata.items() if name not in PRIVATE}
+    private = {NODE, adapting.RECORD} if document else {adapting.HASH}
+    given = {name: value for name, value in note.metadata.items() if name not in private}
     if document or note.origin == "document":
-        fields = {**note.metadata.get(NODE, {}), "metadata": given}
+        fields = {**(note.metadata.get(NODE, {}) if document else {}), "metadata": given}
     else:
         metadata = _flat(hit, given)
         hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]

@@ -27,7 +27,15 @@ from ..fetch import living
 from ..filters import conditions_of
 from ..ids import note_id
 from ..journal.writer import as_it_is, insert
-from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
+from ..notes import (
+    Namespace,
+    Note,
+    NoteInput,
+    ScoredNote,
+    check_names,
+    check_namespace,
+    check_note_input,
+)
 from ..plans import EvolutionReport
 from ..ports import NoteQuery
 from ..retrieval.context import render_notes
@@ -195,12 +203,13 @@ async def remember_turn(
             stores the notes without, found by their words, since more of the turn follows.
 
     Raises:
-        InvalidInputError: `roles` are no list of texts, or `metadata` holds no JSON.
+        InvalidInputError: `roles` are no list of texts, or `metadata` holds no JSON, or a name of the memory's own.
         NamespaceError: The namespace is missing or malformed.
         StoreError: The store refused; the messages wait in the outbox.
     """
     space, most = check_namespace(namespace), runtime.config.max_content_chars
     given, time = list(messages), runtime.clock.now() if just_said else None
+    check_names(metadata or (), HASH, ANSWERS)
     said = note_inputs(given, thread=thread, roles=roles, max_chars=most, now=time, new=new)
     for number, item in enumerate(said):
         own = {HASH: sha256(item.content.encode()).hexdigest()[:16]}

@@ -184,7 +184,8 @@ def test_what_no_store_takes_is_an_error_of_its_own_turn_also_in_an_outage(memor
     def refuse(*_):
         raise StoreError("no disk")
 
-    for bad in ({"by_year": {2026: "x"}}, {"huge": 2**70}):
+    own = [{adapting.HASH: "x"}, {adapting.ANSWERS: "q"}]
+    for bad in ({"by_year": {2026: "x"}}, {"huge": 2**70}, *own):
         with monkeypatch.context() as down:
             down.setattr(memory._runtime.store, "insert_notes", refuse)
             with pytest.raises(InvalidInputError, match=next(iter(bad))):

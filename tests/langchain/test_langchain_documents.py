@@ -14,7 +14,13 @@ from langchain_kit import kept
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, NamespaceError
+from amem_integrations import (
+    AgenticMemory,
+    ConfigurationError,
+    InvalidInputError,
+    NamespaceError,
+    adapting,
+)
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemRetriever, AMemVectorStore, memory_tools
 
@@ -294,6 +300,8 @@ def test_what_cannot_be_meant_is_refused(memory, store):
             store.add_documents(pages("One."), **{wrong: {}})
     with pytest.raises(InvalidInputError, match="2 ids for 1 documents"):
         store.add_documents(pages("One."), ids=["1", "2"])
+    with pytest.raises(InvalidInputError, match="cannot be named '_document'"):
+        store.add_texts(["One."], [{adapting.RECORD: "mine"}])
     with pytest.raises(ConfigurationError, match="the memory has its embedder"):
         AMemVectorStore.from_texts(["One."], DeterministicFakeEmbedding(size=3))
     with pytest.raises(NamespaceError):

@@ -12,7 +12,7 @@ from llama_index.core.schema import MetadataMode, NodeRelationship, RelatedNodeI
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
-from amem_integrations import AgenticMemory
+from amem_integrations import AgenticMemory, InvalidInputError
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import AMemIngest, AMemRetriever
 
@@ -134,7 +134,10 @@ def test_a_node_comes_back_as_it_was(memory):
         "kind": "page",
         "file": "x100.txt",
         "secret": "s",
+        "message_hash": "h",
     }
+    with pytest.raises(InvalidInputError, match="cannot be named '_node'"):
+        AMemIngest(memory, TEAM).add([Document(text="One.", metadata={"_node": 1})])
     document = Document(
         text="\n\n".join(PARAGRAPHS),
         doc_id="x100",

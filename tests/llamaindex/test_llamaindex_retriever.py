@@ -124,15 +124,15 @@ async def test_in_a_query_engine_a_tool_and_a_fusion(kennel):
 def test_metadata_is_flat_and_holds_what_the_user_gave(memory):
     given: dict[str, Any] = {
         "city": "Oslo", "year": 2024, "sure": True, "rooms": ["hall", "bath"], "map": {"x": [1]},
-        "none": None, "source": "letter.txt",
+        "none": None, "source": "letter.txt", "_node": "n",
     }  # fmt: skip
     memory.add("My dog is called Rex.", namespace=ANN, metadata=given, thread="t")
     (found,) = AMemRetriever(memory, ANN).retrieve(QUESTION)
 
     flat = node_to_metadata_dict(found.node, flat_metadata=True)
 
-    assert {name: flat[name] for name in ("city", "year", "sure", "rooms", "none")} == {
-        "city": "Oslo", "year": 2024, "sure": True, "rooms": "hall, bath", "none": None,
+    assert {name: flat[name] for name in ("city", "year", "sure", "rooms", "none", "_node")} == {
+        "city": "Oslo", "year": 2024, "sure": True, "rooms": "hall, bath", "none": None, "_node": "n",
     }  # fmt: skip
     assert json.loads(flat["map"]) == {"x": [1]}
     assert (flat["source"], flat["metadata.source"]) == ("user", "letter.txt")
