@@ -75,8 +75,8 @@ class AMemMemory(Recalling, BaseMemory):
     async def _load_memory_variables(self, call: Call, inputs: Values) -> dict[str, Any]:
         """Return the notes about the input; a chain with several inputs and no `input_key` asks with all of them."""
         given = self._given(inputs) if self.input_key is None else {"": inputs.get(self.input_key)}
-        texts = [_message(value, "user").text.strip() for value in given.values()]
-        said = [Message(role="user", text="\n".join(text for text in texts if text))]
+        texts = [_message(value, "user").text for value in given.values()]
+        said = [Message(role="user", text="\n".join(texts))]
         found = await self._door.recalled(call, said, None, self.namespace)
         messages = [HumanMessage(found.text)] if found.text else []
         return {self.memory_key: messages if self.return_messages else found.text}

@@ -94,7 +94,7 @@ def _innermost(model: Runnable[Any, Any]) -> object:
     for kind, within in WITHIN.items():
         if isinstance(model, kind):
             return _innermost(getattr(model, within))
-    if isinstance(model, Runnable) and hasattr(model, "bind_tools"):
+    if hasattr(model, "bind_tools"):
         return model  # a chat model, or what `init_chat_model` returns without one
     raise ConfigurationError(
         f"model={model!r} does not end in a LangChain chat model; give one, such as "

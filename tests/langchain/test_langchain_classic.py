@@ -96,6 +96,9 @@ def test_a_chain_with_several_inputs_needs_input_key(memory):
         mine.save_context({"input": "Hi.", "mood": "sunny"}, {"output": "Hello."})
     with pytest.raises(ConfigurationError, match="output_key"):
         mine.save_context({"input": "Hi."}, {"answer": "Hello.", "source_documents": []})
+    wrong = AMemMemory(memory=memory, namespace=ANN, input_key="question")
+    with pytest.raises(ConfigurationError, match="input_key='question'"):
+        wrong.save_context({"input": "Hi."}, {"output": "Hello."})
     mine.save_context({"input": "Hi.", "history": "…", "stop": ["x"]}, {"output": "Hello."})
     assert kept(memory) == ["Hi.", "Hello."]
     mine.save_context({"input": "I moved to Oslo."}, {"output": "How nice."})
@@ -112,7 +115,7 @@ def test_values_that_are_no_text_are_left_out(memory):
     pairs = [
         (HumanMessage("Hello."), [("tuple", 1)]),
         ([HumanMessage("One."), HumanMessage("Two.")], AIMessage("3.")),
-        ("", ""),
+        ("", []),
     ]
     for asked, answered in pairs:
         mine.save_context({"input": asked}, {"output": answered})
@@ -171,3 +174,5 @@ def test_a_chat_history_keeps_messages_in_order_and_clears_its_thread_only(memor
     monday.clear()
     assert monday.messages == []
     assert [one.text for one in tuesday.messages] == ["Hello."]
+    with pytest.raises(ConfigurationError, match="evolve=1"):
+        AMemChatMessageHistory(memory, ANN, "monday", evolve=1)

@@ -188,6 +188,7 @@ def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(memor
     # What a visible message says is not recalled as well, and the model looks nowhere else.
     unknown = "I do not know."
     assert kept(memory) == ["I moved to Oslo.", unknown, "I like it.", unknown]
+    assert {note.thread for note in memory.get_all(namespace=ANN)} == {None}
 
 
 def test_tool_calls_and_their_results_are_not_stored(memory):

@@ -13,8 +13,9 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_kit import ANN, Talker, User, agent_of, ask, called
+from pydantic import Field
 
 from amem_integrations import AgenticMemory, ConfigurationError, RuleModel
 from amem_integrations.testing import HashEmbedder
@@ -128,19 +129,50 @@ def test_a_model_that_is_down_leaves_the_note_pending():
         assert memory.stats()["usage"]["total"]["unavailable"] == 1
 
 
-def test_a_chat_model_may_be_wrapped():
-    chat = Talker(answer=by_schema)
-    for wrapped in (
-        chat.with_retry(),
-        chat.with_fallbacks([chat]),
-        chat.with_config(tags=["mine"]),
-        chat.with_retry().with_fallbacks([chat]),
-        chat.bind(stop=["x"]),
+def test_a_chat_model_may_be_wrapped_and_is_asked_by_schema_where_the_wrapping_lets_it():
+    class Noting(Talker):
+        by_schema: list[bool] = Field(default_factory=list)
+
+        def _generate(self, messages, stop=None, run=None, **kwargs):
+            self.by_schema.append("tools" in kwargs)
+            return super()._generate(messages)
+
+    for wrap, by_schema_too in (
+        (lambda chat: chat.with_retry(), True),
+        (lambda chat: chat.with_fallbacks([chat]), True),
+        (lambda chat: chat.with_config(tags=["mine"]), True),
+        (lambda chat: chat.with_retry().with_fallbacks([chat]), True),
+        (lambda chat: RunnableLambda(lambda asked: asked) | chat, True),
+        (lambda chat: chat.bind(stop=["x"]), False),
+        (lambda chat: chat.configurable_alternatives(ConfigurableField("it"), other=chat), False),
     ):
+        wrapped = wrap(chat := Noting(answer=by_schema))
         with opened(wrapped) as memory:
             assert add(memory).state == "done"
+        assert set(chat.by_schema) == {by_schema_too}
         with pytest.raises(ConfigurationError, match="does not end in"):
             LangChainChatModel(wrapped | StrOutputParser())
+    with opened(Talker(answer=by_schema), name="mine") as memory:
+        assert add(memory).attributes_source == "mine"
+
+
+def test_a_model_is_recorded_by_the_first_of_its_names_that_is_a_text():
+    class Named(Talker):
+        model_name: str | None = None
+        model: Any = None
+        model_id: str = ""
+
+    for names, known_as in (
+        ({"model_name": "gpt", "model_id": "other"}, "gpt"),
+        ({"model_name": "", "model": object(), "model_id": "llama"}, "llama"),
+        ({}, "Named"),
+    ):
+        assert LangChainChatModel(Named(**names)).name == known_as
+
+
+def test_a_model_that_says_nothing_leaves_a_note_that_has_failed():
+    with opened(Wordy(answer=lambda _: "")) as memory:
+        assert add(memory).state == "failed"
 
 
 def test_tokens_are_counted():

@@ -88,6 +88,10 @@ async def test_k_and_namespace_and_filters_are_taken_per_call(retriever):
     assert retriever.invoke("moved", where={"speaker": "Nobody"}) == []
     assert retriever.invoke("moved", min_similarity=0.999) == []
     assert retriever.invoke(" ") == []
+    assert texts(retriever.invoke("moved", k=None, namespace=None)) == texts(
+        retriever.invoke("moved")
+    )
+    assert retriever.failures == {}
 
 
 def test_options_that_are_set_later_count(memory):
