@@ -377,7 +377,7 @@ class Door:
                 check_namespace(one)
 
     def space(self, *run: object) -> tuple[str, ...]:
-        """Return whose memory it is in a run."""
+        """Return the namespace of a run."""
         return self.settled(self.namespace, *run)
 
     def settled(self, namespace: Whose, *run: object, optional: bool = False) -> tuple[str, ...]:
@@ -434,7 +434,7 @@ class Door:
 
 
 def told_of(note: Note, older: Sequence[str], taken: Container[str]) -> str:
-    """Return what a tool says of a note that it remembered, and of those whose place the note was to take."""
+    """Return the words of a tool about a note that it remembered, and about the notes whose place this one was to take."""
     came = [(TAKEN if one in taken else PROPOSED).format(one) for one in older]
     return " ".join([f"Remembered as note {note.id}.", *came])
 

@@ -66,7 +66,7 @@ class Message:
 
     @property
     def source(self) -> Source:
-        """Whose words the note is: the user's, unless an assistant or a tool speaks."""
+        """The source of the note: the user, unless an assistant or a tool speaks."""
         return _SOURCES.get(self.party, "user")
 
     @property

@@ -177,7 +177,7 @@ async def _encoded(embedder: Embedder, encode: Encode, texts: list[str]) -> list
 
 
 async def _answer(embedder: Embedder, encode: Encode, texts: list[str]) -> object:
-    """Return what an embedder gives for texts.
+    """Return the answer of an embedder about texts.
 
     Raises:
         ModelReplyError: One of the texts is refused; so it is, too, where the embedder fails quickly, and then answers

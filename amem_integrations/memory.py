@@ -222,7 +222,7 @@ class AgenticMemory:
         self._runtime.store.compact()
 
     async def acompact(self) -> None:
-        """Do what `compact` does, in a thread."""
+        """Call `compact` in a thread."""
         await asyncio.to_thread(self.compact)
 
     def optimize(self) -> bool:
@@ -238,7 +238,7 @@ class AgenticMemory:
         return self._runtime.store.optimize()
 
     async def aoptimize(self) -> bool:
-        """Do what `optimize` does, in a thread."""
+        """Call `optimize` in a thread."""
         return await asyncio.to_thread(self.optimize)
 
     def evolve_later(self, namespace: Sequence[str] | None = None) -> None:
@@ -262,7 +262,7 @@ class AgenticMemory:
         return done
 
     async def aflush(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as `flush` has it
-        """Do what `flush` does, in a thread."""
+        """Call `flush` in a thread."""
         return await asyncio.to_thread(self.flush, timeout)
 
     def on_close(self, callback: Callable[[], object]) -> None:
@@ -278,7 +278,7 @@ class AgenticMemory:
         self._runtime.store.close()
 
     async def aclose(self) -> None:
-        """Do what `close` does, in a thread."""
+        """Call `close` in a thread."""
         await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Self:
@@ -290,7 +290,7 @@ class AgenticMemory:
         await self.aclose()
 
     def __repr__(self) -> str:
-        """Return where it is, and with which embedder and model it works."""
+        """Return the place of the memory, and the names of its embedder and model."""
         names = f"embedder={self._embedder.name!r}, model={self._runtime.model_name!r}"
         return f"<AgenticMemory at {self._runtime.store.where!r}: {names}>"
 

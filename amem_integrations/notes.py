@@ -66,7 +66,7 @@ class ContextEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supersession:
-    """Why a later note takes the place of an earlier one, which holds this by the id of the later one.
+    """The reason why a later note takes the place of an earlier one, which holds the reason by the id of the later one.
 
     The later note `updates` the earlier (the world changed), `corrects` it (it was never so), `retracts` it (it no longer
     holds, and nothing takes its place) or `contradicts` it (neither wins). `since` is the event time from which it
@@ -88,7 +88,7 @@ class Supersession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """Why two notes belong together. Both ends hold it; `direction` is `"out"` on the newer note.
+    """The reason why two notes belong together. Both ends hold the link; `direction` is `"out"` on the newer note.
 
     `strength` (0 to 1) is as the link was made, until a model or the user decides otherwise.
     """
@@ -253,7 +253,7 @@ class Via:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """How a score came about: 1-based ranks in each list (None: not in it), match, fusion and spread.
+    """The origin of a score: 1-based ranks in each list (None: not in it), match, fusion and spread.
 
     `match` is the cosine and the BM25 score, each as a share of the best of the search, on the scale of `fusion`: the
     notes that match best stand first.

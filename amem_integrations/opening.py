@@ -40,7 +40,7 @@ _GIVEN = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a memory is kept: `":memory:"`, a folder or a URL, the collection, and the client's options."""
+    """The place of a memory: `":memory:"`, a folder or a URL, the collection, and the client's options."""
 
     path: str
     collection: str = "amem"
@@ -75,12 +75,12 @@ class Location:
 
     @property
     def is_folder(self) -> bool:
-        """Whether that is a folder, not a server or the memory of this process."""
+        """Whether the place is a folder, not a server or the memory of this process."""
         return self.path != MEMORY and not self.is_served
 
     @property
     def is_served(self) -> bool:
-        """Whether that is a server."""
+        """Whether the place is a server."""
         return "://" in self.path
 
     @property

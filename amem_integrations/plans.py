@@ -133,7 +133,7 @@ class Plan:
 
     @property
     def items(self) -> dict[str, Item]:
-        """All that is proposed, by the ids that `answers` of `commit` takes."""
+        """All proposals, by the ids that `answers` of `commit` takes."""
         return {key: item for note in self.notes for key, item in note.items.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -240,7 +240,7 @@ class WorkReport(_Report):
     interrupted: str | None = None
 
     def __add__(self, report: EvolutionReport) -> WorkReport:
-        """Return this with what else was done."""
+        """Return the report of this work and of some more."""
         names = ("done", "links", "evolved", "superseded", "failed")
         more = {name: getattr(report, name) for name in names}
         numbers = {n: v if isinstance(v, int) else len(v) for n, v in more.items()}

@@ -1,4 +1,4 @@
-"""What the memory needs from outside, a chat model and an embedder, and what it asks its store.
+"""The ports: a chat model and an embedder, which come from outside, and the questions to a store.
 
 Each method may be a plain function or a coroutine function. For the asynchronous methods of the memory a
 port may offer its own coroutine under the name with an `a` in front (`agenerate`, `aembed_documents`,

@@ -57,7 +57,7 @@ def says_same(one: Note, other: Note) -> bool:
 
 
 def voice(note: Note) -> Hashable:
-    """Return who says a note: speaker and source, and of what was imported also from where."""
+    """Return the voice of a note: speaker and source, and of an imported note also its metadata."""
     place = repr(sorted(note.metadata.items())) if note.source == "import" else None
     return note.speaker, note.source, place
 

@@ -1,4 +1,4 @@
-"""How flows run: for synchronous and asynchronous callers, over the ports, with the state that they share.
+"""The running of flows: for synchronous and asynchronous callers, over the ports, with the state that they share.
 
 The core is written as coroutines that await nothing but port methods, through `resolve`. When the
 ports are synchronous such a coroutine never suspends, so `run` drives it to its end with a single
@@ -278,7 +278,7 @@ class Outbox:
             return self._waiting.pop(namespace, [])
 
     def keep(self, namespace: Namespace, items: Sequence[NoteInput]) -> int:
-        """Keep what could not be stored; return how many messages were given up for want of room."""
+        """Keep items that could not be stored; return how many messages were given up for want of room."""
         with self._lock:
             mine = [*items, *self._waiting.get(namespace, ())]
             others = sum(len(some) for space, some in self._waiting.items() if space != namespace)
@@ -371,7 +371,7 @@ def describe(method: Any, flow: Callable[..., object], name: str, given: int = 1
 
 
 class Meter:
-    """Counts what is done of a total, and tells the caller's function, or the log, if the caller wants that."""
+    """Counts the steps done of a total, and tells the caller's function, or the log, if the caller wants that."""
 
     def __init__(self, progress: bool | Progress, total: int = 0) -> None:
         """Start at zero; nothing is told before something is done.

@@ -23,7 +23,7 @@ _BORDERS = (
 
 
 def spans(text: str, size: int) -> tuple[tuple[int, int], ...]:
-    """Return where the passages of a text stand, which joined are the text; empty if the text is only one."""
+    """Return the places of the passages of a text, which joined are the text; empty if the text is only one."""
     parts = split(text, size)
     if len(parts) == 1:
         return ()

@@ -40,7 +40,7 @@ def context(note: Note) -> str:
 
 
 def header(note: Note) -> str:
-    """Return who said it and when, such as `Melanie, 8 May 2023`; the speaker may be missing."""
+    """Return the speaker and the time of a note, such as `Melanie, 8 May 2023`; the speaker may be missing."""
     speaker = inline(note.speaker or "", SPEAKER_CHARS)
     return f"{speaker}, {day(note.when)}" if speaker else day(note.when)
 

@@ -36,7 +36,7 @@ def to_message(message: BaseMessage, *, stored: bool = True) -> Message:
 
 
 def is_spoken(message: BaseMessage) -> bool:
-    """Return whether a person said it, or the agent answered it: the default of `should_store`.
+    """Return whether a message is a person's, or an answer of the agent: the default of `should_store`.
 
     What the agent says beside a call of a tool is said too. Results of tools, and summaries that another middleware
     wrote, are left out.

@@ -143,7 +143,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Store what people said, and show the notes to the model."""
+        """Store the words of people, and show the notes to the model."""
         return handler(self._prepare(request))
 
     async def awrap_model_call(

@@ -169,7 +169,7 @@ class Door(adapting.Door):
     async def found(
         self, call: Call, question: str, search: Callable[[Call], Any]
     ) -> adapting.Recalled:
-        """Return what a search of the memory finds, as a retriever run."""
+        """Return the result of a search of the memory, as a retriever run."""
         run = AMemRecall(memory=self.memory, find=search)
         await call(run.invoke, question)
         return run._found  # noqa: SLF001 - of this module
@@ -260,7 +260,7 @@ class History:
         return self.entry(namespace, start=start, since=max(start, *sinces))
 
     def guess(self) -> int:
-        """Return where a run begins of which nothing is known: after the last answer before the last thing a person said.
+        """Return the place where an unknown run begins: after the last answer before the last words of a person.
 
         So it is in a first run, without a checkpointer (the history is passed in each time), and where a history was cut.
         """
@@ -301,7 +301,7 @@ class Turns(Door):
     def parts(
         self, history: History, entry: Entry, known: Iterable[Entry], run: Run
     ) -> dict[Namespace, range]:
-        """Return which messages there are to remember, by place, and for whom; `known` are the entries of earlier runs.
+        """Return the messages to remember, by place, and for whom; `known` are the entries of earlier runs.
 
         They are for whom the run began, as its entry says; where a person has added something since, such as who resumed
         the run, what follows is for that person.

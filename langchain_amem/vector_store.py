@@ -82,7 +82,7 @@ class AMemVectorStore(VectorStore):
         return self._documents.add(given, replace=replace, evolve=self._evolve, progress=progress)
 
     async def aadd(self, documents: Iterable[Document], **options: Any) -> adapting.DocumentReport:
-        """Do what `add` does, in a thread."""
+        """Call `add` in a thread."""
         return await asyncio.to_thread(self.add, documents, **options)
 
     # The asynchronous forms of what follows are LangChain's, in a thread. Unlike the base class, these methods refuse

@@ -220,7 +220,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         before: list[Message] | None = None,
         just_said: bool = True,
     ) -> None:
-        """Store what was said, and have it evolve once the assistant has answered; nothing, with `remember=False`.
+        """Store messages, and have them evolve once the assistant has answered; nothing, with `remember=False`.
 
         Args:
             messages: In the order they were said.
@@ -263,7 +263,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         self._door.failures.failed("write", done.error)
 
     def _space(self, thread: str | None, *, asked: bool = True) -> Space:
-        """Return whose memory it is now.
+        """Return the namespace of this moment.
 
         Engines write a streamed answer in a thread that has no context of the caller, so a function may not know there
         whose turn it is: the answer is for whoever asked in this session, if that was one and the same all along.

@@ -88,7 +88,7 @@ class AMemRetriever(BaseRetriever):
         on_error: adapting.OnError = "log",
         **search: Unpack[Search],
     ) -> None:
-        """Take what `AgenticMemory.search` takes, or what LlamaIndex calls the same.
+        """Take the arguments of `AgenticMemory.search`, or those that LlamaIndex calls the same.
 
         Args:
             memory: The memory to search.

@@ -36,7 +36,7 @@ MOST = 50  # notes that a model may ask for
 
 
 class Answer(NamedTuple):
-    """What a model is told, the notes that it is about, and why only words counted, if so."""
+    """The words that a model is told, the notes that they are about, and why only words counted, if so."""
 
     text: str
     note_ids: Sequence[str]

@@ -161,7 +161,7 @@ class Session:
 
     @property
     def place(self) -> Location:
-        """Where the memory is.
+        """The place of the memory.
 
         Raises:
             ConfigurationError: Nothing would be kept there, or it is no place.

@@ -37,7 +37,7 @@ async def judge(
     drafts: Mapping[str, Sequence[Item | None]],
     notes: Mapping[str, Note],
 ) -> dict[str, list[Item]]:
-    """Return what is proposed by note, each item with the reason why it waits for a person, if it does.
+    """Return the proposals by note, each item with the reason why it waits for a person, if it does.
 
     What makes no sense (None) is left out. The embedder is called once at most.
 

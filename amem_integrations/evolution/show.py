@@ -117,13 +117,13 @@ def replies(note: Note, before: Note) -> bool:
 
 
 def speaker(note: Note) -> str:
-    """Return who said a note, in one line: by name, else the role; empty for what was imported without a name."""
+    """Return the speaker of a note, in one line: the name, else the role; empty for an imported note without a name."""
     role = "" if note.source == "import" else note.source
     return texts.inline(note.speaker or role, texts.SPEAKER_CHARS)
 
 
 def speakers(notes: Iterable[Note]) -> str:
-    """Return who speaks in some notes, each once."""
+    """Return the speakers of some notes, each once."""
     names = [name for note in notes if (name := speaker(note))]
     return ", ".join(dict.fromkeys(names)) or "unknown"
 

@@ -347,7 +347,7 @@ async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
 async def store(
     runtime: Runtime, namespace: Namespace, items: Sequence[NoteInput]
 ) -> tuple[list[Note], list[Note]]:
-    """Store what is not there yet; return a note for each item, and the notes that wait for a model since.
+    """Store the items that are not there yet; return a note for each item, and the notes that wait for a model since.
 
     An item that is there already gives the stored note. The same key with other values is the user's update: the note
     takes what was given, and with another content, time or speaker it is `pending` again.
@@ -500,7 +500,7 @@ def _verdict(older: Note, newer: Note, *, relation: Relation = "updates", reason
 def _verdicts(
     runtime: Runtime, items: Iterable[NoteInput], notes: Iterable[Note], older: Mapping[str, Note]
 ) -> list[tuple[Note, datetime, Item]]:
-    """Return what items with their notes supersede, for `_decide`.
+    """Return the verdicts of items with their notes, for `_decide`.
 
     What an assistant or a tool wants to replace of a user's words is proposed (see `MemoryConfig.assistant_supersedes`).
 

@@ -95,7 +95,7 @@ async def evolve(
 
 
 def raise_mistake(error: errors.AmemError) -> None:
-    """Raise what waiting does not mend, such as a refused key."""
+    """Raise an error that waiting does not mend, such as that of a refused key."""
     if not isinstance(error, errors.ModelUnavailableError):
         raise error
 

@@ -94,7 +94,7 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
 
 
 async def profile(runtime: Runtime, *, namespace: Sequence[str]) -> Profile | None:
-    """Return who the user is, as the last `evolve` of a memory with `MemoryConfig(profile=True)` wrote it.
+    """Return the profile of the user, as the last `evolve` of a memory with `MemoryConfig(profile=True)` wrote it.
 
     The profile is a form (see `fill`), written from the statements that are new by a call of the model, or one for
     twenty of them. It is None before anything was written, in a memory without a language model, and after a note that

@@ -319,7 +319,7 @@ async def approve(
     keywords: Sequence[str] | None = None,
     tags: Sequence[str] | None = None,
 ) -> Change | list[Change]:
-    """Write what was proposed; return the change, which can be undone: then the proposal waits again.
+    """Write a proposal; return the change, which can be undone: then the proposal waits again.
 
     Args:
         change_id: Which proposal; or several, for which it returns a change each.

@@ -132,7 +132,7 @@ async def _records(writer: Writer, alive: set[str], *, with_costs: bool) -> list
 
 
 def _note_line(stored: StoredNote) -> Line:
-    """Return what the line of a note holds: what the user gave, and the earlier values."""
+    """Return the fields of the line of a note: those that the user gave, and the earlier values."""
     wanted: Any = {"note": NOTE, "thorough": True, "earlier": True}
     told = adapter_of(StoredNote).dump_python(stored, mode="json", include=wanted)
     values = {**told.pop("note"), **told}
@@ -252,7 +252,7 @@ def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[N
 
 
 def _namespace(line: Line) -> Namespace:
-    """Return whose notes follow this line, which begins them."""
+    """Return the namespace whose notes follow this line."""
     if line.get("format") != FORMAT:
         raise ValueError(NO_EXPORT)
     if (version := line["version"]) != VERSION:

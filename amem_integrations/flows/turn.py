@@ -1,4 +1,4 @@
-"""One turn of a conversation: what is recalled for it, what of it is remembered, and how that evolves.
+"""One turn of a conversation: notes are recalled for the turn, its messages are remembered, and evolve.
 
 Every adapter is built on these. Its framework's messages become `conversation.Message` values; then, under `invoke`
 and `ainvoke` alike::
@@ -247,7 +247,7 @@ async def remember_fact(
     supersedes: Sequence[str] = (),
     assistant_supersedes: bool = False,
 ) -> tuple[Note, list[str]]:
-    """Store what an agent wants to remember; return its note, and the ids of the notes whose place it takes now.
+    """Store a fact that an agent wants to remember; return its note, and the ids of the notes whose place it takes now.
 
     Of the notes in `supersedes`, that it takes the place of the others is proposed: they are the user's own words. With
     `assistant_supersedes` it takes the place of all, as if the user had said so.

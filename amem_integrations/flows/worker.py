@@ -265,7 +265,7 @@ class _Worker:
         return self.in_a_row >= IN_A_ROW or self.stopped()
 
     def _count(self, space: Namespace, done: EvolutionReport) -> None:
-        """Count what was done in a namespace, and let rest what failed there, or the namespace if a limit is reached."""
+        """Count a report of a namespace, and let rest the notes that failed, or the namespace if a limit is reached."""
         rest = [*done.failed, *([space] if done.limited else ())]
         until = NEVER if self.once else time.monotonic() + REST
         with self._lock:
@@ -358,7 +358,7 @@ class ThreadLease:
         return cast("Lease | None", found.get(identity))
 
     async def _swap(self, stands: Lease, holder: str) -> None:
-        """Write who holds the lease from now on, unless somebody has written since."""
+        """Write the holder of the lease from now on, unless somebody has written since."""
         until = now() + timedelta(seconds=self.runtime.config.lease_seconds)
         new = replace(stands, token=new_token(), holder=holder, until=until)
         await to_the_end(self.runtime.store.swap_records(self.namespace, [(stands.token, new)]))

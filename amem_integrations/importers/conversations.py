@@ -174,7 +174,7 @@ def _inner(item: Record) -> Record:
 
 
 def _not_taken(message: Message, item: Record) -> Iterator[Skipped]:
-    """Yield what of a message is not taken."""
+    """Yield the parts of a message that are not taken."""
     if message.party not in SPEAKING:
         yield Skipped(NOT_SAID.get(message.party, f"role {message.party!r}"), item.where)
         return

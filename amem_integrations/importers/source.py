@@ -1,4 +1,4 @@
-"""Where an importer reads from, and what an importer yields.
+"""The sources that importers read, and the values that they yield.
 
 JSON and JSON lines are read value by value; only rows in hand are all in memory. Of a zip file the `conversations*.json` in
 it are read.

@@ -369,7 +369,7 @@ class MiniLmEmbedder(CachedEmbedder):
         return self.count_tokens(text) > self._most
 
     def _batches(self, texts: Sequence[str], role: Role) -> Iterator[dict[str, list[int]]]:
-        """Yield which texts to encode together, shortest first, each with its token ids."""
+        """Yield batches of texts, the shortest first, each text with its token ids."""
         read = {text: self._ids(text, role) for text in texts}
         batch, tokens = dict[str, list[int]](), 0
         for text, ids in sorted(read.items(), key=lambda one: len(one[1])):

@@ -103,7 +103,7 @@ def _context(note: Shown, before: Shown | None) -> str:
 
 
 def _said(note: Shown) -> str:
-    """Return who spoke, and on what day, as far as that is known."""
+    """Return the speaker and the day, as far as they are known."""
     day = texts.day(datetime.fromisoformat(note["at"])) if note["at"] else None
     return " on ".join(part for part in (note["speaker"], day) if part)
 

@@ -1,4 +1,4 @@
-"""Which passages of long texts answer a query.
+"""The passages of long texts that answer a query.
 
 The passages of all long texts that were found are ranked together, by their cosines and their words, as notes are. How
 a whole text matches tells little: a long text has a few of any query's words, and its best passage may be about that by

@@ -119,7 +119,7 @@ def looked_at(k: int) -> int:
 
 
 def lent(fusion: float, links: Mapping[str, Link]) -> Scores:
-    """Return what a note gives to each note that it is linked to."""
+    """Return the scores that a note lends to the notes that it is linked to."""
     stated = sum(link.relation != FOLLOWS for link in links.values())
     share = fusion / sqrt(stated or 1)
     return {

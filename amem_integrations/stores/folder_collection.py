@@ -256,7 +256,7 @@ class FolderCollection:
         return done
 
     def flush(self) -> None:
-        """Make what was written survive a power cut."""
+        """Make all earlier writes survive a power cut."""
         with self._using():
             if self._is_dirty:
                 self._shard.flush()

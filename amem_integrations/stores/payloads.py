@@ -164,7 +164,7 @@ def encode_record(record: Record) -> Payload:
 
 
 def _names_of(record: Record) -> Iterator[str]:
-    """Yield what a record is found by: its marks, and the ids that it names under each name."""
+    """Yield the names by which a record is found: its marks, and the ids that it names under each name."""
     if isinstance(record, Lease):
         yield LEASE
     elif isinstance(record, Call):
