@@ -57,6 +57,7 @@ from .errors import (
 from .evolution.gate import decide as decide
 from .filters import FIELDS as FIELDS
 from .filters import check_count, check_similarity, conditions_of
+from .filters import check_names as check_names
 from .filters import parse as parse
 from .flows.read import marked as marked
 from .flows.turn import ANSWERS as ANSWERS
@@ -70,7 +71,6 @@ from .flows.turn import SearchOptions as SearchOptions
 from .ids import parse_time as parse_time
 from .memory import AgenticMemory
 from .notes import Note, ScoredNote
-from .notes import check_names as check_names
 from .notes import check_namespace as check_namespace
 from .notes import storable as storable
 from .plans import HELD as HELD

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from .filters import check_names
 from .ids import derive, note_id
 from .memory import AgenticMemory
-from .notes import Note, NoteInput, check_names, check_namespace, storable
+from .notes import Note, NoteInput, check_namespace, storable
 from .runtime import Meter, Progress
 
 BATCH = 64  # documents stored at once

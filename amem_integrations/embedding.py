@@ -186,14 +186,14 @@ async def _answer(embedder: Embedder, encode: Encode, texts: list[str]) -> objec
     """
     begun = time.monotonic()
     try:
-        try:
-            return await resolve(encode(texts))
-        except AmemError:
+        return await resolve(encode(texts))
+    except Exception as raised:
+        what = f"the embedder {embedder.name}"
+        error = raised if isinstance(raised, AmemError) else model_error(what, raised)
+        is_quick = time.monotonic() - begun < SLOW
+        if isinstance(error, ModelUnavailableError) and is_quick and texts != PROBE:
+            await _answer(embedder, encode, PROBE)
+            error = ModelReplyError(str(error))
+        if error is raised:
             raise
-        except Exception as error:
-            raise model_error(f"the embedder {embedder.name}", error) from error
-    except ModelUnavailableError as error:
-        if texts == PROBE or time.monotonic() - begun > SLOW:
-            raise
-        await _answer(embedder, encode, PROBE)
-        raise ModelReplyError(str(error)) from error
+        raise error from raised

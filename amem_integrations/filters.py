@@ -198,6 +198,18 @@ def conditions_of(
     return (*(() if where is None else parse(where)), *by_then)
 
 
+def check_names(metadata: Iterable[str], *names: str) -> None:
+    """Check that a caller's metadata have none of the names under which a door keeps something of its own.
+
+    Raises:
+        InvalidInputError: They have one.
+    """
+    if taken := sorted({*names}.intersection(metadata)):
+        raise InvalidInputError(
+            f"metadata cannot be named {taken[0]!r}: the memory keeps its own there"
+        )
+
+
 def check_count(
     name: str, value: object, least: int = 1, error: type[AmemError] = InvalidInputError
 ) -> None:

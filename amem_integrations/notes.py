@@ -8,7 +8,7 @@ which keywords, tags and context are derived. Removing one entry therefore undoe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -428,18 +428,6 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
     if not isinstance(ids, tuple | list) or not all(isinstance(one, str) for one in ids):
         raise InvalidInputError(f"supersedes={ids!r} must be a list of ids of notes")
     plain(item.metadata, "metadata")
-
-
-def check_names(metadata: Iterable[str], *names: str) -> None:
-    """Check that a caller's metadata have none of the names under which a door keeps something of its own.
-
-    Raises:
-        InvalidInputError: They have one.
-    """
-    if taken := sorted({*names}.intersection(metadata)):
-        raise InvalidInputError(
-            f"metadata cannot be named {taken[0]!r}: the memory keeps its own there"
-        )
 
 
 def check_time(name: str, value: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -32,17 +32,19 @@ LEFT_OUT = "the model left it out"
 Said = tuple[NoteAttributes, Kind]  # what a model says of a note: of filler no attributes
 
 
-def in_parts(notes: Sequence[Note], size: int) -> list[list[Note]]:
+def in_parts(notes: Sequence[Note], size: int, apart: Container[str] = ()) -> list[list[Note]]:
     """Return the notes in batches of one thread, in order of seq: as few as possible, and of about the same size.
 
-    A note that failed before goes alone, so that it cannot fail others again.
+    A note that failed before goes alone, so that it cannot fail others again; notes in `apart` are in batches of their own.
     """
 
-    def kind(note: Note) -> tuple[str, bool]:
-        return note.thread or "", note.attempts > 0
+    def kind(note: Note) -> tuple[str, bool, bool]:
+        return note.thread or "", note.attempts > 0, note.id in apart
 
     made: list[list[Note]] = []
-    for (_, has_failed), group in groupby(sorted(notes, key=lambda n: (*kind(n), n.seq)), key=kind):
+    for (_, has_failed, _), group in groupby(
+        sorted(notes, key=lambda n: (*kind(n), n.seq)), key=kind
+    ):
         alike = list(group)
         parts = -(-len(alike) // size)
         step = 1 if has_failed else -(-len(alike) // parts)  # the last is not much smaller

@@ -261,25 +261,24 @@ class _Undoing:
             if touched:
                 raise RevisionConflictError
 
-        def is_sought(one: Edit | Decided) -> bool:
-            """Return whether this is the later edit that is in the way, or the one that was just made."""
-            if touched:
-                return not touched.isdisjoint(one.change.after)
-            return isinstance(one, Edit) and one.after == edit.before
-
         async with writing(self.runtime, self.space) as writer:
             with suppress(RevisionConflictError, NoteNotFoundError):
                 await change_note(writer, note_id, edit.before, check=check)
-            edits = changes_of(await writer.notes([note_id]), ())
-        found = next((one.change for one in reversed(edits) if is_sought(one)), None)
-        if found is None:  # the note was deleted meanwhile
+            changes = [one.change for one in changes_of(await writer.notes([note_id]), ())]
+        if touched:
+            sought = [one for one in changes if not touched.isdisjoint(one.after)]
+        else:
+            sought = [one for one in changes if one.after == edit.change.before]
+        if not sought:  # the note was deleted meanwhile
             self.skipped[edit.change.id] = VOID
         elif touched:
-            why = f"change {found.id!r} ('update') touched {', '.join(sorted(touched))} after it"
+            why = (
+                f"change {sought[-1].id!r} ('update') touched {', '.join(sorted(touched))} after it"
+            )
             self.skipped[edit.change.id] = f"{why}; undo that one first"
         else:
             self.undone.append(edit.change.id)
-            self.made[found.id] = found
+            self.made[sought[-1].id] = sought[-1]
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:

@@ -24,18 +24,10 @@ from typing import Any, TypedDict, Unpack
 from ..conversation import SPEAKING, Message, message_key, note_inputs, occurrence_key
 from ..errors import AmemError, ModelUnavailableError
 from ..fetch import living
-from ..filters import conditions_of
+from ..filters import check_names, conditions_of
 from ..ids import note_id
 from ..journal.writer import as_it_is, insert
-from ..notes import (
-    Namespace,
-    Note,
-    NoteInput,
-    ScoredNote,
-    check_names,
-    check_namespace,
-    check_note_input,
-)
+from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
 from ..plans import EvolutionReport
 from ..ports import NoteQuery
 from ..retrieval.context import render_notes

@@ -225,12 +225,10 @@ class _Worker:
 
     async def _evolve(self, notes: Job) -> None:
         """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others."""
-        # After an outage it is not one call a note: those about which the model was silent are a batch of their own.
-        groups = [
-            [n for n in notes if (n.id in self.answers_before) is had] for had in (False, True)
-        ]
-        parts = [p for group in groups for p in in_parts(group, self.runtime.config.batch_size)]
-        for part in sorted(parts, key=lambda part: part[0].attempts > 0):
+        # Those about which the model was silent come after those about which it was not asked.
+        known = self.answers_before
+        parts = in_parts(notes, self.runtime.config.batch_size, known)
+        for part in sorted(parts, key=lambda part: (part[0].attempts > 0, part[0].id in known)):
             if self._is_to_leave():
                 return
             why, answers = await self._ask(part), self._answers()
