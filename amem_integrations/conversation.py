@@ -179,20 +179,17 @@ def from_dict(message: Mapping[str, Any]) -> Message:
     """Return a message given as `{"role": …, "content": …}`; see `AgenticMemory.add_messages`.
 
     Raises:
-        InvalidInputError: It has no role, its content is no text, or its time is no datetime with a zone.
+        InvalidInputError: It has no role, or its content is no text.
     """
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise InvalidInputError(f"message {message!r} must be a dict with 'role' and 'content'")
-    at = message.get("at")
-    if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
-        raise InvalidInputError(f"at={at!r} of a message must be a datetime with a time zone")
     known = message.get("id")
     return Message(
         role=message["role"],
         text=_text(message),
         id=None if known is None or known == "" else str(known),
         speaker=message.get("name") or None,
-        at=at,
+        at=message.get("at"),
         calls_tools=bool(message.get("tool_calls")),
     )
 

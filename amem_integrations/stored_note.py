@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
-from .decisions import Source
 from .notes import Namespace, Note
 
 Vector = NDArray[np.float32]
@@ -93,11 +92,6 @@ class StoredNote:
     def has_vectors(self) -> bool:
         """Whether the note has vectors, here or where it is stored."""
         return self.vectors is not None or bool(self.embedded)
-
-    @property
-    def source(self) -> Source:
-        """The present wording."""
-        return Source(self.id, self.rev)
 
     def is_gone(self, time: datetime) -> bool:
         """Return whether the note counts as gone: it was deleted, or has expired."""

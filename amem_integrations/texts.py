@@ -39,12 +39,6 @@ def context(note: Note) -> str:
     return " ".join(entry.text for entry in note.contexts if entry.text)
 
 
-def header(note: Note) -> str:
-    """Return the speaker and the time of a note, such as `Melanie, 8 May 2023`; the speaker may be missing."""
-    speaker = inline(note.speaker or "", SPEAKER_CHARS)
-    return f"{speaker}, {day(note.when)}" if speaker else day(note.when)
-
-
 def inline(text: str, limit: int) -> str:
     """Return text in one line of at most `limit` characters, in which no bracket ends a note's header."""
     flat = " ".join(text.split()).translate(_BRACKETS)

@@ -213,6 +213,9 @@ MEANINGLESS = [
     lambda m: m.add_messages(CHAT, namespace=ANN, roles="user"),
     lambda m: m.add_messages(CHAT, namespace=ANN, should_store=later),
     lambda m: m.add_messages(CHAT[0], namespace=ANN),
+    lambda m: m.add_messages([{**CHAT[0], "at": datetime(2024, 1, 1)}], namespace=ANN),  # noqa: DTZ001
+    lambda m: m.add_messages([{**CHAT[0], "at": "2024-01-01"}], namespace=ANN),
+    lambda m: m.search("x", namespace=ANN, where={"speaker": {}}),
     lambda m: m.add_messages(None, namespace=ANN),
 ]
 

@@ -10,7 +10,7 @@ from support import models
 from amem_integrations import NoteInput
 from amem_integrations.cli.changes import diff
 from amem_integrations.plans import ANSWERS, FOLLOWS
-from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN = ("ann",)
 
@@ -101,6 +101,42 @@ def test_one_new_note_updates_one_earlier_note(opened):
     notes = [memory.add(f"The boat is {what}", namespace=ANN) for what in ("red", "old", "gone")]
     counts = [len(memory.get(note.id, namespace=ANN).contexts) for note in notes]
     assert sum(counts) == len(notes) + 2  # of the second note, and of the third
+
+
+def test_by_the_papers_calls_a_note_is_asked_for_its_links_and_each_neighbour_for_what_it_changes():
+    def link(request):
+        (note,) = request.inputs["notes"]
+        shown = [one["alias"] for one in note["candidates"]]
+        return {"links": [{"to": to, "relation": "about", "reason": "same boat"} for to in shown]}
+
+    def revise(request):
+        neighbour = request.inputs["neighbour"]["content"]
+        asked.append((request.inputs["note"]["content"], neighbour))
+        others = [one["content"] for one in request.inputs["others"]]
+        assert neighbour not in others
+        if "red" in neighbour:
+            return {"change": False, "supersedes": "updates", "context": "It is never written"}
+        return {"change": True, "context": f"Later: {neighbour}", "keywords": ["sunk"]}
+
+    asked = []
+    script = {"construct": models.construct, "link": link, "revise": revise}
+    with models.opened(model=ScriptedModel(script), calls="paper") as memory:
+        red, old = (memory.add(f"The boat is {what}", namespace=ANN) for what in ("red", "old"))
+        gone = memory.add("The boat is gone", namespace=ANN)
+        assert sorted(asked) == sorted(
+            [(old.content, red.content), (gone.content, red.content), (gone.content, old.content)]
+        )
+        red, old = (memory.get(one.id, namespace=ANN) for one in (red, old))
+        assert {one.relation for one in gone.links.values()} == {"about"}
+        assert gone.links.keys() == {red.id, old.id}
+        assert (red.superseded_by, len(red.contexts)) == (gone.id, 1)
+        assert (old.superseded_by, old.contexts[-1].text) == (None, f"Later: {old.content}")
+        assert old.contexts[-1].keywords == ("sunk",)
+    asked.clear()
+    with models.opened(model=ScriptedModel(script), calls="paper", evolve=False) as memory:
+        for what in ("red", "old"):
+            memory.add(f"The boat is {what}", namespace=ANN)
+        assert asked == []
 
 
 def test_what_is_no_conversation_is_neither_a_candidate_nor_a_turn_before(opened):
