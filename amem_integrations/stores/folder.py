@@ -47,6 +47,7 @@ FLUSH_SECONDS = 5.0
 FLUSH_EVERY = 512  # writes; until then what takes the place of a point is written beside it
 MIN_FREE_BYTES = 256 * 2**20  # the log grows by 32 MiB at a time, for each of the two shards
 NEW_BYTES = 192 * 2**20  # of a new folder with one note in it, and a little more
+TRIES, TRY_SECONDS = 200, 0.01  # for the moment in which a folder is opened, made or moved
 OPEN_BYTES = 96 * 2**20  # the engine makes a new piece of log when it opens a shard
 SHM, SHM_BYTES = Path("/dev/shm"), 2**30  # noqa: S108 - files in memory, if there is much room
 
@@ -453,7 +454,11 @@ def placing(path: Path) -> Iterator[None]:
             with suppress(OSError):  # there is no folder around it yet, or there are no such locks
                 descriptor = os.open(path.parent, os.O_RDONLY)
                 held.callback(unlock, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                for _ in range(TRIES):  # that folder may be one of another memory, open for long
+                    with suppress(BlockingIOError):
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    time.sleep(TRY_SECONDS)
         yield
 
 
