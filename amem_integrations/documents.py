@@ -141,9 +141,10 @@ class Documents:
 
 
 def described(note: Note) -> DocumentInput:
-    """Return the document that a note is of, its metadata as they were given."""
+    """Return the document that a note is of, its metadata as they were given; without an id if the note is of none."""
     metadata = dict(note.metadata)
-    return DocumentInput(text=note.content, **metadata.pop(RECORD, {}), metadata=metadata)
+    record = metadata.pop(RECORD, {}) if (note.key or "").startswith(_key("")[:-2]) else {}
+    return DocumentInput(text=note.content, **record, metadata=metadata)
 
 
 def _given(note: Note) -> object:

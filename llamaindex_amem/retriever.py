@@ -163,17 +163,17 @@ def to_nodes(hits: Iterable[ScoredNote]) -> list[NodeWithScore]:
 
 def to_node(hit: ScoredNote) -> NodeWithScore:
     """Return a note as a node; see `AMemRetriever`."""
-    note, document = hit.note, hit.note.metadata.get(adapting.RECORD)
-    private = {NODE, adapting.RECORD} if document else {adapting.HASH}
-    given = {name: value for name, value in note.metadata.items() if name not in private}
-    if document or note.origin == "document":
-        fields = {**(note.metadata.get(NODE, {}) if document else {}), "metadata": given}
+    note, document = hit.note, adapting.described(hit.note)
+    given = dict(document.metadata)
+    own = given.pop(NODE if document.id else adapting.HASH, {})
+    if document.id or note.origin == "document":
+        fields = {**(own if document.id else {}), "metadata": given}
     else:
         metadata = _flat(hit, given)
         hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
         shown = {"excluded_llm_metadata_keys": hidden, "excluded_embed_metadata_keys": [*metadata]}
         fields = {"metadata": metadata, **shown}
-    fields |= {"id_": document["id"] if document else note.id, "text": note.content}
+    fields |= {"id_": document.id or note.id, "text": note.content}
     node = NoteNode(**fields)
     if node.source_node is None and note.thread is not None:
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=note.thread)

@@ -124,7 +124,7 @@ async def test_in_a_query_engine_a_tool_and_a_fusion(kennel):
 def test_metadata_is_flat_and_holds_what_the_user_gave(memory):
     given: dict[str, Any] = {
         "city": "Oslo", "year": 2024, "sure": True, "rooms": ["hall", "bath"], "map": {"x": [1]},
-        "none": None, "source": "letter.txt", "_node": "n",
+        "none": None, "source": "letter.txt", "_node": "n", "_document": "d",
     }  # fmt: skip
     memory.add("My dog is called Rex.", namespace=ANN, metadata=given, thread="t")
     (found,) = AMemRetriever(memory, ANN).retrieve(QUESTION)
@@ -134,7 +134,7 @@ def test_metadata_is_flat_and_holds_what_the_user_gave(memory):
     assert {name: flat[name] for name in ("city", "year", "sure", "rooms", "none", "_node")} == {
         "city": "Oslo", "year": 2024, "sure": True, "rooms": "hall, bath", "none": None, "_node": "n",
     }  # fmt: skip
-    assert json.loads(flat["map"]) == {"x": [1]}
+    assert (flat["_document"], json.loads(flat["map"])) == ("d", {"x": [1]})
     assert (flat["source"], flat["metadata.source"]) == ("user", "letter.txt")
     assert metadata_dict_to_node(flat).get_content() == "My dog is called Rex."
     assert found.node.ref_doc_id == "t"
