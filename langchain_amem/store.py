@@ -163,8 +163,8 @@ class AMemStore(base.BaseStore):
 
         Raises:
             InvalidNamespaceError: The namespace is empty.
-            InvalidInputError: The value is no dict of JSON values, `index` neither False nor a list of paths, or `ttl`
-                no number.
+            InvalidInputError: The value is no dict of JSON values, `index` neither False nor a list of paths, `ttl` no
+                number, or the key cannot be stored.
         """
         if not op.namespace:
             raise base.InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
@@ -177,6 +177,8 @@ class AMemStore(base.BaseStore):
         except (TypeError, ValueError) as error:
             message = f"item {op.key!r} of {op.namespace!r} cannot be put: {error}"
             raise InvalidInputError(message) from error
+        if adapting.storable(op.key) != op.key:
+            raise InvalidInputError(f"key {op.key!r} holds NUL or half of a surrogate pair")
         if op.ttl is not None and not abs(op.ttl) < LONGEST_TTL:
             raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
         lines: list[str] = []
@@ -367,9 +369,10 @@ def _labels(namespace: Sequence[str]) -> Namespace:
         InvalidNamespaceError: A label is no string, empty, or holds a period.
     """
     for label in namespace:
-        if not isinstance(label, str) or not label or "." in label:
+        is_text = isinstance(label, str) and label == adapting.storable(label)
+        if not is_text or not label or "." in label:
             raise base.InvalidNamespaceError(
-                f"label {label!r} in {namespace!r} must be a non-empty string without a period"
+                f"label {label!r} in {namespace!r} must be a non-empty string without a period or NUL"
             )
     return tuple(namespace)
 

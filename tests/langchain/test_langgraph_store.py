@@ -185,6 +185,28 @@ def test_a_range_leaves_out_what_cannot_be_compared(store):
         assert [item.key for item in store.search(NS, filter={"n": condition})] == [*found]
 
 
+def test_a_filter_looks_into_objects_and_lists_as_langgraphs_own_store_does(store):
+    values = [
+        {"who": {"name": "Ann", "age": 7}, "tags": ["x", 2]},
+        {"who": "Ann", "tags": ["x"]},
+        {"who": {"name": "Bob"}, "tags": "x"},
+    ]
+    theirs = InMemoryStore()
+    for one in (store, theirs):
+        one.batch([PutOp(NS, str(n), value) for n, value in enumerate(values)])
+    for condition, found in (
+        ({"who": {"name": "Ann"}}, "0"),
+        ({"who": {"name": {"$ne": "Bob"}}}, "0"),
+        ({"who": {"$ne": "Ann"}}, "02"),
+        ({"tags": ["x", {"$gt": 1}]}, "0"),
+        ({"tags": ["x"]}, "1"),
+        ({"tags": ["x", 3]}, ""),
+        ({"tags": "x", "who": {"name": "Bob"}}, "2"),
+    ):
+        for one in (store, theirs):
+            assert [item.key for item in one.search(NS, filter=condition)] == [*found]
+
+
 def test_a_search_by_meaning_finds_the_nearest_first_and_what_is_not_indexed_last(store):
     def found(query, **options):
         return [item.key for item in store.search(("memories",), query=query, **options)]
@@ -196,6 +218,10 @@ def test_a_search_by_meaning_finds_the_nearest_first_and_what_is_not_indexed_las
     assert found("what is my cat called") == ["c", "a", "b", "hidden"]
     assert found("what is my cat called", limit=3) == ["c", "a", "b"]
     assert store.search(NS, query="my cat")[-1].score is None
+    assert [item.score for item in store.search(NS, query=" ")] == [None] * 3
+    store.put(NS, "flags", {"yes": True, "none": None})
+    assert note_of(store, "flags").content == "store:flags"  # there are no words to search for
+    store.delete(NS, "flags")
     store.batch([PutOp(NS, key, {"text": "we play chess"}) for key in "ad"])
     assert set(found("we play chess", limit=2)) == {"a", "d"}
     store.put(NS, "d", {"text": "we play chess"}, index=False)
@@ -584,7 +610,7 @@ def test_what_ends_a_sweeper_is_told_to_who_waits_for_it(memory, monkeypatch):
 
 BAD = [
     *(PutOp(NS, "bad", value) for value in ({"x": object()}, {1: "one"}, "text", ["text"], 5)),
-    *(PutOp(space, "bad", {"v": 1}) for space in ((), ("",), ("a.b",))),
+    *(PutOp(space, "bad", {"v": 1}) for space in ((), ("",), ("a.b",), ("a\0b",), ("\ud83d",))),
     *(PutOp(NS, "bad", {"v": 1}, index=index) for index in ("text", True, [1], [["text"]])),
     *(PutOp(NS, "bad", {"v": 1}, ttl=ttl) for ttl in ("60", True, float("nan"), 1e300)),
     PutOp(NS, "a\0b", {"text": "a NUL in the key"}),
@@ -599,12 +625,18 @@ def test_a_batch_with_a_wrong_operation_writes_nothing(store):
     store.put(NS, "there", {"v": 0})
     for bad in BAD:
         with pytest.raises((ValueError, TypeError)):
-            store.batch([PutOp(NS, "first", {"v": 1}), bad, PutOp(NS, "there", {"v": 2})])
-        assert {item.key: item.value for item in store.search(NS)} == {"there": {"v": 0}}
+            store.batch([PutOp(("bob",), "first", {"v": 1}), bad, PutOp(NS, "there", {"v": 2})])
+        assert {item.key: item.value for item in store.search(())} == {"there": {"v": 0}}
 
 
 def test_options_that_a_store_cannot_have_are_refused(memory):
-    wrong = [{"fields": "text"}, {"fields": [1]}, {"ttl": 60}, {"ttl": {"default": 60}}]
+    wrong = [
+        {"fields": "text"},
+        {"fields": [1]},
+        {"ttl": 60},
+        {"ttl": {"default": 60}},
+        {"evolve": 1},
+    ]
     for options in wrong:
         with pytest.raises(ConfigurationError, match=next(iter(options))):
             AMemStore(memory, **options)
