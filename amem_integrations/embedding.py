@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from .errors import AmemError, ModelReplyError, ModelUnavailableError, model_error
+from .errors import AmemError, ModelReplyError, ModelUnavailableError, model_error, status_of
 from .notes import Note
 from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
@@ -190,10 +190,11 @@ async def _answer(embedder: Embedder, encode: Encode, texts: list[str]) -> objec
     except Exception as raised:
         what = f"the embedder {embedder.name}"
         error = raised if isinstance(raised, AmemError) else model_error(what, raised)
-        is_quick = time.monotonic() - begun < SLOW
-        if isinstance(error, ModelUnavailableError) and is_quick and texts != PROBE:
+        # A server that is busy or away says so by its status, or is slow to answer.
+        is_odd = status_of(raised) in (None, 500) and time.monotonic() - begun < SLOW
+        if isinstance(error, ModelUnavailableError) and is_odd and texts != PROBE:
             await _answer(embedder, encode, PROBE)
-            error = ModelReplyError(str(error))
+            error = model_error(what, raised, status=400)
         if error is raised:
             raise
         raise error from raised
