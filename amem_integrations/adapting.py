@@ -128,10 +128,7 @@ async def awaited(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) 
 
 def both(
     flow: Callable[Concatenate[S, Call, P], Coroutine[Any, Any, R]],
-) -> tuple[
-    Callable[Concatenate[S, P], R],
-    Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
-]:
+) -> tuple[Callable[Concatenate[S, P], R], Callable[Concatenate[S, P], Coroutine[Any, Any, R]]]:
     """Return the synchronous and the asynchronous method of a flow, with its signature and docstring."""
 
     def now(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:

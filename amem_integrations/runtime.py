@@ -336,10 +336,7 @@ def sync_method(flow: Flow[P, R]) -> Callable[Concatenate[Any, P], R]:
 
 def both_methods(
     flow: Flow[P, R],
-) -> tuple[
-    Callable[Concatenate[Any, P], R],
-    Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
-]:
+) -> tuple[Callable[Concatenate[Any, P], R], Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]]:
     """Return the flow as a method of `AgenticMemory` and as its asynchronous twin."""
 
     async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: ANN401

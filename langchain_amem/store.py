@@ -57,9 +57,8 @@ TESTS = {"$eq": operator.eq, "$ne": operator.ne, **ORDER}
 # An item is read and then written: each namespace has one of these.
 LOCKS = [threading.Lock() for _ in range(64)]
 
-Puts = dict[
-    str, tuple[base.PutOp, str]
-]  # of a namespace, by key: what is put, and the text to search for
+# Of a namespace, by key: the operation, and the text to search for.
+Puts = dict[str, tuple[base.PutOp, str]]
 
 
 class AMemStore(base.BaseStore):

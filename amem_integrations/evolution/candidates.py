@@ -42,11 +42,7 @@ async def turns_before(
     """Return the last `count` notes of its thread before a note, oldest first."""
     if note.thread is None or not count:
         return []
-    where = (
-        Condition("thread", "$eq", note.thread),
-        Condition("seq", "$lt", note.seq),
-        CONVERSED,
-    )
+    where = (Condition("thread", "$eq", note.thread), Condition("seq", "$lt", note.seq), CONVERSED)
     turns = await resolve(
         runtime.store.scan(namespace, where=where, limit=count, newest_first=True)
     )

@@ -305,9 +305,8 @@ async def evolve_wave(
     async with ask.charged(calls):
         await runtime.map(lambda call: call.attempt(construction.construct), calls, width)
         fresh = {n.id: n for call in calls for n in linking.ready_notes(call.notes)}
-        if (
-            link and calls
-        ):  # all are embedded at once, or the batches would each embed the notes of all
+        # All are embedded at once, or the batches would each embed the notes of all.
+        if link and calls:
             await calls[0].attempt(lambda _: first_vectors(runtime, fresh.values()))
             await runtime.map(
                 lambda call: call.attempt(linking.propose, writer, fresh), calls, width

@@ -11,12 +11,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, Field, PydanticUserError, ValidationError
 
 from ..decisions import Decision, Item, Source, form_id
-from ..errors import (
-    BudgetExceededError,
-    ConfigurationError,
-    ModelReplyError,
-    ModelUnavailableError,
-)
+from ..errors import BudgetExceededError, ConfigurationError, ModelReplyError, ModelUnavailableError
 from ..evolution.ask import OpenCall, Question, ask, charged, commit
 from ..evolution.show import aliases, raw, turns
 from ..fetch import note_pages

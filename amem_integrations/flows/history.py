@@ -343,10 +343,7 @@ async def reject(runtime: Runtime, change_id: str, *, namespace: Sequence[str]) 
 @overload
 async def reject(runtime: Runtime, change_id: Ids, *, namespace: Sequence[str]) -> list[Change]: ...
 async def reject(
-    runtime: Runtime,
-    change_id: str | Ids,
-    *,
-    namespace: Sequence[str],
+    runtime: Runtime, change_id: str | Ids, *, namespace: Sequence[str]
 ) -> Change | list[Change]:
     """Take a proposal off the list, or several; return each as it is now. `approve` may still be called.
 

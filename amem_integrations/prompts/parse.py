@@ -34,9 +34,8 @@ _WRAPPERS = {"properties", "arguments", "parameters", "result", "response", "ans
 _MAX_WRAPPERS = 3
 
 _ALIAS = re.compile(r"\[?[a-z]+_?\d+\]?", re.IGNORECASE)
-_BEGINS_WITH_ALIAS = re.compile(
-    r"\W*(?:(?:note|id)\W+)?([a-z]\d+)\b", re.IGNORECASE
-)  # "note n1", "[n1]: Ann"
+# As in `note n1` or `[n1]: Ann`.
+_BEGINS_WITH_ALIAS = re.compile(r"\W*(?:(?:note|id)\W+)?([a-z]\d+)\b", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[,;\n]")
 _EMPTY = {"", "none", "null", "n/a", "nan", "undefined"}
 _PLACEHOLDERS = {"…", "..."}  # of the example in the prompt

@@ -79,8 +79,7 @@ def prefixes_of(model: str, query: str | None, document: str | None) -> Prefixes
     """Return the given prefixes; in place of None stands the prefix that the card of the model asks for."""
     known = next((p for pattern, p in _KNOWN if pattern.search(model.lower())), Prefixes())
     return Prefixes(
-        known.query if query is None else query,
-        known.document if document is None else document,
+        known.query if query is None else query, known.document if document is None else document
     )
 
 
