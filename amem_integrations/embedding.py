@@ -48,9 +48,7 @@ async def embed(runtime: Runtime, texts: Sequence[str]) -> list[Vector | None]:
     Raises:
         ModelUnavailableError: The embedder failed.
     """
-    vectors: dict[str, Vector | None] = {
-        text: runtime.vectors.get("document", text) for text in texts
-    }
+    vectors: dict[str, Vector | None] = {t: runtime.vectors.get("document", t) for t in texts}
     missing = [text for text, known in vectors.items() if known is None]
     for text, row in zip(missing, await embed_by(runtime.embedder, missing), strict=True):
         vectors[text] = row

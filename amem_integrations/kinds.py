@@ -214,10 +214,9 @@ def function_words() -> frozenset[str]:
 @cache
 def _phrases(field: str, *, unspaced: bool) -> tuple[str, ...]:
     """Return the phrases of all languages, the longest first, as `words_of` gives them."""
-    languages = [
-        one for one in json.loads(_WORDS).values() if one.get("unspaced", False) is unspaced
-    ]
-    phrases = {words_of(phrase) for one in languages for phrase in one.get(field, ())}
+    every = json.loads(_WORDS).values()
+    some = [one for one in every if one.get("unspaced", False) is unspaced]
+    phrases = {words_of(phrase) for one in some for phrase in one.get(field, ())}
     return tuple(sorted(phrases, key=len, reverse=True))
 
 
@@ -249,9 +248,7 @@ def telling_words(text: str) -> frozenset[str]:
     """Return the stems of the words of a text that are no function words, as far as their first letters tell."""
     small = function_words()
     words = [word.removesuffix("'s") for word in words_of(text).split() if word not in small]
-    return frozenset(
-        piece for word in words if word not in small for piece in _pieces(word) if piece
-    )
+    return frozenset(part for word in words if word not in small for part in _pieces(word) if part)
 
 
 def _pieces(word: str) -> list[str]:

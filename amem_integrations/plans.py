@@ -34,9 +34,7 @@ HELD = "it waits for a review"  # why what passed the gate is not written, with 
 
 
 # An ISO 8601 text, or an empty one.
-Time = Annotated[
-    str, AfterValidator(lambda text: text and datetime.fromisoformat(text).isoformat())
-]
+Time = Annotated[str, AfterValidator(lambda at: at and datetime.fromisoformat(at).isoformat())]
 
 
 class ItemData(BaseModel, extra="forbid"):

@@ -206,16 +206,14 @@ class AMemStore(base.BaseStore):
         if self._evolve:
             self.memory.evolve_later(space)
 
-    def _item(
-        self, op: base.PutOp, text: str, place: Namespace, before: Sequence[Note]
-    ) -> NoteInput:
+    def _item(self, op: base.PutOp, text: str, place: Namespace, kept: Sequence[Note]) -> NoteInput:
         """Return the note to be."""
         now, space = datetime.now(UTC), tuple(op.namespace)
         ttl = self.memory.config.ttl_of(place) if op.ttl is None else timedelta(minutes=op.ttl)
         metadata = {
             UNDER: [json.dumps(space[:depth]) for depth in range(len(space) + 1)],
             "value": json.dumps(op.value),
-            "created_at": before[0].metadata["created_at"] if before else now.isoformat(),
+            "created_at": kept[0].metadata["created_at"] if kept else now.isoformat(),
             "updated_at": now.isoformat(),
             **({} if op.ttl is None else {"ttl": op.ttl}),
         }
@@ -308,9 +306,8 @@ class AMemStore(base.BaseStore):
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, items or other notes of the memory, and return how many that were."""
-        return sum(
-            self.memory.sweep(namespace=one) for one in self.memory.namespaces(where=IS_ITEM)
-        )
+        spaces = self.memory.namespaces(where=IS_ITEM)
+        return sum(self.memory.sweep(namespace=one) for one in spaces)
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Delete what has expired at intervals, in a thread that ends with the memory or the process.

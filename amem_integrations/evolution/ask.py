@@ -320,9 +320,7 @@ async def ask_in_parts(
                 waiting[:0] = smaller
                 continue
             refused_alone += is_refused
-            failing = (
-                [(part, level), *waiting] if refused_alone == MOST_REFUSED else [(part, level)]
-            )
+            failing = [(part, level), *(waiting if refused_alone == MOST_REFUSED else ())]
             call.failed |= {note.id: str(error) for notes, _ in failing for note in notes}
             waiting = [] if refused_alone == MOST_REFUSED else waiting
         else:

@@ -36,18 +36,14 @@ CONVERSED = Condition("origin", "$eq", "conversation")
 SAID = (Condition("kind", "$in", ("statement", "question")), CONVERSED)
 
 
-async def turns_before(
-    runtime: Runtime, namespace: Namespace, note: Note, count: int
-) -> list[Note]:
-    """Return the last `count` notes of its thread before a note, oldest first."""
-    if note.thread is None or not count:
+async def turns_before(runtime: Runtime, namespace: Namespace, note: Note, most: int) -> list[Note]:
+    """Return the last notes of its thread before a note, `most` of them, oldest first."""
+    if note.thread is None or not most:
         return []
     where = (Condition("thread", "$eq", note.thread), Condition("seq", "$lt", note.seq), CONVERSED)
-    turns = await resolve(
-        runtime.store.scan(namespace, where=where, limit=count, newest_first=True)
-    )
+    turns = runtime.store.scan(namespace, where=where, limit=most, newest_first=True)
     time = now()
-    return [turn for turn in reversed(turns) if not turn.is_expired(time)]
+    return [turn for turn in reversed(await resolve(turns)) if not turn.is_expired(time)]
 
 
 async def find_candidates(call: OpenCall, new: Sequence[Note], fresh: Mapping[str, Note]) -> Offer:

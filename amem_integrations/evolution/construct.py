@@ -42,9 +42,8 @@ def in_parts(notes: Sequence[Note], size: int, apart: Container[str] = ()) -> li
         return note.thread or "", note.attempts > 0, note.id in apart
 
     made: list[list[Note]] = []
-    for (_, has_failed, _), group in groupby(
-        sorted(notes, key=lambda n: (*kind(n), n.seq)), key=kind
-    ):
+    ordered = sorted(notes, key=lambda note: (*kind(note), note.seq))
+    for (_, has_failed, _), group in groupby(ordered, key=kind):
         alike = list(group)
         parts = -(-len(alike) // size)
         step = 1 if has_failed else -(-len(alike) // parts)  # the last is not much smaller

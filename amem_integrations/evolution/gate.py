@@ -47,9 +47,7 @@ async def judge(
     """
     items = [item for drafted in drafts.values() for item in drafted if item is not None]
     sentences = [item for item in items if item.kind == "sentence"]
-    targets = {
-        item.to: texts.embedding_texts(notes[item.to])[:PASSAGES_JUDGED] for item in sentences
-    }
+    targets = {one.to: texts.embedding_texts(notes[one.to])[:PASSAGES_JUDGED] for one in sentences}
     wanted = [item.text for item in sentences] + [text for one in targets.values() for text in one]
     vectors = dict(zip(wanted, await embed(runtime, wanted), strict=True))
     floor = await gate(runtime) if sentences else 0.0

@@ -182,9 +182,7 @@ async def commit(
     """
     given = plan if isinstance(plan, Plan) else Plan.from_dict(plan)
     if given.namespace != (space := check_namespace(namespace)):
-        raise errors.NamespaceError(
-            f"this plan is for namespace {given.namespace!r}, not {space!r}"
-        )
+        raise errors.NamespaceError(f"the plan is for namespace {given.namespace!r}, not {space!r}")
     plans = decide(given.notes, answers or {})
     shown = {*given.shown, *(Source(one.id, one.rev) for one in plans)}
     items = [item for one in plans for item in one.items.values()]
@@ -308,9 +306,7 @@ async def evolve_wave(
         # All are embedded at once, or the batches would each embed the notes of all.
         if link and calls:
             await calls[0].attempt(lambda _: first_vectors(runtime, fresh.values()))
-            await runtime.map(
-                lambda call: call.attempt(linking.propose, writer, fresh), calls, width
-            )
+            await runtime.map(lambda one: one.attempt(linking.propose, writer, fresh), calls, width)
         for call in calls:
             linking.decide_links(call)
             if upgrade:  # before: whoever is killed between the two leaves notes that are pending

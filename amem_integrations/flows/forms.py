@@ -70,9 +70,7 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     """
     space = check_namespace(namespace)
     if runtime.model_name == RULES:
-        raise ConfigurationError(
-            "fill needs a language model; give AgenticMemory.open(model=…) one"
-        )
+        raise ConfigurationError("fill needs a language model: AgenticMemory.open(model=…)")
     try:
         schema.model_validate({})
     except (PydanticUserError, ValidationError) as error:

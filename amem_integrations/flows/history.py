@@ -269,16 +269,15 @@ class _Undoing:
             sought = [one for one in changes if not touched.isdisjoint(one.after)]
         else:
             sought = [one for one in changes if one.after == edit.change.before]
-        if not sought:  # the note was deleted meanwhile
+        last = sought[-1] if sought else None
+        if last is None:  # the note was deleted meanwhile
             self.skipped[edit.change.id] = VOID
         elif touched:
-            why = (
-                f"change {sought[-1].id!r} ('update') touched {', '.join(sorted(touched))} after it"
-            )
+            why = f"change {last.id!r} ('update') touched {', '.join(sorted(touched))} after it"
             self.skipped[edit.change.id] = f"{why}; undo that one first"
         else:
             self.undone.append(edit.change.id)
-            self.made[sought[-1].id] = sought[-1]
+            self.made[last.id] = last
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:

@@ -194,10 +194,8 @@ async def context(
         messages=messages,
     )
     plain = where is None and as_of is None and known_at is None
-    known = (
-        await profile(runtime, namespace=namespace) if runtime.config.profile and plain else None
-    )
-    return render_notes(marked(hits, also), max_tokens=max_tokens, about=str(known or ""))
+    user = await profile(runtime, namespace=namespace) if plain and runtime.config.profile else None
+    return render_notes(marked(hits, also), max_tokens=max_tokens, about=str(user or ""))
 
 
 def marked(

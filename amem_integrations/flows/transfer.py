@@ -445,9 +445,7 @@ class _Import:
             call=self._id(old.call),
             note=note,
             rev=rev,
-            items=tuple(
-                one for one in items if old.stage == "form" or {one.to, one.other} <= alive
-            ),
+            items=tuple(i for i in items if old.stage == "form" or {i.to, i.other} <= alive),
             about=tuple(map(self._id, old.about)),
             sources=sources,
         )

@@ -88,9 +88,7 @@ class Connection:
         try:
             self._client = QdrantClient(url=location, **settings)
         except (TypeError, ValueError, OSError) as error:
-            raise ConfigurationError(
-                f"QdrantClient does not take these options: {error}"
-            ) from error
+            raise ConfigurationError(f"QdrantClient takes no such options: {error}") from error
 
     def request(
         self,

@@ -335,9 +335,7 @@ class FolderStore(Store):
             elif self._is_temporary:
                 shutil.rmtree(self._path.parent, ignore_errors=True)
             else:
-                logger.warning(
-                    "%s was removed while it was open; what was in it is lost", self._path
-                )
+                logger.warning("%s was removed while it was open; its notes are lost", self._path)
 
     __del__ = close
 
@@ -410,9 +408,7 @@ def _shards(
     path: Path, lock: AbstractContextManager[bool]
 ) -> tuple[FolderCollection, FolderCollection]:
     """Return the shards of a folder, which are not open yet."""
-    notes, journal = (
-        FolderCollection(path / name, indexes, lock) for name, indexes in _SHARDS.items()
-    )
+    notes, journal = (FolderCollection(path / name, kinds, lock) for name, kinds in _SHARDS.items())
     return notes, journal
 
 

@@ -289,9 +289,7 @@ def decode_namespace(key: str) -> Namespace:
 def namespace_key(namespace: Namespace) -> str:
     """Return a non-empty tuple of non-empty strings as one string of its own, or raise `NamespaceError`."""
     if not isinstance(namespace, tuple) or not all(isinstance(part, str) for part in namespace):
-        raise NamespaceError(
-            f"a namespace is a tuple of strings such as ('ann',), not {namespace!r}"
-        )
+        raise NamespaceError(f"a namespace is a tuple of strings like ('ann',), not {namespace!r}")
     return _namespace_key(namespace)
 
 

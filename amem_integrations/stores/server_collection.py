@@ -51,9 +51,7 @@ class ServerCollection:
     def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
         """Replace each point whose stored `token` is the one given."""
         for page in pieces(swaps, PAGE_OF_SWAPS):
-            unchanged = [
-                every([one_of([point.id]), any_of("token", [token])]) for token, point in page
-            ]
+            unchanged = [every([one_of([one.id]), any_of("token", [was])]) for was, one in page]
             body = {
                 "points": [_struct(point) for _, point in page],
                 "update_filter": some(unchanged),

@@ -253,9 +253,7 @@ class Store:
         """Return the calls and decisions that are wanted, by id."""
         self._check_open()
         points = {point.id: point for point in self._found_by(namespace_key(namespace), query)}
-        return {
-            record.id: record for record in query.of(map(payloads.decode_record, points.values()))
-        }
+        return {one.id: one for one in query.of(map(payloads.decode_record, points.values()))}
 
     def insert_records(self, namespace: Namespace, records: Sequence[Record]) -> None:
         """Store records whose ids are not there."""
@@ -264,9 +262,7 @@ class Store:
 
     def swap_records(self, namespace: Namespace, swaps: Sequence[tuple[str, Record]]) -> None:
         """Replace each record whose token is still the one given with the new version."""
-        made = [
-            (token, Point(record.id, payloads.encode_record(record))) for token, record in swaps
-        ]
+        made = [(token, Point(one.id, payloads.encode_record(one))) for token, one in swaps]
         self._swap(self._records, namespace, made)
 
     def remove_decisions(self, namespace: Namespace, ids: Ids[str]) -> None:
