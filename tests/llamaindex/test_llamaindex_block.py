@@ -229,6 +229,21 @@ async def test_only_what_was_said_becomes_a_note(memory):
     assert {note.source for note in memory.get_all(namespace=ANN)} == {"user", "assistant"}
 
 
+async def test_a_message_that_calls_a_tool_ends_no_turn(memory):
+    block, words = block_of(memory), {"role": "assistant", "content": "Let me see."}
+    call = calling("weather", {})
+    for more in (
+        ChatMessage(**words, additional_kwargs={"tool_calls": [{"id": "1"}]}),
+        call.model_copy(update={"blocks": [TextBlock(text="One moment."), *call.blocks]}),
+    ):
+        await block.aput([user("How is the weather?"), more])
+        assert memory.flush(timeout=10)
+        assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
+    await block.aput([assistant("It is sunny.")])
+    assert memory.flush(timeout=10)
+    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+
+
 async def test_roles_and_a_hook_decide_what_is_worth_remembering(memory):
     hooks = {"should_store": lambda m: "?" not in m.content, "metadata": lambda: {"city": "Oslo"}}
     block = block_of(memory, roles=("user", "tool"), **hooks)
@@ -236,10 +251,13 @@ async def test_roles_and_a_hook_decide_what_is_worth_remembering(memory):
 
     tired = ChatMessage(role="user", content="I am tired.", additional_kwargs={"name": "Ann"})
     await block.aput([user("Is it late?"), tired, tool, assistant("Sleep.")])
+    for name in ("", 5):
+        message = ChatMessage(role="user", content=f"{name}!", additional_kwargs={"name": name})
+        await block.aput([message])
 
     told = [(note.speaker, note.content) for note in memory.get_all(namespace=ANN)]
-    assert told == [("Ann", "I am tired."), ("tool", "It is 7.")]
-    assert len(memory.get_all(namespace=ANN, where={"metadata.city": "Oslo"})) == 2
+    assert told == [("Ann", "I am tired."), ("tool", "It is 7."), ("user", "!"), ("user", "5!")]
+    assert len(memory.get_all(namespace=ANN, where={"metadata.city": "Oslo"})) == 4
 
 
 # --- options
