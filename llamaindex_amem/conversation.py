@@ -62,22 +62,10 @@ def to_message(message: ChatMessage, *, stored: bool = True) -> Message:
     )
 
 
-def to_messages(messages: Sequence[ChatMessage]) -> list[Message]:
-    """Return the messages that a model is about to be shown, up to the last question.
-
-    An agent gives its question in the history, and once more behind what its tools said: only the first counts.
-    """
-    said = [to_message(message) for message in messages]
-    last = [(one.party, one.text) for one in said if one.spoken][-2:]
-    if len(set(last)) < len(last) and last[0][0] == "user":
-        said.remove(next(one for one in said if (one.party, one.text) == last[0]))
-    return said
-
-
 def text_of(message: ChatMessage) -> str:
     """Return the text of a message, as the memory stores it; images, tool calls and thoughts have none."""
     texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
-    return adapting.storable("\n".join(text for text in texts if text)).strip()
+    return adapting.storable("\n".join(texts)).strip()
 
 
 def spoken(message: ChatMessage) -> str:

@@ -170,9 +170,8 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         **block_kwargs: Any,  # noqa: ANN401, ARG002 - whatever the caller of `Memory.get` passes on
     ) -> str:
         # A thread serves every loop, also one that the framework makes for a single synchronous call.
-        return await asyncio.to_thread(
-            self._recall, conversation.to_messages(messages or []), session_id
-        )
+        said = [conversation.to_message(message) for message in messages or ()]
+        return await asyncio.to_thread(self._recall, said, session_id)
 
     @dispatcher.span
     def _recall(self, messages: Sequence[Message], thread: str | None) -> str:

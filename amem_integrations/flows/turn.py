@@ -134,11 +134,14 @@ async def recall_turn(
     if not asked:
         return Recalled()
     last, errors = asked[-1], list[AmemError]()
-    before = [one.text for one in messages[:last] if one.party in SPEAKING and one.text.strip()]
+    question = messages[last].text.strip()
+    spoken = [one.text for one in messages[:last] if one.party in SPEAKING]
+    # An agent may give its question a second time, behind what its tools said.
+    before = [text for text in spoken if text.strip() not in ("", question)]
     options.setdefault("k", RECALLED)
     hits = await recall(
         replace(runtime, degraded=errors.append),
-        messages[last].text.strip(),
+        question,
         namespace=namespace,
         also=also,
         messages=before[-window:] if window else (),
