@@ -233,7 +233,8 @@ class _Worker:
                 return
             why, answers = await self._ask(part), self._answers()
             silent = 0
-            for note in part if why else ():
+            # The first, then from the last on: two neighbours that silence the model hide no others.
+            for note in (part[0], *part[:0:-1]) if why else ():
                 if silent == ALONE or self._is_to_leave():
                     break
                 if len(part) > 1:

@@ -277,9 +277,9 @@ def test_in_an_outage_the_model_is_asked_a_few_times_and_then_waited_for(monkeyp
     assert len(model.requests) < 30
 
 
-def test_notes_on_which_the_model_is_silent_keep_no_other_namespace_waiting():
+def test_notes_on_which_the_model_is_silent_keep_no_others_waiting():
     def construct(request):
-        is_good = request.inputs["notes"][0]["content"] == "good"
+        is_good = all("good" in note["content"] for note in request.inputs["notes"])
         return models.construct(request) if is_good else ValueError("too hot")
 
     with models.opened(model=models.model(construct=construct), link=False) as memory:
@@ -287,6 +287,12 @@ def test_notes_on_which_the_model_is_silent_keep_no_other_namespace_waiting():
         note = memory.add("good", namespace=BOB, evolve=False)
         assert work(memory).interrupted
         assert memory.get(note.id, namespace=BOB).state == "done"
+        items = [
+            NoteInput(content=text, thread="t") for text in ("bad", "bad too", "good", "good too")
+        ]
+        *_, note = memory.add_many(items, namespace=("zoe",), evolve=False)
+        work(memory, namespace=("zoe",))
+        assert memory.get(note.id, namespace=("zoe",)).state == "done"
 
 
 def test_notes_about_which_the_model_is_silent_are_told_from_an_outage(opened: Open) -> None:
