@@ -174,7 +174,7 @@ class Decision:
     @property
     def is_off(self) -> bool:
         """Whether everything in the decision was switched off, or its text is gone."""
-        return self.void or all(item.switch == "off" for item in self.items)
+        return all(item.switch == "off" for item in self.items)
 
     @property
     def waits(self) -> bool:

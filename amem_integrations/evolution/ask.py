@@ -104,7 +104,7 @@ class OpenCall:
         )
 
     def decide(
-        self, note: Note | Source, stage: Stage, items: Iterable[Item], attempt: int | None = None
+        self, note: Note | Source, stage: Stage, items: Iterable[Item], attempt: int = 0
     ) -> Decision:
         """Return one decision: the items that the call gives a wording of a note, or a form.
 
@@ -113,14 +113,14 @@ class OpenCall:
         if isinstance(note, Note):
             attempt = getattr(note.next_attempts, stage)
         return Decision(
-            id=slot_id(note.id, stage, note.rev, attempt or 0),
+            id=slot_id(note.id, stage, note.rev, attempt),
             token=new_token(),
             namespace=self.namespace,
             call=self.id,
             note=note.id,
             rev=note.rev,
             stage=stage,
-            attempt=attempt or 0,
+            attempt=attempt,
             seq=self.runtime.clock.tick(),
             at=note.when if isinstance(note, Note) else self.runtime.clock.now(),
             items=tuple(items),
@@ -150,7 +150,6 @@ async def charged(calls: Sequence[OpenCall]) -> AsyncIterator[None]:
 async def _write_cost(call: OpenCall) -> None:
     """Write the cost of a call from which no decision came."""
     if call.model_calls and not call.is_written:
-        call.is_written = True
         await resolve(call.runtime.store.insert_records(call.namespace, [call.record()]))
 
 

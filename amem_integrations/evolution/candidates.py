@@ -202,7 +202,7 @@ def _choose(
 
 def _recent(before: Sequence[Note], new: Sequence[Note], count: int) -> dict[str, list[str]]:
     """Return for each note the ids of the last notes of its thread before it, newest first, without filler."""
-    if not count or any(note.thread is None for note in new):
+    if any(note.thread is None for note in new):
         return {note.id: [] for note in new}
     turns = [turn for turn in (*before, *new) if turn.kind != "filler"]
     return {

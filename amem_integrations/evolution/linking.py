@@ -73,8 +73,6 @@ async def propose(call: OpenCall, writer: Writer, fresh: Mapping[str, Note]) -> 
         fresh: Notes with entries that are not written yet, by id.
     """
     runtime, ready = call.runtime, ready_notes(call.notes)
-    if not ready:
-        return
     talk = [note for note in ready if note.kind != "filler"]
     offer = await find_candidates(call, talk, fresh)
     evolutions = await _ask(call, offer) if runtime.config.link else {}

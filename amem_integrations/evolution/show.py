@@ -95,7 +95,7 @@ def candidate(note: Note, alias: str) -> str:
 
 def remarks(note: Note) -> list[str]:
     """Return the newest sentences that later notes added to a note, as many as have room, each in full."""
-    later = [e.text for e in note.contexts if e.cause != note.id and e.text]
+    later = [e.text for e in note.contexts if e.cause != note.id]
     kept, left = list[str](), REMARKS_TOKENS
     for text in reversed(later):
         left -= texts.count_tokens(text)

@@ -211,6 +211,7 @@ MEANINGLESS = [
     lambda m: m.recall(" ", namespace=ANN),
     lambda m: m.context("where", namespace=ANN, max_tokens=0),
     lambda m: m.add_messages(CHAT, namespace=ANN, roles="user"),
+    lambda m: m.add_messages(CHAT, namespace=ANN, roles=[1]),
     lambda m: m.add_messages(CHAT, namespace=ANN, should_store=later),
     lambda m: m.add_messages(CHAT[0], namespace=ANN),
     lambda m: m.add_messages([{**CHAT[0], "at": datetime(2024, 1, 1)}], namespace=ANN),  # noqa: DTZ001

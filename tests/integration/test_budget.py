@@ -167,6 +167,10 @@ def test_the_ledger_costs_no_further_write_and_holds_no_content():
         with pytest.raises(NoteNotFoundError, match="there is no change"):
             memory.undo(call.id, namespace=ANN)
         assert [c.kind for c in memory.history(None, namespace=ANN)] == ["add", "construct"]
+    store, opening = over_one_store(ScriptedModel({"construct": [DOWN]}))
+    with opening() as memory:  # what was never answered leaves nothing
+        memory.add(OSLO[0], namespace=ANN)
+        assert store.find_records(ANN, RecordQuery(calls_only=True)) == {}
 
 
 def test_the_calls_of_a_plan_are_written_once_with_its_commit(clock):
@@ -347,11 +351,13 @@ def test_a_call_whose_prompt_would_go_over_the_tokens_is_not_made():
             assert len(model.requests) == calls
             assert f"of its {limit} tokens" in report.interrupted
             assert memory.stats()["stopped"]
-    model = costing(10, 990)  # tokens of replies count too
-    with opened(model=model, daily_tokens=2000, link=False) as memory:
-        for fact in FACTS:
-            memory.add(fact, namespace=ANN)
-        assert len(model.requests) == 2
+    # Tokens of replies count too, and an answer as much as it has cost, also where that is little.
+    for (told, given), calls in (((10, 990), 2), ((1, 1), len(FACTS))):
+        model = costing(told, given)
+        with opened(model=model, daily_tokens=2000, link=False) as memory:
+            for fact in FACTS:
+                memory.add(fact, namespace=ANN)
+            assert len(model.requests) == calls
 
 
 def test_the_single_steps_raise_and_what_they_spent_is_kept():

@@ -281,6 +281,15 @@ def test_an_embedders_bad_answer_costs_the_vector_and_not_the_words(open_memory)
         assert (hit.note.id, hit.note.state) == (bad.id, "done"), kind
 
 
+def test_a_sentence_is_not_held_back_because_it_or_its_note_has_no_vector(open_memory):
+    for said, sentence in (("bad news", "It was good"), ("good news", "It was bad")):
+        model = models.model(models.update_first(sentence))
+        memory = open_memory(model, Wrong("nan"), min_gate_similarity=0.9)
+        first = memory.add(said, namespace=ANN, thread="t")
+        memory.add("What then?", namespace=ANN, thread="t")
+        assert memory.get(first.id, namespace=ANN).contexts[-1].text == sentence
+
+
 def test_texts_that_an_embedder_refuses_cost_no_others_their_vectors_and_an_outage_few_calls():
     embedder = Wrong("raises")
     with models.opened(embedder=embedder) as memory:

@@ -130,8 +130,13 @@ def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(open_memory,
 
 
 def test_a_form_goes_with_a_note_that_it_was_not_said_to_be_of_only_if_it_quotes_that(open_memory):
-    for diet, state in (("zanzibar4711", "void"), ("vegan", "on")):
-        memory = open_memory(filling({"value": {"diet": diet}, "of": ["n2"]}))
+    # Where the reply names no note, it is of all that were shown.
+    for diet, of, state in (
+        ("zanzibar4711", ["n2"], "void"),
+        ("vegan", ["n2"], "on"),
+        ("vegan", [], "void"),
+    ):
+        memory = open_memory(filling({"value": {"diet": diet}, "of": of}))
         shown, _ = say(memory, "I only eat zanzibar4711", "Vegan food is good")
         memory.fill(Preferences, namespace=ANN)
         memory.delete(shown.id, namespace=ANN)

@@ -17,6 +17,7 @@ from amem_integrations import InvalidInputError, NoteNotFoundError
 from amem_integrations.testing import ScriptedModel
 
 ANN = ("ann",)
+OPENS = "The safe opens with zanzibar4711"
 
 
 def holders(memory, tmp_path, secret: str) -> set[str]:
@@ -44,7 +45,7 @@ def memory(open_memory):
 
 @pytest.mark.on_a_server
 def test_a_deleted_text_is_in_no_context_keyword_tag_reason_or_history(memory, tmp_path):
-    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+    one = memory.add(OPENS, namespace=ANN, thread="t")
     for text in ("Thanks a lot", "See you tomorrow then", "The weather is fine today"):
         memory.add(text, namespace=ANN, thread="t")
     assert len(holders(memory, tmp_path, "zanzibar4711")) > 8
@@ -58,7 +59,7 @@ def test_a_deleted_text_is_in_no_context_keyword_tag_reason_or_history(memory, t
 
 @pytest.mark.on_a_server
 def test_a_corrected_text_stands_in_its_own_notes_history_only(memory, tmp_path):
-    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+    one = memory.add(OPENS, namespace=ANN, thread="t")
     memory.add("Thanks a lot", namespace=ANN, thread="t")
     memory.add("See you", namespace=ANN, thread="u")
     memory.update(one.id, namespace=ANN, content="The safe opens with a key")
@@ -311,8 +312,8 @@ def test_what_a_call_under_way_infers_from_it_is_not_believed_after_a_thorough_d
     assert "money" not in repr(memory.get_all(namespace=ANN))
 
 
-def test_a_delete_returns_what_went(memory):
-    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, thread="t")
+def test_a_delete_returns_what_went(memory, open_memory):
+    one = memory.add(OPENS, namespace=ANN, thread="t")
     two = memory.add("Thanks a lot", namespace=ANN, thread="t")
     three = memory.add("The weather is fine", namespace=ANN, thread="other")
     gone = memory.delete(one.id, namespace=ANN)
@@ -324,10 +325,15 @@ def test_a_delete_returns_what_went(memory):
     assert set(gone.to_dict()) == {"entries", "sentences", "reasons", "forms", "pending"}
     assert set(memory.evolve().constructed) == set(lost)
     assert {n.id for n in memory.get_all(namespace=ANN)} == {two.id, three.id}
+    ruled = open_memory()
+    said = (("t", OPENS), ("other", "The weather is fine"), ("other", f"{OPENS} now"))
+    one, turn, last = (ruled.add(text, namespace=ANN, thread=thread) for thread, text in said)
+    assert last.links.keys() == {one.id, turn.id}
+    assert ruled.delete(one.id, namespace=ANN).reasons == (last.id,)  # it still follows the turn
 
 
 def test_the_same_key_said_again_after_a_delete_is_a_new_note(memory, tmp_path):
-    one = memory.add("The safe opens with zanzibar4711", namespace=ANN, key="k", thread="t")
+    one = memory.add(OPENS, namespace=ANN, key="k", thread="t")
     memory.delete(one.id, namespace=ANN)
     again = memory.add("The safe is empty", namespace=ANN, key="k", thread="t")
     assert (again.id, again.content, again.state) == (one.id, "The safe is empty", "done")

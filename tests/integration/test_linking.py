@@ -56,7 +56,7 @@ def test_a_turn_is_linked_to_the_one_before_it_though_the_model_says_nothing(ope
     first, second = say(opened(models.link_to_first), "I paint boats", "In the shed")
     assert relations(second) == {first.id: "continues"}
     memory = opened()
-    alone = [memory.add(text, namespace=ANN) for text in ("I paint boats", "In the shed")]
+    alone = memory.add_many(["I paint boats", "In the shed"], namespace=ANN)
     alone.append(memory.add("At night", namespace=ANN, thread="other"))
     assert [dict(note.links) for note in alone] == [{}, {}, {}]
 
@@ -173,9 +173,36 @@ def test_a_note_of_the_same_batch_is_a_candidate_by_the_words_of_its_entry(opene
             offered[note["content"]] = [said[one["alias"]] for one in note["candidates"]]
         return models.nothing(request)
 
-    memory = opened(evolve, construct, embedder=Blind(), recent=0, candidates=1)
-    say(memory, "Oliver is asleep", "A dog barks", "Boats need paint", asked)
-    assert offered[asked] == ["Oliver is asleep"]
+    for size in (20, 1):  # notes that are asked about at the same time, too
+        memory = opened(
+            evolve, construct, embedder=Blind(), recent=0, candidates=1, batch_size=size
+        )
+        say(memory, "Oliver is asleep", "A dog barks", "Boats need paint", asked)
+        assert offered.pop(asked) == ["Oliver is asleep"]
+    (shown,) = memory.model.asked("evolve")[-1].inputs["candidates"]
+    assert shown["context"] == entries["Oliver is asleep"]
+
+
+def test_notes_are_as_near_before_their_entries_are_written_as_afterwards(tmp_path):
+    def construct(request):
+        context = "Ann says that the family boat needs paint"
+        return {"notes": [{"id": n["alias"], "context": context} for n in request.inputs["notes"]]}
+
+    near = []
+    for first in ("construct", "nothing"):
+        model = models.model(models.nothing, construct)
+        with models.opened(tmp_path / first, model) as memory:
+            memory.add("A boat of the family", namespace=ANN)
+        with models.opened(tmp_path / first, model, recent=0) as memory:
+            notes = memory.add_many(["It leaks", "Paint is cheap"], namespace=ANN, evolve=False)
+            if first == "construct":
+                memory.construct([note.id for note in notes], namespace=ANN)
+            memory.evolve(namespace=ANN)
+        asked = model.asked("evolve")[-1].inputs["notes"]
+        near.append([[one["similarity"] for one in note["candidates"]] for note in asked])
+    for one, other, count in zip(*near, (1, 2), strict=True):
+        assert one == pytest.approx(other)
+        assert len([*filter(None, one)]) == count
 
 
 # A later note strengthens, weakens or removes links
@@ -265,8 +292,8 @@ def test_a_new_note_changes_a_link_between_earlier_ones_at_both_ends(opened):
 
 def test_what_names_no_link_that_was_shown_is_dropped_and_counted(opened):
     pairs = (["c1", "c9"], ["c1", "c1"], ["c1"], ["n1", "c1"], ["c1", "c2", "n1"], [])
-    for between in pairs:
-        memory = opened(relinking("remove", between))
+    for change, between in [("ponder", ["c1", "c2"]), *(("remove", pair) for pair in pairs)]:
+        memory = opened(relinking(change, between))
         first, second = linked(memory)
         memory.add(NEW, namespace=ANN, thread="t", evolve=False)
         report = memory.evolve(namespace=ANN)
@@ -312,6 +339,11 @@ def test_a_link_that_the_user_brought_back_is_weakened_only_if_the_user_agrees(o
         assert (link_of(memory, first, second).strength == 0.8) == stopped
         for proposal in waiting:
             assert "a person" in proposal.after["why"]
+    memory = opened(relinking("weaken"))
+    first, second = linked(memory)
+    memory.supersede(first, second, namespace=ANN)  # that is no link
+    memory.add(NEW, namespace=ANN, thread="t")
+    assert link_of(memory, first, second).strength == pytest.approx(0.4)
 
 
 def test_the_graph_and_hits_have_the_strength_of_a_link(opened):

@@ -225,7 +225,9 @@ def test_by_rules_nobody_repeats_what_differs_in_a_fact_a_speaker_or_a_day(ruled
     (bob,) = say(ruled, KEYS[1], speaker="Bob", at=START + timedelta(days=1))
     swam, again = say(ruled, "Today I swam two kilometres.", "I swam two kilometres today.")
     (fourth,) = say(ruled, KEY.replace("third", "fourth"))
-    for one, other in ((first, bob), (swam, again), (first, fourth)):
+    ruled.supersede(first.id, fourth.id, namespace=ANN)  # what is outdated is said anew
+    (anew,) = say(ruled, KEYS[1], at=START + timedelta(days=2))
+    for one, other in ((first, bob), (swam, again), (first, fourth), (first, anew)):
         link = other.links.get(one.id)
         assert link is None or link.relation != "repeats"
 

@@ -157,6 +157,7 @@ def test_a_plan_says_what_would_wait_and_a_decision_writes_it(open_memory):
     link, update = (models.item_of(plan, kind) for kind in ("link", "sentence"))
     for key in (link, update):
         assert plan.items[key].data["why"] == WAITS["why"]
+    assert -1 <= plan.items[update].data["similarity"] <= 1
     bad = [{}, {"context": 5}, {"context": ""}, {"context": "w " * 61}, {"context": "合唱" * 5000}]
     refused = [{update: answer} for answer in (*bad, {"keywords": "abc"}, {"x": 1}, 7)]
     for answers in (*refused, {link: {"context": "x"}}, {"nobody": True}, ["x"], {1: True}):

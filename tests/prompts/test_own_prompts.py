@@ -184,12 +184,14 @@ def test_the_papers_calls_keep_to_what_the_model_reads():
 
 
 def test_a_single_note_that_does_not_fit_is_asked_about_all_the_same():
-    model = models.model()
-    model.context_tokens = 10
-    memory, _ = opened(model)
-    with memory:
-        first, second = add(memory, TURNS[:2])
-        assert (first.state, second.state) == ("done", "done")
+    script = {"link": {"links": []}, "revise": {"change": False}}
+    for calls in ("joint", "paper"):
+        model = ScriptedModel({**script, "construct": models.construct, "evolve": models.nothing})
+        model.context_tokens = 10
+        memory, _ = opened(model, calls=calls)
+        with memory:
+            first, second = add(memory, TURNS[:2])
+            assert (first.state, second.state) == ("done", "done")
 
 
 def refusing(answer, *, most: int, spoiled: str = ""):

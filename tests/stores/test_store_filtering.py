@@ -31,7 +31,7 @@ def _notes() -> list[Note]:
             contexts=(entry("b", tags=("craft",), model="rules"),),
             metadata={"n": 2.5, "city": ["Rome", "Oslo"], "flag": True, "none": None},
         ),
-        note("c", number=2, source="import", at=LATER, state="failed", metadata={"n": "1", "big": 2**60 + 1}),
+        note("c", number=2, source="import", at=LATER, state="failed", metadata={"n": "1", "void": [None, "x"], "big": 2**60 + 1}),
         note("d", kind="filler", number=3, expires_at=NOW, recorded_at=EARLY, metadata={"n": 1.0, "flag": False, "list": [], "void": [None], "odd=key": 1, "long": "long " * 100}),
     ]  # fmt: skip
 
@@ -80,7 +80,7 @@ BY_FIELD: Mapping[str, list[tuple[Any, str]]] = {
     "metadata.long": [("long " * 100, "d"), ("long " * 99, "")],
     "metadata.none": [(None, "abcd")],
     "metadata.list": [(None, "abcd")],
-    "metadata.void": [(None, "bcd"), ({"$exists": True}, "a")],
+    "metadata.void": [(None, "bd"), ({"$exists": True}, "ac"), ("x", "c")],
     "metadata.when": [({"$lt": NOW}, "a")],
     "metadata.odd key": [("x", "a")],
     "metadata.in.x": [(1, "a")],
