@@ -202,6 +202,8 @@ def test_a_mistake_shows_when_it_is_made(memory):
         (AMemMemory.from_defaults, {"priority": True}),
         (AMemToolSpec, {"evolve": 1}),
         (AMemToolSpec, {"thread": 5}),
+        (AMemToolSpec, {"assistant_supersedes": 1}),
+        (AMemToolSpec, {"max_tokens": 0}),
         (AMemIngest, {"replace": "no"}),
         (AMemIngest, {"evolve": 0}),
         (AMemRetriever, {"k": 0}),

@@ -162,7 +162,8 @@ def test_a_long_note_is_one_node_beside_which_the_passage_stands(memory):
     assert places == sorted(places)
     assert len(places) > 1
     assert "prize" in node.node.get_content(MetadataMode.LLM)
-    assert "passage:" not in node.node.get_content(MetadataMode.LLM)
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        assert "passage:" not in node.node.get_content(mode)
     for given, is_whole in (({}, False), ({"node_postprocessors": []}, True)):
         llm = Chatbot("Oslo.")
         retriever.as_query_engine(llm=llm, **given).query("In 1950 my dog won a prize")
