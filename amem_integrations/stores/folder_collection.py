@@ -20,7 +20,6 @@ import qdrant_edge as edge
 
 from ..errors import StoreError, StoreLockedError
 from ..ports import Ranked
-from .bm25 import Sparse
 from .conditions import INDEXES, Filter, IndexKind
 from .payloads import DENSE, LEXICAL, READ, TEXT, Payload, Point, rows
 from .store import Limited, Search, pieces
@@ -157,28 +156,27 @@ class FolderCollection:
     def _replace(self, new: Sequence[tuple[Payload, Point]]) -> None:
         """Write points, given with their stored payloads.
 
-        The words of a note whose dense vector stays are written before its payload. If the process is killed between
-        the two, somebody has yet to project the note, and then nothing is taken for written.
+        Where a dense vector stays, or is the first one, vectors are written before the payload. If the process is killed
+        between the two, somebody has yet to project the note, and then nothing is taken for written.
         """
-        whole, reworded = list[Point](), list[Point]()
+        whole, vectors = list[Point](), list[edge.PointVectors]()
         changes: dict[str, tuple[Payload, list[int | str | UUID]]] = {}  # by their text
         for old, point in new:
             is_same = point.dense is None and old[TEXT] == point.payload[TEXT]
-            if is_same and not (self.was_killed and point.lexical):
-                changed = _changed(old, point.payload)
-                changes.setdefault(repr(changed), (changed, []))[1].append(point.id)
-            else:
-                (reworded if point.keeps_dense else whole).append(point)
+            if not is_same or (self.was_killed and point.lexical):
+                is_first = point.dense is not None and "owing" in old
+                if not (point.keeps_dense or is_first):
+                    whole.append(point)
+                    continue
+                vectors.append(edge.PointVectors(point.id, _vectors(point)))
+            changed = _changed(old, point.payload)
+            changes.setdefault(repr(changed), (changed, []))[1].append(point.id)
         if whole:
             self._upsert(whole)
-        do, make = self._update, edge.UpdateOperation
-        if reworded:
-            words = [edge.PointVectors(point.id, _words(point.lexical)) for point in reworded]
-            do(make.update_vectors(words))
-        for point in reworded:
-            do(make.overwrite_payload([point.id], point.payload))
+        if vectors:
+            self._update(edge.UpdateOperation.update_vectors(vectors))
         for changed, ids in changes.values():
-            do(make.set_payload(ids, changed))
+            self._update(edge.UpdateOperation.set_payload(ids, changed))
 
     def delete(self, which: Filter) -> None:
         """Remove the points that match."""
@@ -274,13 +272,7 @@ class FolderCollection:
     def _upsert(
         self, points: Sequence[Point], mode: edge.UpdateMode = edge.UpdateMode.Upsert
     ) -> None:
-        new = []
-        for point in points:
-            vectors = _words(point.lexical)
-            if point.dense is not None:
-                # A list converts sooner than an array, and half precision is half as long in the engine's log.
-                vectors[DENSE] = point.dense.astype(np.float16).tolist()
-            new.append(edge.Point(point.id, vectors, point.payload))
+        new = [edge.Point(point.id, _vectors(point), point.payload) for point in points]
         with self._using():
             self._update(edge.UpdateOperation.upsert_points(new, update_mode=mode))
 
@@ -336,8 +328,15 @@ def _changed(old: Payload, new: Payload) -> Payload:
     return {name: value for name, value in new.items() if old.get(name) != value} | gone
 
 
-def _words(words: Sparse | None) -> dict[str, Any]:
-    return {} if words is None else {LEXICAL: edge.SparseVector(*words)}
+def _vectors(point: Point) -> dict[str, Any]:
+    """Return the vectors of a point in the types of the engine."""
+    vectors: dict[str, Any] = {}
+    if point.lexical is not None:
+        vectors[LEXICAL] = edge.SparseVector(*point.lexical)
+    if point.dense is not None:
+        # A list converts sooner than an array, and half precision is half as long in the engine's log.
+        vectors[DENSE] = point.dense.astype(np.float16).tolist()
+    return vectors
 
 
 def _requests(search: Search) -> dict[str, edge.QueryRequest]:

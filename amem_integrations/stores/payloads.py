@@ -68,6 +68,8 @@ _OF_NOTE["note"] = {"id", "namespace", "rev", "seq", "recorded_at"}
 
 UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# In compact JSON a NUL, or a number that is none; keys of messages without a thread begin with "[null, ".
+_ODD = re.compile(rb"\\u0000|null(?!, )")
 
 # Terms of a record, by which it is found; besides there are those of the ids that it names.
 CALL, DECIDED, LEASE = "is call", "is decision", "is lease"
@@ -204,7 +206,7 @@ def _text_of(value: StoredNote | Record, beside: dict[str, Any]) -> str:
         made: bytes = adapter.dump_json(value, **how, warnings="error")
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"a {kind} cannot be stored: {error}") from error
-    if b"\\u0000" in made or b"null" in made:  # a NUL or a number that is none, or the text of one
+    if _ODD.search(made):
         plain(adapter.dump_python(value, mode="json", **how), kind)
     return made.decode()
 
@@ -257,12 +259,11 @@ def _terms(note: Note) -> list[int]:
     fields = {name: getattr(note, name) for name in SEARCHED} | {"metadata": note.metadata or None}
     # Times are compared as ranges, but whether there is one is a question too.
     fields |= {name: getattr(note, name) and True for name in TIMES[1:]}
-    return [each for name, value in fields.items() for each in _terms_of(name, value)]
+    given = [(name, value) for name, value in fields.items() if value not in (None, ())]
+    return [each for name, value in given for each in _terms_of(name, value)]
 
 
 def _terms_of(field: str, value: Any) -> Iterator[int]:  # noqa: ANN401 - any JSON value
-    if value is None or value == ():
-        return
     items = [
         one for one in (value if isinstance(value, list | tuple) else [value]) if one is not None
     ]

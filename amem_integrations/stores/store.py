@@ -214,10 +214,11 @@ class Store:
         """Return the stored notes that are wanted, by id."""
         self._check_open()
         key = namespace_key(namespace)
-        whose = {"namespace": query.alive is not False, "buried": query.alive is not True}
-        which = [some(any_of(name, [key]) for name, is_in in whose.items() if is_in)]
         if query.owing or query.bare:
-            which.append(any_of("owing", [key]))
+            which = [any_of("owing", [key])]
+        else:
+            whose = {"namespace": query.alive is not False, "buried": query.alive is not True}
+            which = [some(any_of(name, [key]) for name, is_in in whose.items() if is_in)]
         if query.expired_at is not None:
             which.append(within("expires_at", {"lte": stamp(query.expired_at, "expired_at")}))
         notes = map(payloads.decode_note, self._notes.scroll(every(which), query.least))

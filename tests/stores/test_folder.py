@@ -246,6 +246,21 @@ def test_a_note_that_is_written_without_its_vectors_keeps_those_that_stand(tmp_p
         assert [hit for hit, _ in (*barn.lexical, *barn.dense)] == [note_id("a")] * 2
 
 
+def test_the_first_vector_of_a_note_leaves_it_owing_none(tmp_path: Path) -> None:
+    bare = NoteQuery(bare=True)
+    with closing(opened(tmp_path / "m")) as store:
+        store.insert_notes(ANN, [stored("a", content="the kiln")])
+        assert list(store.find_notes(ANN, bare)) == [note_id("a")]
+        new = stored("a", [1], content="the kiln", token="u")
+        store.swap_notes(ANN, [("another token", new), ("token a", new)])
+        assert not store.find_notes(ANN, bare)
+        assert not store.unfinished()
+        (found,) = store.search(ANN, [Query(text="kiln", vector=unit(1))])
+        assert [hit for hit, _ in (*found.dense, *found.lexical)] == [note_id("a")] * 2
+        (held,) = store.notes(ANN, [note_id("a")]).values()
+        assert held == new
+
+
 def test_words_that_were_written_before_a_kill_are_written_again(tmp_path: Path) -> None:
     """A note whose vectors stay is written in two steps; whoever finishes may write what stood there before."""
     code = """
@@ -256,7 +271,7 @@ store.insert_notes(("ann",), [stored("a", [1], content="the old kiln")])
 edge = folder_collection.edge
 class Dying:
     def __getattr__(self, name):
-        if name == "overwrite_payload":
+        if name == "set_payload":
             os.kill(os.getpid(), 9)
         return getattr(edge.UpdateOperation, name)
 class Engine:
