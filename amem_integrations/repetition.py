@@ -88,6 +88,8 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
+    if text.isascii():
+        return text.replace("`", "'").lower()
     return unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
 
 
@@ -128,6 +130,8 @@ def said_once(hits: Sequence[ScoredNote], others: Iterable[Note] = ()) -> list[S
     """
     notes = {note.id: note for note in (*others, *(hit.note for hit in hits))}
     groups = _groups(notes.values())
+    if len(set(groups.values())) == len(groups) == len(hits):
+        return list(hits)
     members, said = defaultdict[str, list[ScoredNote]](list), defaultdict[str, list[datetime]](list)
     for hit in hits:
         members[groups[hit.note.id]].append(hit)

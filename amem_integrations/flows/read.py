@@ -132,12 +132,13 @@ async def recall(
     asked = Asked(
         query=query,
         before=relevance.messages_before(query, messages),
-        k=k + min(len(said), k),
+        k=k,
         where=conditions_of(where, as_of, known_at),
         min_similarity=min_similarity,
         as_of=as_of,
         known_at=known_at,
         links=links,
+        said=said,
     )
     if kind_of(query) == "filler":  # nothing is asked
         return []
@@ -146,7 +147,7 @@ async def recall(
     floor = await relevance_floor(runtime) if min_similarity is None else None
     lists = []
     for one in searches:
-        found = [hit for hit in one.found if hit.note.content not in said][:k]
+        found = [hit for hit in one.found if hit.note.content not in said]
         hits = relevance.relevant(relevance.together(query, asked.before), found, floor)
         hits = await one.once(hits if of_kind else relevance.telling(query, hits))
         # The notes that a reply is linked to have not been checked against conditions and times.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -99,7 +99,7 @@ async def search(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question to a memory, with its conditions; see `search` for the fields."""
+    """A question to a memory, with its conditions; see `search` and `recall` for the fields."""
 
     query: str
     k: int
@@ -110,6 +110,7 @@ class Asked:
     known_at: datetime | None = None
     links: bool = True
     explain: bool = False
+    said: Collection[str] = ()
 
     def __post_init__(self) -> None:
         """Check the numbers.
@@ -398,7 +399,8 @@ class Search(Reader):
                 # The store's hits meet the conditions; a note that a link led to is checked here.
                 fits = note.id in self.fusion or matches(note, self.asked.where)
                 near = least is None or self.cosines.get(note.id, ranking.LEAST - 1) >= least
-                if fits and near and not note.is_expired(time):
+                is_said = note.content in self.asked.said
+                if fits and near and not (is_said or note.is_expired(time)):
                     best.append(note)
             if len(best) >= k:
                 break
