@@ -24,7 +24,7 @@ from typing import Any, TypedDict, Unpack
 from ..conversation import SPEAKING, Message, message_key, note_inputs, occurrence_key
 from ..errors import AmemError, ModelUnavailableError
 from ..fetch import living
-from ..filters import check_names, conditions_of
+from ..filters import check_names, conditions_of, matches
 from ..ids import note_id
 from ..journal.writer import as_it_is, insert
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
@@ -46,7 +46,7 @@ HASH = "message_hash"  # metadata of a note: tells a message that was edited fro
 RECALLED = 30  # notes to choose from; 1,000 tokens hold about 25
 LEFT_OVERS = 8  # unfinished notes of earlier turns that a turn also finishes, if it evolves itself
 MOST_ANSWERS = 64  # to one message that are looked through
-AT_ONCE = 8  # occurrences of a text that are looked up at once
+AT_ONCE = 2  # occurrences of a text that are looked up at first; then four times as many each time
 
 
 class SearchOptions(TypedDict, total=False):
@@ -151,9 +151,9 @@ async def recall_turn(
     known = None
     if runtime.config.profile and options.get("where") is options.get("as_of") is None:
         known = await profile(runtime, namespace=namespace)
-    error = next(iter(errors), None)
-    found = Recalled(hits=hits, error=error, about=str(known or ""), also=also)
-    return replace(found, text=found.render(hits, max_tokens))
+    about, error = str(known or ""), next(iter(errors), None)
+    text = render_notes(marked(hits, also), max_tokens=max_tokens, about=about)
+    return Recalled(hits=hits, text=text, error=error, about=about, also=also)
 
 
 async def search_turn(runtime: Runtime, /, query: str, **options: Any) -> Recalled:  # noqa: ANN401 - those of `search`
@@ -319,22 +319,22 @@ async def _stored(
     """
     while True:
         nameless = [place for place, item in enumerate(items) if item.key is None]
-        known = await _numbered(runtime, namespace, items)
-        ids = [note_id(namespace, item) for item in items]
+        ids, known = await _numbered(runtime, namespace, items)
+        bare = await _bare(runtime, namespace) if complete else None
         by_id = dict(zip(ids, items, strict=True))
         notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
         taken, new = {*present, *(item.key for item in items)}, list[Note]()
         for i, item in by_id.items():
             if i not in known and item.key not in looked_at:
                 is_shown = item.key in present
-                earlier = is_shown and await _earlier_answer(runtime, namespace, item, taken)
+                earlier = is_shown and await _earlier_answer(runtime, namespace, item, taken, bare)
                 if earlier:
                     notes[i] = earlier
                     taken.add(earlier.key)
                 else:
                     new.append(new_note(runtime, namespace, i, item))
         if new or complete:
-            notes |= await _inserted(runtime, namespace, new, complete=complete)
+            notes |= await _inserted(runtime, namespace, new, bare)
         # Where another process has stored a message of the same text meanwhile, this one takes the next number.
         others = {note.id for note in new if notes[note.id].seq != note.seq}
         for place in nameless:
@@ -355,56 +355,77 @@ async def _stored(
 
 async def _numbered(
     runtime: Runtime, namespace: Namespace, items: list[NoteInput]
-) -> dict[str, StoredNote]:
+) -> tuple[list[str], dict[str, StoredNote]]:
     """Give items without a key that of the next occurrence which is neither stored nor among the items.
 
-    Return what is stored under the ids of the items. One request does, if not very many occurrences are stored.
+    Return the ids of the items, and what is stored under them. One request does, if few occurrences are stored.
     """
-    known, used, first = dict[str, StoredNote](), {item.key for item in items}, 1
+    ids = ["" if item.key is None else note_id(namespace, item) for item in items]
+    known, used, past = dict[str, StoredNote](), {item.key for item in items}, 0
     while True:
         tried = [
-            (place, replace(item, key=occurrence_key(item.thread, item.source, item.content, nth)))
+            (place, one, note_id(namespace, one))
             for place, item in enumerate(items)
             if item.key is None
-            for nth in range(first, first + AT_ONCE)
+            for nth in range(past + 1, AT_ONCE + 4 * past + 1)
+            for key in [occurrence_key(item.thread, item.source, item.content, nth)]
+            for one in [replace(item, key=key)]
         ]
-        ids = {note_id(namespace, item) for item in (*items, *(one for _, one in tried))}
-        known |= await resolve(runtime.store.notes(namespace, sorted(ids)))
-        for place, one in tried:
-            is_free = one.key not in used and note_id(namespace, one) not in known
-            if is_free and items[place].key is None:
-                items[place] = one
+        looked_up = {*filter(None, ids), *(i for *_, i in tried)}
+        known |= await resolve(runtime.store.notes(namespace, sorted(looked_up)))
+        for place, one, i in tried:
+            if not ids[place] and one.key not in used and i not in known:
+                items[place], ids[place] = one, i
                 used.add(one.key)
-        if all(item.key is not None for item in items):
-            return known
-        first += AT_ONCE
+        if all(ids):
+            return ids, known
+        past = AT_ONCE + 4 * past
+
+
+async def _bare(runtime: Runtime, namespace: Namespace) -> list[StoredNote]:
+    """Return the notes without vectors; of many some, more than are embedded at once."""
+    query = NoteQuery(bare=True, least=PAGE + 1)
+    return list((await resolve(runtime.store.find_notes(namespace, query))).values())
 
 
 async def _earlier_answer(
-    runtime: Runtime, namespace: Namespace, item: NoteInput, taken: Collection[str | None]
+    runtime: Runtime,
+    namespace: Namespace,
+    item: NoteInput,
+    taken: Collection[str | None],
+    bare: Sequence[StoredNote] | None,
 ) -> Note | None:
     """Return the note of an earlier answer to the same message, whose key is not taken: a killed run was asked again."""
-    if ANSWERS not in item.metadata:
+    question = item.metadata.get(ANSWERS)
+    if question is None:
         return None
-    name = f"metadata.{ANSWERS}"
-    where = {"thread": item.thread, "source": item.source, name: item.metadata[ANSWERS]}
+    where = {"thread": item.thread, "source": item.source, f"metadata.{ANSWERS}": question}
     conditions = conditions_of(where, None, None)
-    found = await resolve(runtime.store.scan(namespace, where=conditions, limit=MOST_ANSWERS))
+    without = [one.note for one in bare or () if one.note is not None]
+    asked = message_key(item.thread, "user", question)
+    is_new = any(note.key == asked and note.rev == note.seq for note in without)
+    if is_new and len(without) <= PAGE:  # an answer gives its question a vector, or has none either
+        found = sorted((n for n in without if matches(n, conditions)), key=lambda note: note.seq)
+    else:
+        found = await resolve(runtime.store.scan(namespace, where=conditions, limit=MOST_ANSWERS))
     return next((note for note in found if note.key not in taken), None)
 
 
 async def _inserted(
-    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], *, complete: bool
+    runtime: Runtime,
+    namespace: Namespace,
+    notes: Sequence[Note],
+    bare: Sequence[StoredNote] | None,
 ) -> dict[str, Note]:
-    """Store new notes, and return by id what stands there; until the turn is `complete`, without vectors.
+    """Store new notes, and return by id what stands there.
 
-    Then those that have none get theirs too, by the same call of the embedder, whoever stored them.
+    With the notes that are `bare`, without vectors, they get theirs by one call of the embedder, whoever stored those;
+    without a list of such notes they are stored without, since the turn is not complete.
     """
 
     async def embed_with_others(new: Sequence[StoredNote]) -> list[StoredNote]:
-        bare = await writer.find_notes(NoteQuery(bare=True, least=PAGE))
         mine = {one.id for one in new}  # which another process may have stored in this moment
-        others = [one for one in bare.values() if one.id not in mine][:PAGE]
+        others = [one for one in bare or () if one.id not in mine][:PAGE]
         made = await writer.embed([*others, *new])
         await writer.swap_notes(
             (old, replace(one, token=writer.new_token()))
@@ -418,6 +439,6 @@ async def _inserted(
         return made[len(others) :]
 
     async with writing(runtime, namespace) as writer:
-        embed = embed_with_others if complete else as_it_is
+        embed = as_it_is if bare is None else embed_with_others
         stands = await insert(replace(writer, embed=embed), notes, {})
     return {i: stored.note for i, stored in stands.items() if stored.note is not None}
