@@ -25,7 +25,6 @@ COMMON = telling_words(" ".join(PERSONS.keys() | set().union(*_LISTS)))
 # A number, or a word with one: "zanzibar4711" is not "zanzibar12". In a script without spaces it is a part of a word.
 _CODE = re.compile(r"[^\W\u3040-\U0010ffff]*\d[^\W\u3040-\U0010ffff]*")
 LEAST_CODE = 3  # characters; "2 cups" are no secret
-UNSPACED = 0x3040  # kana, Han and Hangul begin here
 RUN = 4  # words in a row that are a quote, however common each of them is
 Mark = str | tuple[str, ...]  # by which a text is known again: a telling word, or a run of words
 
@@ -111,8 +110,6 @@ def _telling(words: Iterable[str]) -> frozenset[Mark]:
 @lru_cache(maxsize=4096)
 def _stems(word: str) -> frozenset[str]:
     codes = frozenset(code for code in _CODE.findall(word) if len(code) >= LEAST_CODE)
-    if codes and ord(word[0]) < UNSPACED:
-        return codes
     return codes | telling_words(_CODE.sub(" ", word) if codes else word)
 
 

@@ -447,7 +447,7 @@ async def _take_over(runtime: Runtime, writer: Writer, item: NoteInput, note: No
 
 def _expiry(runtime: Runtime, namespace: Namespace, recorded_at: datetime) -> datetime | None:
     """Return when a note expires that says nothing about it."""
-    ttl = runtime.config.ttl and runtime.config.ttl_of(namespace)
+    ttl = runtime.config.ttl_of(namespace)
     return recorded_at + ttl if ttl else None
 
 

@@ -114,8 +114,7 @@ async def construct(
     """
     space = check_namespace(namespace)
     there = await living(runtime.store, space, unique_ids(ids))
-    notes = [note for note in there.values() if note.own_entry is None]
-    with runtime.claims.claiming(notes) as mine:
+    with runtime.claims.claiming(there.values()) as mine:
         parts = construction.in_parts(mine, runtime.config.batch_size)
         await read_budget(runtime, space)  # the first call raises
         async with writing(runtime, space, runtime.model_name) as writer:

@@ -61,7 +61,7 @@ async def history(
     return [
         one.change
         for one in found
-        if one.change.note_id == note_id or (isinstance(one, Decided) and one.item.to == note_id)
+        if isinstance(one, Edit) or note_id in (one.change.note_id, one.item.to)
     ]
 
 

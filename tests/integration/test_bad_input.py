@@ -190,6 +190,7 @@ async def later(_message):
 CHAT = [{"role": "user", "content": "hello"}]
 MEANINGLESS = [
     lambda m: m.add_many({"role": "user"}, namespace=ANN),
+    lambda m: m.add_many("x", namespace=ANN),
     lambda m: m.add_many(5, namespace=ANN),
     lambda m: m.add_many([5], namespace=ANN),
     lambda m: m.add_many(["x"], namespace=ANN, progress="yes"),

@@ -110,6 +110,8 @@ def test_rule_4_the_same_input_twice_is_one_note_and_costs_no_call(open_memory, 
     times = (MAY, JUNE, MAY.astimezone(timezone(timedelta(hours=9))))
     days = {memory.add("I ran 5 km", namespace=ANN, at=at).id for at in times}
     assert len(days) == 2
+    memory.add("I like figs", namespace=ANN, evolve=False)
+    assert memory.add("I like figs", namespace=ANN).state == "pending"  # it waits as before
     key = memory.add("hello", namespace=ANN, key="k").id
     with models.opened(tmp_path) as other:
         assert other.add("hello", namespace=ANN, key="k").id == key
@@ -246,6 +248,14 @@ def test_within_one_call_the_last_one_counts(told):
     items = [NoteInput(content="One", key="n", metadata={"n": n}) for n in range(3)]
     notes = memory.add_many(items, namespace=ANN)
     assert [note.metadata for note in notes] == [{"n": 2}] * 3
+
+
+def test_what_was_a_document_and_is_said_is_evolved(open_memory):
+    memory = open_memory(models.model())
+    for origin, evolved in (("document", 0), ("conversation", 1)):
+        item = NoteInput(content="I like tea", key="k", origin=origin)
+        (note,) = memory.add_many([item], namespace=ANN)
+        assert (note.origin, note.state, len(note.contexts)) == (origin, "done", evolved)
 
 
 def test_what_is_said_again_after_its_note_was_corrected_is_a_note_of_its_own(open_memory):
