@@ -176,16 +176,16 @@ class _Steps(Door):
 
         It is a step of its own because `interrupt` runs its step again from the top: no model is asked twice.
         """
-        plan = Plan.from_dict(state["plan"]) if state["plan"] else None
+        planned = Plan.from_dict(state["plan"]).notes if state["plan"] else ()
         # Links are made without being asked about, unless the memory holds everything back for a review.
         asked = [
             (key, note.id, item)
             for kind in KINDS
-            for note in (plan.notes if plan else ())
+            for note in planned
             for key, item in note.items.items()
             if item.kind == kind and (kind != "link" or "why" in item.data)
         ]
-        if plan is None or not asked:
+        if not asked:
             return {}
         configurable = run.config.get("configurable", {})
         if configurable.get("__pregel_checkpointer", configurable.get("thread_id")) is None:
@@ -205,7 +205,7 @@ class _Steps(Door):
                 held = {key for key, _, item in asked if item.data.get("why") == adapting.HELD}
                 answer = {key: answer for key, *_ in asked if not answer or key in held}
             try:
-                adapting.decide(plan.notes, answer)
+                adapting.decide(planned, answer)
             except InvalidInputError as error:
                 problem = str(error)
             else:

@@ -72,4 +72,4 @@ def with_final_answer(messages: Sequence[BaseMessage], structured: object) -> li
     if structured is not None:
         dump = getattr(structured, "model_dump", None)
         text = json.dumps(dump() if dump else structured, default=str, ensure_ascii=False)
-    return [*messages, AIMessage(text, id=f"{last.id}:answer" if last.id else None)]
+    return [*messages, AIMessage(text, id=f"{last.id}:answer")]

@@ -136,7 +136,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Settle whose run it is, and which messages belong to it."""
         space, (_, entry) = self._turns.space(current_run(state)), self._noted(state)
-        tokens = {**(state.get("amem_run") or {}), self._name: Token(uuid4())}
+        tokens = {**state.get("amem_run", {}), self._name: Token(uuid4())}
         begun = History(state["messages"]).began([entry], space)
         return {"amem": {self._name: begun}, "amem_run": tokens}
 
@@ -194,8 +194,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def _noted(self, state: Any) -> tuple[Token | None, Entry]:
         """Return the token of a run, None where the run was resumed, and its entry."""
-        token = (state.get("amem_run") or {}).get(self._name)
-        return token, (state.get("amem") or {}).get(self._name, {})
+        token = state.get("amem_run", {}).get(self._name)
+        return token, state.get("amem", {}).get(self._name, {})
 
     def _with_notes(self, request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
         """Return the request with the notes recalled, or as it is if there are none."""

@@ -253,9 +253,7 @@ def _begun(
     """
     last = max((one["run"] for one in entries.values() if one.get("run")), default=None)
     begun = {
-        each: one
-        for each, one in entries.items()
-        if "start" in one and (last is None or one["run"] == last)
+        each: one for each, one in entries.items() if "start" in one and one.get("run") == last
     }
     if name in begun or is_fixed or last is None or last[1] == caller:
         return begun.get(name, {}), last

@@ -93,7 +93,7 @@ def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:
 
     try:
         context = getattr(get_runtime(), "context", None)
-        return Run(context=context, state=state, config=config or get_config())
+        return Run(context=context, state=state, config=get_config())
     except (RuntimeError, KeyError):
         return Run(state=state, config=config or {})
 
@@ -205,9 +205,9 @@ class Door(adapting.Door):
 # The messages of a graph
 
 
-def merged(left: Mapping[str, Entry] | None, right: Mapping[str, Entry] | None) -> dict[str, Entry]:
+def merged(left: Mapping[str, Entry], right: Mapping[str, Entry] | None) -> dict[str, Entry]:
     """Return the entries of two updates of a state; of one name the later."""
-    return {**(left or {}), **(right or {})}
+    return {**left, **(right or {})}
 
 
 class History:
@@ -355,7 +355,7 @@ class Turns(Door):
             if place in wanted:
                 with self.failures.tolerated("should_store", callback=True):
                     said[place] = replace(said[place], stored=bool(self.should_store(message)))
-            elif looks and place >= recent and message.id is not None:
+            elif looks and place >= recent:
                 said[place] = replace(said[place], stored=None)
         metadata = self.metadata
         if callable(metadata):

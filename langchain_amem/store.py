@@ -215,7 +215,7 @@ class AMemStore(base.BaseStore):
             "value": json.dumps(op.value),
             "created_at": kept[0].metadata["created_at"] if kept else now.isoformat(),
             "updated_at": now.isoformat(),
-            **({} if op.ttl is None else {"ttl": op.ttl}),
+            "ttl": op.ttl,
         }
         return NoteInput(
             content=text or f"{KEY}{op.key}",
@@ -254,7 +254,7 @@ class AMemStore(base.BaseStore):
             seen = {note.id for note, _ in found}
             rest = heapq.merge(*map(self._scan, places), key=operator.attrgetter("seq", "id"))
             others = (note for note in rest if note.id not in seen and _fits(note, op.filter))
-            found += [(note, None) for note in islice(others, max(wanted, 1) - len(found))]
+            found += [(note, None) for note in islice(others, max(wanted, 1))]
         return found[op.offset : wanted]
 
     def _ranked(
@@ -263,7 +263,7 @@ class AMemStore(base.BaseStore):
         """Return the items of some namespaces that the query finds, best first, with scores that never rise."""
         wanted, search = op.offset + op.limit, partial(self.memory.search, query)
         if not op.filter and wanted <= DEPTH:
-            also = {str(number): place for number, place in enumerate(places) if number}
+            also = {str(number): place for number, place in enumerate(places[1:])}
             # Scores depend on what is below; those of several lists have to be the same on every page.
             k = DEPTH if also else wanted
             lists = [search(namespace=places[0], also=also, k=k, where=IS_ITEM)]
@@ -399,7 +399,7 @@ def _fields(note: Note) -> dict[str, Any]:
 
 
 def _key(note: Note) -> str:
-    return (note.key or "").removeprefix(KEY)
+    return str(note.key).removeprefix(KEY)
 
 
 def _prolonged(note: Note) -> datetime | None:
