@@ -302,11 +302,13 @@ def test_what_cannot_be_meant_is_refused(memory, store):
         store.add_documents(pages("One."), ids=["1", "2"])
     with pytest.raises(InvalidInputError, match="cannot be named '_document'"):
         store.add_texts(["One."], [{adapting.RECORD: "mine"}])
-    with pytest.raises(ConfigurationError, match="the memory has its embedder"):
-        AMemVectorStore.from_texts(["One."], DeterministicFakeEmbedding(size=3))
+    whose = {"memory": memory, "namespace": TEAM}
+    for embedding, given in ((DeterministicFakeEmbedding(size=3), whose), (None, {})):
+        with pytest.raises(ConfigurationError, match="the memory has its embedder"):
+            AMemVectorStore.from_texts(["One."], embedding, **given)
     with pytest.raises(NamespaceError):
         AMemVectorStore(memory, "a")
-    made = AMemVectorStore.from_texts(["One."], memory=memory, namespace=TEAM, evolve=False)
+    made = AMemVectorStore.from_texts(["One."], **whose, evolve=False)
     other = AMemVectorStore.from_texts(["Uno."], memory=memory, namespace=("b",))
     assert found(made.similarity_search("One")) == ["One."]
     assert found(other.similarity_search("One")) == ["Uno."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import product
 from typing import Any
 
 import pytest
@@ -49,6 +50,7 @@ from amem_integrations import (
     StoreClosedError,
     StoreUnavailableError,
 )
+from amem_integrations.adapting import ANSWERS
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import AMemMiddleware
 
@@ -86,6 +88,8 @@ def test_notes_stand_at_the_end_of_the_system_message(memory):
     for prompt in ("Be brief.", blocks):
         model = Talker()
         say(agent_of(memory, model, prompt=prompt), "Where did I move to?")
+        say(agent_of(memory, model), "Where did I move to?", "bob")
+        assert [message.type for message in model.seen[1]] == ["human"]  # nothing is known
         content = model.seen[0][0].content
         if isinstance(content, str):
             assert content.startswith("Be brief.\n\n<memories>")
@@ -106,6 +110,9 @@ def test_as_a_message_notes_stand_before_the_question(memory):
     *before, notes, question = (message.text for message in model.seen[1])
     assert (before, question) == (["Hello.", "Hi."], "Where did I move to?")
     assert notes.startswith("<memories>")
+    model = looking()  # a call of a tool and its result stay together
+    say(agent_of(memory, model, tools=[look], inject="message"), "Where did I move to?")
+    assert [message.type for message in model.seen[1]] == ["human", "human", "ai", "tool"]
 
 
 def test_notes_are_recalled_once_a_run_and_shown_at_each_call(memory):
@@ -237,6 +244,9 @@ def test_a_summary_of_the_conversation_is_no_note(memory):
     assert "THE SUMMARY" in str(agent.get_state(within()).values["messages"])
     assert [text for text in kept(memory) if text.startswith("Fact")] == facts
     assert not any("SUMMARY" in text for text in kept(memory))
+    summary = HumanMessage("THE SUMMARY", additional_kwargs={"lc_source": "summarization"})
+    say(agent_of(memory), ask(summary, "Hello."), "bob")
+    assert kept(memory, BOB) == ["Hello.", "I do not know."]
 
 
 def test_a_run_ended_by_a_call_limit_is_stored(memory):
@@ -257,7 +267,20 @@ def test_should_store_decides_what_is_stored(memory):
             memory, looking(), tools=[look], should_store=lambda m, k=kinds: m.type in k
         )
         say(agent, "What is it?", who)
-        assert kept(memory, (who,)) == [*kinds.values()]
+        (note,) = memory.get_all(namespace=(who,))
+        assert (note.content, ANSWERS in note.metadata) == (*kinds.values(), False)
+
+
+def test_what_is_said_between_two_calls_of_the_model_is_stored(memory):
+    class Hurrying(AgentMiddleware[Any, Any, Any]):
+        """Says something once a tool has been called."""
+
+        def before_model(self, state, runtime):
+            called_one = state["messages"][-1].type == "tool"
+            return {"messages": [HumanMessage("Hurry.")]} if called_one else None
+
+    say(agent_of(memory, looking(), tools=[look], before=[Hurrying()]), "What is it?")
+    assert kept(memory)[:2] == ["What is it?", "Hurry."]
 
 
 def test_what_is_redacted_is_stored_redacted_in_any_order(memory):
@@ -428,11 +451,17 @@ class Refusing(AgentMiddleware[Any, Any, Any]):
         return {"messages": [AIMessage("I cannot take that.")], "jump_to": "end"}
 
 
+class RefusingLater(AgentMiddleware[Any, Any, Any]):
+    """Ends a run before the model is called."""
+
+    before_model = Refusing.before_agent
+
+
 def test_a_run_that_a_middleware_before_it_ends_is_remembered_only_if_that_is_wanted():
     texts = [PAYING, "I moved to Oslo.", PAYING]
-    for unanswered in (True, False):
+    for unanswered, guard in product((True, False), (Refusing(), RefusingLater())):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            agent = agent_of(memory, before=[Refusing()], remember_unanswered=unanswered)
+            agent = agent_of(memory, before=[guard], remember_unanswered=unanswered)
             for text in texts:
                 say(agent, text)
             asked = [text for text in kept(memory) if text in texts]
@@ -526,6 +555,9 @@ def test_metadata_that_are_no_dict_cost_neither_the_answer_nor_the_words(memory)
         agent = agent_of(memory, metadata=lambda _, given=wrong: given)
         assert last(say(agent, f"I moved to {wrong}.")) == "I do not know."
         assert f"I moved to {wrong}." in kept(memory)
+    mine = AMemMiddleware(memory, namespace=ANN, metadata=lambda _: None)  # has none to give
+    create_agent(Talker(), middleware=[mine]).invoke(ask("Hello."))
+    assert mine.failures == {}
 
 
 def test_a_closed_memory_always_raises(tmp_path):

@@ -10,6 +10,7 @@ from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.load import dumpd
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import ConfigurableField
 from langchain_core.tools import ToolException
 from langchain_kit import ANN, BOB, Talker, ask, called, calling
@@ -193,8 +194,9 @@ async def test_recall_is_a_retriever_run_below_that_of_the_agent(seeded):
     for runnable in recalling(seeded).values():
         watching = Watching()
         config = {"callbacks": [watching]}
-        runnable.invoke(ask("moved?"), config)
-        await runnable.ainvoke(ask("moved?"), config)
+        asked = ask("moved?", AIMessage("One moment."))
+        runnable.invoke(asked, config)
+        await runnable.ainvoke(asked, config)
         for started, found in zip(watching.started, watching.found, strict=True):
             assert (started["query"], started["name"]) == ("moved?", "AMemRecall")
             assert started["parent_run_id"] is not None

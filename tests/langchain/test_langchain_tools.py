@@ -161,6 +161,7 @@ def test_a_description_for_a_reviewer_shows_the_notes_that_a_call_names(memory):
         ({"note_id": note.id}, True),
         ({"content": "I live in Rome.", "supersedes": [note.id]}, True),
         ({"note_id": {"id": note.id}, "supersedes": 5}, False),  # a model may say anything
+        ({"note_id": {"id": note.id}, "supersedes": [note.id]}, True),
     ):
         told = describe({"name": "forget_memory", "args": given}, {}, None)
         assert all(f"{name}: {value}" in told for name, value in given.items())

@@ -188,6 +188,9 @@ async def test_a_model_that_is_down_ends_the_run_and_what_was_done_is_kept():
             build_evolution_graph(memory, on_error="raise").invoke(ALL)
         report = build_evolution_graph(memory).invoke(ALL)["evolution"]
         assert report["interrupted"] == "construct: down"
+        mine = build_evolution_graph(memory, namespace=user)
+        told = mine.stream({}, context=User("ann"), stream_mode="custom")
+        assert [event["interrupted"] for event in told] == ["construct: down"] * 2
         assert memory.stats(namespace=ANN)["states"] == {"pending": 2}
     with thinking({"construct": scripted().generate, "evolve": down}) as memory:
         report = (await build_evolution_graph(memory).ainvoke(ALL))["evolution"]
@@ -260,11 +263,22 @@ async def test_each_entry_can_be_approved_edited_or_rejected(said):
     graph, (one, two, three) = reviewing(said)
     edit = {"context": "A person wrote this.", "tags": []}
     answer = {one["id"]: True, two["id"]: edit, three["id"]: False}
-    await graph.ainvoke(Command(resume=answer), CONFIG)
+    events = graph.astream(Command(resume=answer), CONFIG, stream_mode="custom")
+    told = [event async for event in events]
+    assert told[0] == {"amem": "review", "answers": answer}
     found = added(said)
     assert found[one["note"]["id"]] == one["adds"]["context"]
     assert "A person wrote this." in found.values()
     assert three["adds"]["context"] not in found.values()
+
+
+def test_a_note_that_is_deleted_while_its_review_waits_takes_nothing_else_away(said):
+    graph, entries = reviewing(said)
+    pairs = [(entry["note"]["id"], entry["because_of"]["id"]) for entry in entries]
+    deleted = pairs[0][0]
+    said.delete(deleted, namespace=ANN)
+    report = graph.invoke(YES, CONFIG)["evolution"]
+    assert set(report["evolved"]) == {note for note, cause in pairs if deleted not in (note, cause)}
 
 
 def test_a_memory_with_a_review_shows_its_links_too_and_leaves_the_rest_among_the_proposals():

@@ -36,6 +36,7 @@ from amem_integrations.adapting import LEFT_OVERS
 from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import evolve_node, failures, recall_node, remember_node
+from langchain_amem.run import RECENT
 
 
 def answer(state):
@@ -184,7 +185,9 @@ def test_nobodys_words_are_in_anothers_memory(pair):
             built = graph.compile(checkpointer=InMemorySaver())
             for who in ("ann", "bob"):
                 config = within(who, who=who, team="team")
-                state = built.invoke(ask(f"{who} earns 80,000."), config)
+                # A client may send back a state of which it knows nothing.
+                asked = {**ask(f"{who} earns 80,000."), "memory_turn": None}
+                state = built.invoke(asked, config)
                 # Of nodes that remember at the same time those of one stand in the state.
                 assert len(state["remembered"]) == (2 if parallel or reads_only else 4)
             assert kept(memory) == ["ann earns 80,000.", "I see."]
@@ -192,8 +195,8 @@ def test_nobodys_words_are_in_anothers_memory(pair):
             assert len(kept(memory, ("team",))) == (0 if reads_only else 4)
 
 
-def waiting(memory, adds):
-    """Return a graph that waits for somebody between the question and the answer."""
+def waiting(memory, adds, **steps):
+    """Return a graph that waits for somebody between the question and the answer, and then takes these steps too."""
 
     def wait(_):
         said = interrupt("Is that so?")
@@ -203,13 +206,13 @@ def waiting(memory, adds):
         recall_node(memory, namespace=user),
         remember_node(memory, namespace=user, evolve=True),
     )
-    return sequence(State, recall=recall, wait=wait, answer=answer, remember=remember)
+    return sequence(State, recall=recall, wait=wait, answer=answer, **steps, remember=remember)
 
 
 async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_asked():
     for adds, asynchronous in product((False, True), repeat=2):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            graph = waiting(memory, adds)
+            graph = waiting(memory, adds, ours=remember_node(memory, namespace=("team",)))
             say(graph, "Is anybody there?", "bob")  # nobody resumes that
             say(graph, "I moved to Oslo.")
             go = Command(resume="I am Bob, and it is so.")
@@ -273,7 +276,7 @@ def test_resumed_by_somebody_else_nothing_is_stored_where_two_memories_could_be_
     with pytest.raises(NamespaceError, match="begun by somebody else"):
         say(graph, Command(resume="Yes."), "bob")
     assert memory.namespaces() == []
-    say(graph, None)
+    graph.invoke(None, within(language="no"), context=User("ann"))
     assert memory.namespaces() == [ANN]
 
 
@@ -353,6 +356,35 @@ def test_a_message_of_the_role_user_is_what_a_person_said(memory):
     said = [ChatMessage("I moved to Oslo.", role="user"), AIMessage("Nice.")]
     remember_node(memory, namespace=ANN).invoke({"messages": said})
     assert kept(memory) == ["I moved to Oslo.", "Nice."]
+
+
+def test_the_state_names_the_notes_of_this_turn_alone_also_where_nothing_was_answered(memory):
+    recall, remember = recall_node(memory, namespace=ANN), remember_node(memory, namespace=ANN)
+    graph = sequence(State, recall=recall, remember=remember)
+    for text in ("I moved to Oslo.", "It is cold."):
+        (name,) = say(graph, text)["remembered"]
+        assert memory.get(name, namespace=ANN).content == text
+
+
+def test_messages_whose_ids_are_empty_are_told_apart(memory):
+    said = [HumanMessage("I moved to Oslo.", id=""), HumanMessage("It is cold.", id="")]
+    remember_node(memory, namespace=ANN).invoke({"messages": said})
+    assert kept(memory) == ["I moved to Oslo.", "It is cold."]
+
+
+def test_where_nobody_asked_the_last_answer_is_of_the_run(memory):
+    said = [AIMessage("Good morning."), AIMessage("It rains.")]
+    remember_node(memory, namespace=ANN).invoke({"messages": said})
+    assert kept(memory) == ["It rains."]
+
+
+def test_only_the_last_messages_are_looked_at_for_whether_they_were_edited(memory):
+    node, facts = remember_node(memory, namespace=ANN), range(RECENT + 8)
+    node.invoke({"messages": [HumanMessage(f"Fact {n}.", id=f"{n}") for n in facts]})
+    edited = [HumanMessage(f"Fact {n}!", id=f"{n}") for n in facts]
+    node.invoke({"messages": [*edited, AIMessage("I see."), HumanMessage("Thanks.")]})
+    found = [text.endswith("!") for text in kept(memory) if "Fact" in text]
+    assert found == [n >= 10 for n in facts]  # two more messages follow
 
 
 def test_a_call_of_a_tool_answers_no_question(memory):

@@ -219,7 +219,8 @@ def test_a_search_by_meaning_finds_the_nearest_first_and_what_is_not_indexed_las
     assert found("what is my cat called", limit=3) == ["c", "a", "b"]
     assert store.search(NS, query="my cat")[-1].score is None
     assert [item.score for item in store.search(NS, query=" ")] == [None] * 3
-    store.put(NS, "flags", {"yes": True, "none": None})
+    assert store.search(NS, query="my cat", limit=0) == []
+    store.put(NS, "flags", {"yes": True, "none": None, "blank": " "})
     assert note_of(store, "flags").content == "store:flags"  # there are no words to search for
     store.delete(NS, "flags")
     store.batch([PutOp(NS, key, {"text": "we play chess"}) for key in "ad"])
@@ -231,7 +232,7 @@ def test_a_search_by_meaning_finds_the_nearest_first_and_what_is_not_indexed_las
 
 def test_a_search_by_meaning_knows_the_paths_asked_for_and_no_others(store):
     value = {"one": "my cat", "many": [{"text": "a nurse"}, {"text": "in Oslo"}]}
-    store.put(NS, "a", {**value, "secret": "we play chess"}, index=["one", "many[*].text"])
+    store.put(NS, "a", {**value, "secret": "we play chess"}, index=("one", "many[*].text"))
     store.put(NS, "b", {"one": "we play chess", "secret": "my cat"}, index=["one"])
     for query, key in (("my cat", "a"), ("a nurse", "a"), ("in Oslo", "a"), ("we play chess", "b")):
         assert store.search(NS, query=query)[0].key == key
@@ -357,7 +358,7 @@ def test_more_than_a_search_goes_deep_is_ranked_all_the_same(store):
     found = store.search(NS, query="cat number 229", limit=300)
     assert len({item.key for item in found}) == 230
     assert found[0].key == "229"
-    scores = [item.score or -9 for item in found]
+    scores = [item.score for item in found]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -392,6 +393,9 @@ def test_a_search_and_a_list_look_into_no_more_namespaces_than_they_have_to(stor
     assert store.list_namespaces(prefix=("users", "user 07")) == [("users", "user 07")]
     assert len(store.search(("users", "user 07"), query="cat")) == 1
     assert memory.reads <= 9
+    memory.reads = 0  # what is found by meaning is not read one by one
+    assert len(store.search(("users",), query="cat", limit=3)) == 3
+    assert memory.reads == 0
 
 
 def test_what_is_indexed_is_all_of_a_value_or_paths_as_langgraph_has_them(memory):
@@ -527,10 +531,16 @@ def test_a_read_that_prolongs_brings_back_no_old_value(memory):
     memory.then = lambda: AMemStore(memory).put(NS, "k", {"v": "new"}, ttl=60)
     store.get(NS, "k", refresh_ttl=True)
     assert value_of(store) == {"v": "new"}
+    memory.update(note_of(store).id, namespace=NS, expires_at=None)  # kept for good, by hand
+    assert value_of(store) == {"v": "new"}
     note = note_of(store)
     memory.then = lambda: memory.update(note.id, namespace=NS, expires_at=datetime.now(UTC))
     store.put(NS, "k", {"v": "newest"})  # also if the item expires meanwhile
     assert value_of(store) == {"v": "newest"}
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    memory.update(note.id, namespace=NS, expires_at=soon)  # by hand, without a time to live
+    assert value_of(store) == {"v": "newest"}
+    assert note_of(store).expires_at == soon
 
 
 def test_a_read_that_prolongs_embeds_nothing_and_a_batch_is_encoded_by_one_call():
@@ -581,7 +591,7 @@ def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled():
     for stop in ("close", "cancel"):
         before = set(threading.enumerate())
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            future = AMemStore(memory, ttl={"default_ttl": 5.0}).start_ttl_sweeper(60)
+            future = AMemStore(memory, ttl={"default_ttl": 5.0}).start_ttl_sweeper()
             (thread,) = (t for t in set(threading.enumerate()) - before if "sweeper" in t.name)
             if stop == "cancel":
                 future.cancel()
@@ -591,6 +601,10 @@ def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled():
         assert time.monotonic() - begun < 1
         thread.join(1)
         assert not thread.is_alive()
+
+
+def test_without_a_ttl_a_sweeper_is_done_at_once(store):
+    assert store.start_ttl_sweeper().result(timeout=5) is None
 
 
 def test_a_sweeper_whose_memory_is_closed_in_a_sweep_says_that_it_is_done():
@@ -616,6 +630,7 @@ BAD = [
     PutOp(NS, "a\0b", {"text": "a NUL in the key"}),
     SearchOp(NS, filter={"v": {"$near": 1}}),
     SearchOp(("a.b",)),
+    SearchOp((5,)),
     GetOp(("",), "k"),
     "op",
 ]
