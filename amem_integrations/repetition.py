@@ -88,8 +88,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    if text.isascii():
-        return text.replace("`", "'").lower()
     return unicodedata.normalize("NFKC", text).translate(_APOSTROPHES).casefold()
 
 

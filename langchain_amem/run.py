@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -215,23 +214,16 @@ class History:
 
     Attributes:
         messages: Oldest first.
+        said: The messages as the core reads them; nothing of them is to be stored.
         marks: By place the id of the message before, or a digest of its place and text; None at the beginning.
+        people: The places of what people said.
     """
 
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
         """Take the messages."""
-        self.messages = messages
+        self.messages, self.said = messages, conversation(messages)
         self.marks = [None, *(one.id or _digest(n, one) for n, one in enumerate(messages))]
-
-    @cached_property
-    def said(self) -> list[Message]:
-        """The messages as the core reads them; nothing of them is to be stored."""
-        return conversation(self.messages)
-
-    @cached_property
-    def people(self) -> list[int]:
-        """The places of what people said."""
-        return [n for n, one in enumerate(self.said) if one.party == "user"]
+        self.people = [n for n, one in enumerate(self.said) if one.party == "user"]
 
     def place(self, entry: Entry, name: str) -> int | None:
         """Return the place that an entry names, by the message before, else by the next; None if neither is there."""
