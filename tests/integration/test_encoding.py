@@ -290,6 +290,24 @@ def test_a_sentence_is_not_held_back_because_it_or_its_note_has_no_vector(open_m
         assert memory.get(first.id, namespace=ANN).contexts[-1].text == sentence
 
 
+def test_without_a_vector_of_a_question_or_of_a_note_words_are_searched_for(open_memory):
+    class Deaf(HashEmbedder):
+        def embed_query(self, text):
+            return super().embed_query(text) * (np.nan if "bad" in text else 1)
+
+    memory = open_memory(models.model(), Deaf())
+    notes = {
+        memory.add(f"{kind} news", namespace=(kind,), evolve=False).id for kind in ("good", "bad")
+    }
+    for question, before in (
+        ("good news", ()),
+        ("And the good news?", ["bad"]),
+        ("And the bad news?", ["good"]),
+    ):
+        hits = memory.search(question, namespace=("good",), also={"bad": ("bad",)}, messages=before)
+        assert {hit.note.id for hit in hits} == notes, question
+
+
 def test_texts_that_an_embedder_refuses_cost_no_others_their_vectors_and_an_outage_few_calls():
     embedder = Wrong("raises")
     with models.opened(embedder=embedder) as memory:

@@ -291,6 +291,7 @@ def test_what_an_import_brings_back_stays_without_what_is_not_there_and_goes_wit
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     memory.export(whole, namespace=ANN)
     lines = whole.read_text().splitlines()
+    assert "null" not in whole.read_text()  # what is not there takes no room
     cut.write_text("\n".join(line for line in lines if '{"note"' not in line or first not in line))
     with models.opened() as other:
         assert other.import_(cut, namespace=ANN) == 2
