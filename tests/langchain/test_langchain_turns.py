@@ -128,6 +128,10 @@ def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky):
     graph.update_state(within(), {"messages": removed})
     tell(graph, flaky, "3.")
     assert kept(flaky) == turns("1.", "2.", "3.")
+    removed = [RemoveMessage(id=m.id) for m in graph.get_state(within()).values["messages"]]
+    graph.update_state(within(), {"messages": removed})
+    say(graph, ask("4.", "5."))
+    assert kept(flaky)[-3:] == ["4.", *turns("5.")]
 
 
 def test_all_that_was_said_in_a_turn_is_stored_although_the_model_is_shown_no_more(flaky):

@@ -361,9 +361,17 @@ def test_a_message_of_the_role_user_is_what_a_person_said(memory):
 def test_the_state_names_the_notes_of_this_turn_alone_also_where_nothing_was_answered(memory):
     recall, remember = recall_node(memory, namespace=ANN), remember_node(memory, namespace=ANN)
     graph = sequence(State, recall=recall, remember=remember)
-    for text in ("I moved to Oslo.", "It is cold."):
-        (name,) = say(graph, text)["remembered"]
-        assert memory.get(name, namespace=ANN).content == text
+    for said in (HumanMessage("One."), HumanMessage("Two."), AIMessage("By the way.")):
+        (name,) = say(graph, said)["remembered"]
+        assert memory.get(name, namespace=ANN).content == said.text
+
+
+def test_each_of_two_nodes_stores_all_messages_of_one_input(memory):
+    spaces = {"mine": ANN, "ours": ("team",)}
+    nodes = {name: remember_node(memory, namespace=space) for name, space in spaces.items()}
+    say(sequence(State, answer=failing, **nodes), ask("I moved to Oslo.", "It is cold."))
+    for space in spaces.values():
+        assert kept(memory, space) == ["I moved to Oslo.", "It is cold.", "I see."]
 
 
 def test_messages_whose_ids_are_empty_are_told_apart(memory):
