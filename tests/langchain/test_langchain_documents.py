@@ -12,12 +12,14 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_kit import kept
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
+from support.ports import WatchedEmbedder
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import (
     AgenticMemory,
     ConfigurationError,
     InvalidInputError,
+    ModelUnavailableError,
     NamespaceError,
     adapting,
 )
@@ -261,6 +263,16 @@ def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(memory,
     scores = [score for _, score in store.similarity_search_with_relevance_scores(**asked)]
     assert min(cosines) < 0
     assert scores == pytest.approx([max(0.0, cosine) for cosine in cosines])
+
+
+def test_without_the_embedder_documents_are_found_by_their_words_with_no_similarity():
+    embedder = WatchedEmbedder()
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+        store = AMemVectorStore(memory, TEAM)
+        store.add_documents(pages("The quince blooms."))
+        embedder.error = ModelUnavailableError("away")
+        ((one, score),) = store.similarity_search_with_score("quince")
+        assert (one.page_content, score) == ("The quince blooms.", 0.0)
 
 
 def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(memory, store):

@@ -170,6 +170,28 @@ def test_where_answers_are_removed_nobody_has_the_words_of_others():
             assert kept(memory, BOB) == turns("1.", "3.")
 
 
+def test_of_a_history_that_is_cut_in_a_run_the_last_question_is_stored_with_what_follows(flaky):
+    for stays, expected in ((1, ["3.", *turns("And now?")]), (0, turns("And now?"))):
+
+        def cut(state, stays=stays):
+            return {"messages": [RemoveMessage(id=m.id) for m in state["messages"][: 3 - stays]]}
+
+        recall, remember = recall_node(flaky, namespace=user), remember_node(flaky, namespace=user)
+        steps = {"add": lambda _: {"messages": [HumanMessage("And now?")]}, "answer": answered}
+        graph = sequence(State, recall=recall, cut=cut, **steps, remember=remember)
+        say(graph, ask(AIMessage("Hello."), "2.", "3."), str(stays))
+        assert kept(flaky, (str(stays),)) == expected
+
+
+def test_what_is_answered_after_the_run_of_another_belongs_to_nobody_else(flaky):
+    for number, door in enumerate((by_remember_node, by_both_nodes)):
+        graph, who = door(flaky), str(number)
+        say(graph, "1.", "bob")
+        graph.update_state(within(), {"messages": [AIMessage("re: Bob")]})
+        say(graph, "2.", who)
+        assert kept(flaky, (who,)) == turns("2.")
+
+
 def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky):
     graph = by_both_nodes(flaky)
     tell(graph, flaky, "1.", "bob")

@@ -331,6 +331,10 @@ def test_a_yes_leaves_what_the_gate_stopped_and_one_by_one_it_is_written():
             report = graph.invoke(Command(resume={entry["id"]: True} if by_id else True), CONFIG)
             assert report["evolution"]["evolved"] == ([entry["note"]["id"]] if by_id else [])
             assert len(memory.proposals(namespace=ANN)) == (0 if by_id else 1)
+            memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+            (again,) = graph.invoke(ALL, CONFIG)["__interrupt__"][0].value["entries"]
+            assert again["note"] == entry["note"]
+            assert again["before"] == (entry["adds"]["context"] if by_id else entry["before"])
 
 
 def test_with_nothing_proposed_nobody_is_asked(memory):

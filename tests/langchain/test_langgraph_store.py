@@ -369,7 +369,7 @@ def test_pages_over_several_namespaces_hold_each_item_once_and_the_best_first(st
     found = [item for page in pages for item in page]
     assert len({(item.namespace, item.key) for item in found}) == 150
     assert found == store.search((), query="cat 3 ann", limit=150)
-    scores = [item.score or -9 for item in found]
+    scores = [item.score for item in found]
     assert scores == sorted(scores, reverse=True)
 
 
