@@ -107,7 +107,7 @@ class _Page:
     def take(self, hit: ScoredNote, passage: Passage | None, for_a_part: float) -> None:
         """Take a note, or another passage of it, if there is room; a replaced note is a clause of the note that replaced it."""
         note_id = hit.note.id
-        if hit.superseded_by in self.times or note_id in self.cut:
+        if hit.superseded_by in self.times:
             return
         passages = [*self.passages[note_id], *([passage] if passage else [])]
         line = self._line(hit, passages)
@@ -147,7 +147,7 @@ class _Page:
     def add_later(self) -> None:
         """Add the sentences of later notes to the shown notes, best first, if there is room for all notes."""
         for hit in () if self.is_full else self.hits:
-            entries = [e for e in hit.note.contexts if e.cause != hit.note.id and e.text]
+            entries = [e for e in hit.note.contexts if e.cause != hit.note.id]
             told = [entry.text for entry in entries if entry.cause not in self.lines]
             clause = neutral(f" (later: {' '.join(told)})") if told else ""
             if clause and hit.note.id in self.lines and texts.count_tokens(clause) <= self.left:

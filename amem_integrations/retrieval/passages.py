@@ -52,7 +52,7 @@ def best_passages(
     for place in dict.fromkeys([*ordered, *places]):
         name, passage = places[place]
         shown = [*best[name], replace(passage, score=scores.get(place, 0.0))]
-        if len(shown) > 1 and sum(len(one.text) for one in shown) > MOST_CHARS:
+        if sum(len(one.text) for one in shown) > MOST_CHARS:
             full.add(name)
         if name not in full:
             best[name] = shown

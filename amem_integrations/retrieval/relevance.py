@@ -45,7 +45,7 @@ def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) 
     before = [text for text in texts if text and kind_of(text) != "filler"]
     if before and before[-1] == query.strip():  # the question itself
         before.pop()
-    if not before or not points_back(query):
+    if not points_back(query):
         return ()
     return tuple(text[:MESSAGE_CHARS] for text in before[-WINDOW:])
 

@@ -12,7 +12,7 @@ import pytest
 
 from amem_integrations import AgenticMemory, Embedder, InvalidInputError, NoteInput
 from amem_integrations.kinds import points_back
-from amem_integrations.retrieval.relevance import WINDOW, messages_before
+from amem_integrations.retrieval.relevance import WINDOW, messages_before, together
 
 KIM = ("kim",)
 ROOT = Path(__file__).parents[2]
@@ -115,6 +115,7 @@ def test_only_the_last_messages_count_and_small_talk_does_not():
         found = messages_before("And why?", messages)
         assert found == tuple(said[1:3] + said[4:])[-WINDOW:]
     assert messages_before("When did Dora leave?", said) == ()
+    assert together("Where?", ()) == "Where?"
 
 
 def test_a_question_points_back_by_a_pronoun_without_a_name_by_going_on_or_by_saying_nothing_else():

@@ -104,6 +104,7 @@ def test_filler_is_found_but_not_shown_unless_it_answers(memory):
     assert [hit.note.id for hit in found] == [fact.id, filler.id]
     assert contents(memory, "What did Ann say?") == [fact.content]
     assert filler.content in contents(memory, "Did Ann say goodbye?")
+    assert contents(memory, fact.content) == [fact.content]
     memory.add("What did Ann say?", namespace=ANN)  # nor is the question itself
     for where in (None, {"source": "user"}):
         assert contents(memory, "What did Ann say?", where=where) == [fact.content]
@@ -203,6 +204,27 @@ def test_a_link_that_goes_while_a_search_is_under_way_is_still_the_way_to_its_hi
         *_, hit = memory.search("our boat to Gotland", namespace=ANN, k=3)
         assert memory.get(second.id, namespace=ANN).links == {}
         assert [step.note_id for step in hit.via] == [first.id]
+
+
+def test_a_note_that_is_deleted_while_a_search_is_under_way_is_no_hit(monkeypatch):
+    with models.opened(model=models.model(models.link_to_first)) as memory:
+        first = memory.add("We sail our boat to Gotland.", namespace=ANN, thread="t")
+        second = memory.add("Half past nine on Tuesday.", namespace=ANN, thread="t")
+        memory.add_many([f"Decoy {n}" for n in range(80)], namespace=ANN, evolve=False)
+        store = memory._runtime.store
+        read = store.notes
+
+        def deleted_before(namespace, ids, **options):
+            if second.id in ids:
+                monkeypatch.setattr(store, "notes", read)
+                memory.delete(second.id, namespace=ANN)
+            return read(namespace, ids, **options)
+
+        monkeypatch.setattr(store, "notes", deleted_before)
+        hits = memory.search("our boat to Gotland", namespace=ANN, k=3)
+        assert memory.get_all(namespace=ANN, where={"id": second.id}) == []
+        assert hits[0].note.id == first.id
+        assert second.id not in {hit.note.id for hit in hits}
 
 
 def test_a_name_in_the_message_before_a_question_passes_the_floor(minilm):

@@ -101,6 +101,11 @@ def test_of_what_the_hits_do_not_have_the_count_and_the_last_day_are_known(memor
     say(memory, LONG, AGAIN, SHORT)
     (hit,) = memory.recall(ASKED, namespace=ANN, k=1)
     assert (hit.times_said, hit.last_said) == (3, START + timedelta(days=2))
+    other = ("b",)
+    say(memory, LONG, "A zebra has no key", namespace=other)
+    memory.add_many([f"{LONG} {n}" for n in range(60)], namespace=other, evolve=False)
+    (hit,) = memory.search(LONG, namespace=other, k=1, repeats=False)
+    assert (hit.note.content, hit.times_said) == (LONG, 2)
 
 
 def test_a_repetition_that_does_not_meet_the_conditions_is_neither_shown_nor_counted(memory):

@@ -220,6 +220,14 @@ def test_what_was_replaced_is_brought_back_where_only_the_exception_is_found(mem
     week = add(memory, "Exceptionally eleven", 1, supersedes=[usual.id], until=day(5))
     hits = memory.search("Exceptionally eleven", namespace=ANN, k=2, links=False)
     assert [h.note.id for h in hits] == [usual.id, week.id]
+    memory.update(week.id, namespace=ANN, until=None)
+    for number in range(60):
+        add(memory, f"Exceptionally {number}", 1)
+    off = add(memory, "Forget it", 2)
+    memory.supersede(week.id, off.id, namespace=ANN, relation="retracts")
+    hits = memory.search("Exceptionally eleven", namespace=ANN, k=3, links=False)
+    assert [h.note.id for h in hits] == [off.id, usual.id, week.id]
+    assert [(v.note_id, v.relation) for v in hits[1].via] == [(week.id, "updates")]
 
 
 def test_a_retraction_puts_nothing_in_its_place_and_lifts_what_the_retracted_note_replaced(memory):

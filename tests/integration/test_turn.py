@@ -83,6 +83,14 @@ def test_what_is_said_is_recalled_and_what_the_prompt_says_is_not(memory):
         memory.recall("the office", namespace=ANN, also={"team": ()})
 
 
+def test_what_was_said_before_a_question_makes_it_clear_as_far_back_as_the_window(memory):
+    memory.add("Ella is a guide at the museum.", namespace=ANN, evolve=False)
+    talk = [user("My sister Ella is coming."), user("And where does she work?")]
+    for window, found in ((2, True), (0, False)):
+        recalled = memory.recall_turn(talk, namespace=ANN, window=window)
+        assert ("museum" in recalled.text) == found
+
+
 def test_a_message_is_known_by_its_id_or_by_its_text_and_occurrence(memory):
     talk = [user("ok", "m1"), user("ok"), bot("ok"), user("ok")]
     for _ in range(2):
@@ -340,8 +348,9 @@ def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(
         with pytest.raises(StoreError):
             memory.remember_turn([user("I live in Rome.", "m1")], namespace=BOB)
         edited = replace(user("I live in Oslo.", "m1"), stored=None)
+        never = user("I was never stored.", "m9", stored=None)
         with pytest.raises(StoreError):
-            memory.remember_turn([edited], namespace=BOB)
+            memory.remember_turn([edited, never], namespace=BOB)
     memory.remember_turn([user("It rains.", "m2")], namespace=BOB)
     assert contents(memory, BOB)[1:] == ["I live in Oslo.", "It rains."]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from support.notes import make_note
 
 from amem_integrations import ScoredNote, render_notes
-from amem_integrations.notes import Passage
+from amem_integrations.notes import Passage, Via
 from amem_integrations.retrieval.passages import (
     MOST_CHARS,
     best_passages,
@@ -121,3 +123,7 @@ def test_a_long_text_is_about_a_question_if_one_of_its_passages_is():
     other = long_hit([passage("In chapter 1", 0.9)])
     hits = relevant("Where does the dragon sleep?", [dragon, other], 0.99)
     assert [hit.note.id for hit in hits] == [dragon.note.id]
+    step = Via(note_id=dragon.note.id, relation="r", reason="", strength=1.0)
+    led_to = replace(other, via=(step,))
+    hits = relevant("Where does the dragon sleep?", [dragon, led_to], 0.99)
+    assert hits == [dragon, led_to]
