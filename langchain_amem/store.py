@@ -215,7 +215,7 @@ class AMemStore(base.BaseStore):
             "value": json.dumps(op.value),
             "created_at": kept[0].metadata["created_at"] if kept else now.isoformat(),
             "updated_at": now.isoformat(),
-            "ttl": op.ttl,
+            **({} if op.ttl is None else {"ttl": op.ttl}),
         }
         return NoteInput(
             content=text or f"{KEY}{op.key}",

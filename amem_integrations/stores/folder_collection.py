@@ -30,6 +30,7 @@ EF = 128  # of searches over a graph; the default loses 5 % of the neighbours at
 PAGE = 256  # points; a call holds the GIL, so none should be long
 MAX_VALUES = 1_000_000
 FEW = 256  # points, among which everything is found quickly
+EMBEDDED = '"embedded":'  # in the text of a note that has vectors
 NEEDED = ("namespace", "buried", "owing", "seq", "last")  # no order and no values without an index
 _WORDS = {LEXICAL: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)}
 
@@ -164,7 +165,7 @@ class FolderCollection:
         for old, point in new:
             is_same = point.dense is None and old[TEXT] == point.payload[TEXT]
             if not is_same or (self.was_killed and point.lexical):
-                is_first = point.dense is not None and "owing" in old
+                is_first = point.dense is not None and EMBEDDED not in old[TEXT]
                 if not (point.keeps_dense or is_first):
                     whole.append(point)
                     continue
