@@ -81,6 +81,7 @@ def test_it_is_kept_current_with_history_and_undo(open_memory):
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
     memory.delete(first.id, namespace=ANN)  # all that was filled since is made of it too
     assert [made.state for made in fillings(memory)] == ["void", "void"]
+    assert memory.undo(namespace=ANN, since=first.recorded_at).changes == ()
 
 
 def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_memory):

@@ -103,7 +103,9 @@ def test_filler_is_found_but_not_shown_unless_it_answers(memory):
     found = memory.search("what did Ann say", namespace=ANN)
     assert [hit.note.id for hit in found] == [fact.id, filler.id]
     assert contents(memory, "What did Ann say?") == [fact.content]
+    assert contents(memory, "What did Ann say?", min_similarity=-1) == [fact.content]
     assert filler.content in contents(memory, "Did Ann say goodbye?")
+    assert memory.search("Goodbye!", namespace=ANN, k=1)[0].note.id == filler.id
     assert contents(memory, fact.content) == [fact.content]
     memory.add("What did Ann say?", namespace=ANN)  # nor is the question itself
     for where in (None, {"source": "user"}):
@@ -210,12 +212,12 @@ def test_a_note_that_is_deleted_while_a_search_is_under_way_is_no_hit(monkeypatc
     with models.opened(model=models.model(models.link_to_first)) as memory:
         first = memory.add("We sail our boat to Gotland.", namespace=ANN, thread="t")
         second = memory.add("Half past nine on Tuesday.", namespace=ANN, thread="t")
-        memory.add_many([f"Decoy {n}" for n in range(80)], namespace=ANN, evolve=False)
+        memory.add_many([f"Our boat {n}" for n in range(80)], namespace=ANN, evolve=False)
         store = memory._runtime.store
         read = store.notes
 
         def deleted_before(namespace, ids, **options):
-            if second.id in ids:
+            if second.id in ids and first.id not in ids:  # when its link was read
                 monkeypatch.setattr(store, "notes", read)
                 memory.delete(second.id, namespace=ANN)
             return read(namespace, ids, **options)

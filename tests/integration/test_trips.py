@@ -60,7 +60,9 @@ def test_a_search_is_one_request_and_links_that_lead_further_cost_at_most_two_mo
         assert counted == {"POST points/query/batch": 1}
     assert fake.connections == before
     assert {headers["accept-encoding"] for _, _, headers in fake.requests} == {"identity"}
-    first = memory.get_all(namespace=ANN)[0]
+    with fake.counting() as counted:
+        first = memory.get_all(namespace=ANN)[0]
+    assert counted.total() == 1
     doors = [f"The barn {n} has a door" for n in range(40)]
     memory.add_many(doors, namespace=ANN, evolve=False)
     later = memory.add("We sold it", namespace=ANN, evolve=False)

@@ -103,6 +103,7 @@ def test_a_prompt_shows_the_passages_of_a_long_text_and_not_all_of_it():
     assert "- … The dragon sleeps in Cardiff. … In chapter 39 …" in text
     assert "chapter 7" not in text
     assert "In chapter 39" not in render_notes([hit], max_tokens=42)
+    assert "word" in render_notes([make_note("word " * 400)], max_tokens=32)
 
 
 def test_a_prompt_has_the_passages_of_all_long_texts_by_their_scores():
