@@ -98,7 +98,7 @@ def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store)
     store.add_documents([*pages("One."), *pages("Other.", source="b.txt"), Document("No source.")])
     assert store.add(pages("Uno."), replace=True).removed == 1
     assert texts(memory) == ["I like quinces.", "No source.", "Other.", "Uno."]
-    assert store.delete(sources=["a.txt"])
+    assert store.delete(sources=["a.txt", "None"])
     assert texts(memory) == ["I like quinces.", "No source.", "Other."]
     with pytest.raises(InvalidInputError, match="name the ids or the sources"):
         store.delete()
