@@ -81,7 +81,7 @@ class Run:
         """A digest of the `context` and the configuration of the run, which tells one caller from another."""
         machinery = ("__", "checkpoint", "thread_id")
         given = self.config.get("configurable", {}).items()
-        named = sorted((each for each in given if not each[0].startswith(machinery)), key=str)
+        named = sorted(each for each in given if not each[0].startswith(machinery))
         return sha256(repr((self.context, named)).encode()).hexdigest()[:16]
 
 

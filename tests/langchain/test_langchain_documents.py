@@ -254,6 +254,7 @@ def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(memory,
         ((one, score),) = store.similarity_search_with_score("quince blooms", filter=conditions)
         assert one.page_content == "The quince blooms in May."
         assert 0 < score <= 1
+    assert store.similarity_search("quince blooms", min_similarity=0.99) == []
     assert store.as_retriever(search_kwargs={"k": 1}).invoke("quince") == [one]
     ((_, relevance),) = store.similarity_search_with_relevance_scores("quince blooms")
     assert relevance == pytest.approx(score)
@@ -320,7 +321,9 @@ def test_what_cannot_be_meant_is_refused(memory, store):
             AMemVectorStore.from_texts(["One."], embedding, **given)
     with pytest.raises(NamespaceError):
         AMemVectorStore(memory, "a")
-    made = AMemVectorStore.from_texts(["One."], **whose, evolve=False)
+    named = {"ids": ["1"], "metadatas": [{"page": 7}]}
+    made = AMemVectorStore.from_texts(["One."], **named, **whose, evolve=False)
+    assert made.get_by_ids(["1"]) == [Document("One.", id="1", metadata={"page": 7})]
     other = AMemVectorStore.from_texts(["Uno."], memory=memory, namespace=("b",))
     assert found(made.similarity_search("One")) == ["One."]
     assert found(other.similarity_search("One")) == ["Uno."]

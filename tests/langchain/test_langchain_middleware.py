@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import date
 from itertools import product
 from typing import Any
 
@@ -213,15 +214,17 @@ def test_an_answer_that_a_tool_gives_is_remembered(memory):
         """A structured answer."""
 
         name: str
+        since: date
 
     say(agent_of(memory, calling(called("look_up", what="It")), tools=[look_up]), "What is it?")
     structured = create_agent(
-        calling(called("City", name="Oslo")),
+        calling(called("City", name="Tromsø", since="1794-05-08")),
         response_format=City,
         middleware=[AMemMiddleware(memory, namespace=ANN)],
     )
     structured.invoke(ask("Which city?"))
-    assert kept(memory) == ["What is it?", "It is 42.", "Which city?", '{"name": "Oslo"}']
+    city = '{"name": "Tromsø", "since": "1794-05-08"}'
+    assert kept(memory) == ["What is it?", "It is 42.", "Which city?", city]
 
 
 def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(memory):

@@ -104,6 +104,7 @@ def test_a_search_tool_takes_a_limit_and_filters(memory):
         memory.add(f"I saw {city}.", namespace=ANN, metadata={"trip": city}, evolve=False)
     search = one(memory, "search", filters={"trip": "name of a trip"}, k=2)
     assert {"query", "limit", "trip"} == set(search.args)
+    assert search.args["trip"]["description"] == "name of a trip"
     assert [search.invoke({"query": "I saw", "limit": n}).count("I saw") for n in (1, 9)] == [1, 2]
     with pytest.raises(ValidationError, match="limit"):
         search.invoke({"query": "I saw", "limit": 0})

@@ -56,7 +56,10 @@ def parent(memory, **options):
 
 
 async def test_it_does_what_evolve_does(said):
-    report = (await build_evolution_graph(said).ainvoke(ALL))["evolution"]
+    graph = build_evolution_graph(said)
+    assert graph.name == "amem_evolution"
+    assert graph.get_input_jsonschema()["properties"].keys() == {"namespace", "remembered"}
+    report = (await graph.ainvoke(ALL))["evolution"]
     assert len(report["constructed"]) == len(report["done"]) == report["links"] == 3
     with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as other:
         seed(other)

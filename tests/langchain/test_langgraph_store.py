@@ -357,6 +357,9 @@ def test_more_than_a_search_goes_deep_is_ranked_all_the_same(store):
     put_all(store, 230, "cat number {n}")
     found = store.search(NS, query="cat number 229", limit=300)
     assert len({item.key for item in found}) == 230
+    put_all(store, 230, "cat number {n}")  # as many as these are recognised too
+    again = {item.key: item.created_at for item in store.search(NS, limit=300)}
+    assert again == {item.key: item.created_at for item in found}
     assert found[0].key == "229"
     scores = [item.score for item in found]
     assert scores == sorted(scores, reverse=True)
