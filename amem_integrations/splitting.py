@@ -47,7 +47,7 @@ def split(text: str, size: int) -> list[str]:
             parts.append(current)
             current = ""
         current += piece
-    if not current.strip() and parts:
+    if not current.strip():
         parts[-1] += current
         return parts
     return [*parts, current]

@@ -24,6 +24,10 @@ def test_links_a_note_are_told_as_a_distribution():
         told = {"min": 1, "median": 1, "p90": 2, "max": 2, "histogram": [0, 2, 1]}
         assert (found["degree"], found["links"], found["without_links"]) == (told, 2, 0)
         assert (found["threads"], found["evolved"]) == (1, 0)
+    with models.opened(model=models.model(models.update_first("It is red."))) as memory:
+        for number in range(2):
+            memory.add(f"bead {number}", namespace=ANN)
+        assert memory.stats(namespace=ANN)["evolved"] == 1
 
 
 def test_what_is_superseded_now_is_counted_and_its_share():

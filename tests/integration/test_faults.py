@@ -88,6 +88,13 @@ def test_damage_that_makes_the_engine_panic_is_a_store_error(folder):
     assert done.returncode == 0
 
 
+def test_an_interruption_of_the_engine_is_no_store_error(tmp_path):
+    with models.opened(tmp_path) as memory:
+        notes = memory._runtime.store._notes
+        with pytest.raises(KeyboardInterrupt), notes._using():
+            raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("part", ["notes", "journal", "amem.json"])
 def test_a_folder_with_a_part_missing_or_replaced_is_a_store_error(folder, tmp_path, part):
     for kind in ("nothing", "a file", "a folder"):

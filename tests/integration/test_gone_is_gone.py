@@ -331,6 +331,7 @@ def test_a_delete_returns_what_went(memory, open_memory):
     one, turn, last = (ruled.add(text, namespace=ANN, thread=thread) for thread, text in said)
     assert last.links.keys() == {one.id, turn.id}
     assert ruled.delete(one.id, namespace=ANN).reasons == (last.id,)  # it still follows the turn
+    assert ruled._runtime.store.unfinished() == []  # what is gone needs no vector
 
 
 def test_the_same_key_said_again_after_a_delete_is_a_new_note(memory, tmp_path):

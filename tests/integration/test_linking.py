@@ -254,7 +254,7 @@ def relinks(memory, note_id):
     return [c for c in memory.history(note_id, namespace=ANN) if c.kind == "relink"]
 
 
-def test_a_new_note_changes_a_link_between_earlier_ones_at_both_ends(opened):
+def test_a_new_note_changes_a_link_between_earlier_ones_at_both_ends(opened, tmp_path):
     for change, strength, step in (
         ("strengthen", 0.9, 1),
         ("weaken", 0.4, -1),
@@ -288,6 +288,12 @@ def test_a_new_note_changes_a_link_between_earlier_ones_at_both_ends(opened):
             assert [relinks(memory, one)[0].state for one in ids] == ["off", "off"]
             memory.undo(undone.id, namespace=ANN)
             assert link_of(memory, *ids) == after
+        memory.export(tmp_path / change, namespace=ANN)
+        with models.opened() as other:
+            other.import_(tmp_path / change, namespace=ANN)
+            assert relations(other.get(second, namespace=ANN)) == relations(
+                memory.get(second, namespace=ANN)
+            )
 
 
 def test_what_names_no_link_that_was_shown_is_dropped_and_counted(opened):

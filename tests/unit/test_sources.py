@@ -42,6 +42,7 @@ TEXTS = [
     ("The safe's door", {"code"}),
     ("The code is Zanzibar4711", {"code"}),
     ("号码 74321113", {"chinese"}),
+    ("密码是什么", {"chinese"}),
     ('In reply to "that is what it is"', {"plain"}),
     ("what is it", set()),
     ("Ann wants a kayak", {"derived", "far"}),
