@@ -317,6 +317,7 @@ async def _stored(
     Returns:
         The notes as they stand, but for items that are only looked at, and for deleted ones.
     """
+    just_asked = runtime.just_asked.pop(namespace, set()) if complete else set[str | None]()
     while True:
         nameless = [place for place, item in enumerate(items) if item.key is None]
         ids, known = await _numbered(runtime, namespace, items)
@@ -327,7 +328,9 @@ async def _stored(
         for i, item in by_id.items():
             if i not in known and item.key not in looked_at:
                 is_shown = item.key in present
-                earlier = is_shown and await _earlier_answer(runtime, namespace, item, taken, bare)
+                earlier = is_shown and await _earlier_answer(
+                    runtime, namespace, item, taken, bare, just_asked
+                )
                 if earlier:
                     notes[i] = earlier
                     taken.add(earlier.key)
@@ -394,6 +397,7 @@ async def _earlier_answer(
     item: NoteInput,
     taken: Collection[str | None],
     bare: Sequence[StoredNote] | None,
+    just_asked: Collection[str | None],
 ) -> Note | None:
     """Return the note of an earlier answer to the same message, whose key is not taken: a killed run was asked again."""
     question = item.metadata.get(ANSWERS)
@@ -403,8 +407,9 @@ async def _earlier_answer(
     conditions = conditions_of(where, None, None)
     without = [one.note for one in bare or () if one.note is not None]
     asked = message_key(item.thread, "user", question)
-    is_new = any(note.key == asked and note.rev == note.seq for note in without)
-    if is_new and len(without) <= PAGE:  # an answer gives its question a vector, or has none either
+    # An answer by another process has given its question a vector, or has none either.
+    is_new = asked in just_asked and any(note.key == asked for note in without)
+    if is_new and len(without) <= PAGE:
         found = sorted((n for n in without if matches(n, conditions)), key=lambda note: note.seq)
     else:
         found = await resolve(runtime.store.scan(namespace, where=conditions, limit=MOST_ANSWERS))
@@ -441,4 +446,6 @@ async def _inserted(
     async with writing(runtime, namespace) as writer:
         embed = as_it_is if bare is None else embed_with_others
         stands = await insert(replace(writer, embed=embed), notes, {})
+    if bare is None:
+        runtime.just_asked[namespace] = {note.key for note in notes}
     return {i: stored.note for i, stored in stands.items() if stored.note is not None}

@@ -147,6 +147,16 @@ def test_an_answer_that_is_given_again_is_returned_as_it_stands(memory):
     assert contents(memory) == ["How much?", "It is 42."]
 
 
+def test_an_answer_is_given_again_also_to_a_question_that_no_embedder_takes(memory, embedder):
+    make = embedder.embed_documents
+    embedder.embed_documents = lambda texts: make(texts) * [["x" not in text] for text in texts]
+    for known in ("It is 41.", "It is 42."):
+        memory.remember_turn([user("x?", "q")], namespace=ANN, thread="t", complete=False)
+        answer = Message(role="assistant", text=known, id=known, metadata={adapting.ANSWERS: "q"})
+        memory.remember_turn([answer], namespace=ANN, thread="t")
+    assert contents(memory) == ["x?", "It is 42."]
+
+
 def test_several_answers_that_are_given_again_take_the_place_of_one(memory):
     how = {adapting.ANSWERS: "q"}
     for texts in (["It is 41."], ["One moment.", "It is 42."]):
