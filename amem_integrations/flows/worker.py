@@ -47,7 +47,7 @@ JOBS = 64  # threads that are worked on in a round, about
 SLICE = 0.2  # seconds from one look whether to stop to the next
 REST = 60.0  # seconds, of a note that failed and of a namespace that has reached a limit of the day
 LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
-ALONE = 2  # notes of a batch in a row about which the model is silent, after which the others wait for the next round
+ALONE = 2  # notes of a batch in a row about which the model is silent, after which it is asked about the others together
 IN_A_ROW = 5  # calls without an answer after which the model is taken to be down
 NEVER = float("inf")
 RENEWALS = 3  # in the time that a lease lasts
@@ -232,17 +232,17 @@ class _Worker:
             if self._is_to_leave():
                 return
             why, answers = await self._ask(part), self._answers()
-            silent = 0
             # The first, then from the last on: two neighbours that silence the model hide no others.
-            for note in (part[0], *part[:0:-1]) if why else ():
-                if silent == ALONE or self._is_to_leave():
-                    break
+            silent, left = 0, [part[0], *part[:0:-1]] if why else []
+            while left and not self._is_to_leave():
+                some = 1 if silent < ALONE else len(left)
+                asked, left = left[:some], left[some:]
                 if len(part) > 1:
-                    why = await self._ask([note])
+                    why = await self._ask(asked)
                 silent = silent + 1 if why else 0
-                if why:
-                    self.answers_before.setdefault(note.id, answers)
-                    self.silences.append((note, why))
+                if why and len(asked) == 1:
+                    self.answers_before.setdefault(asked[0].id, answers)
+                    self.silences.append((asked[0], why))
 
     async def _ask(self, notes: Job) -> str | None:
         """Evolve notes; return why the model was silent about them, if it was.
