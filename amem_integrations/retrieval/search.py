@@ -173,15 +173,19 @@ async def searched(runtime: Runtime, spaces: Sequence[Namespace], asked: Asked) 
 
 
 async def _query_vector(runtime: Runtime, asked: Asked) -> Vector | None:
+    what, vector, said_before = f"embedder {runtime.embedder.name}", None, None
+    failed = ModelUnavailableError(f"{what} gave no vector for the question")
     try:
         vector = await embed_query(runtime, asked.query)
         background = "\n".join(asked.before)
         said_before = await embed_query(runtime, background) if background else None
     except ModelUnavailableError as error:
+        vector, failed = None, error
+    if vector is None:
         runtime.usage.count("search", without_vectors=1)
-        runtime.degraded(error)
+        runtime.degraded(failed)
         return None
-    return vector if vector is None or said_before is None else mixed(vector, said_before)
+    return vector if said_before is None else mixed(vector, said_before)
 
 
 @dataclass(slots=True)

@@ -306,6 +306,7 @@ def test_without_a_vector_of_a_question_or_of_a_note_words_are_searched_for(open
     ):
         hits = memory.search(question, namespace=("good",), also={"bad": ("bad",)}, messages=before)
         assert {hit.note.id for hit in hits} == notes, question
+    assert memory.stats()["usage"]["search"] == {"without_vectors": 1}
 
 
 def test_texts_that_an_embedder_refuses_cost_no_others_their_vectors_and_an_outage_few_calls():
