@@ -33,7 +33,7 @@ FOR_TEXT = 0.6  # of what an embedder reads; the rest is left for context, keywo
 # Norms that differ from 1 by less than this are the rounding of float32.
 ROUNDING = 1e-4
 
-PROBE = ["word"]  # tells an embedder that is down from one that fails at a text
+PROBE = "word"  # tells an embedder that is down from one that fails at a text
 SLOW = 1.0  # seconds after which an error is a time-out, and not about a text
 
 Encode = Callable[[list[str]], MaybeAwaitable[object]]
@@ -174,7 +174,9 @@ async def _encoded(embedder: Embedder, encode: Encode, texts: list[str]) -> list
     return [row if good else None for row, good in zip(units, usable, strict=True)]
 
 
-async def _answer(embedder: Embedder, encode: Encode, texts: list[str]) -> object:
+async def _answer(
+    embedder: Embedder, encode: Encode, texts: list[str], *, is_probe: bool = False
+) -> object:
     """Return the answer of an embedder about texts.
 
     Raises:
@@ -190,8 +192,9 @@ async def _answer(embedder: Embedder, encode: Encode, texts: list[str]) -> objec
         error = raised if isinstance(raised, AmemError) else model_error(what, raised)
         # A server that is busy or away says so by its status, or is slow to answer.
         is_odd = status_of(raised) in (None, 500) and time.monotonic() - begun < SLOW
-        if isinstance(error, ModelUnavailableError) and is_odd and texts != PROBE:
-            await _answer(embedder, encode, PROBE)
+        if isinstance(error, ModelUnavailableError) and is_odd and not is_probe:
+            # An embedder that is down may answer about a text which it, or a cache before it, knows.
+            await _answer(embedder, encode, [f"{PROBE} {time.time_ns()}"], is_probe=True)
             error = model_error(what, raised, status=400)
         if error is raised:
             raise

@@ -310,14 +310,21 @@ def test_without_a_vector_of_a_question_or_of_a_note_words_are_searched_for(open
 
 
 def test_texts_that_an_embedder_refuses_cost_no_others_their_vectors_and_an_outage_few_calls():
-    embedder = Wrong("raises")
+    embedder, cached = Wrong("raises"), list[str]()
+    make = embedder.embed_documents
+    embedder.embed_documents = lambda texts: cached.extend(texts) or make(texts)
     with models.opened(embedder=embedder) as memory:
         items = [f"{'bad' if n in (0, 40) else 'good'} news {n}" for n in range(64)]
         memory.add_many(items, namespace=ANN, evolve=False)
         hits = memory.search("news", namespace=ANN, k=64)
         assert [h.note.content for h in hits if h.similarity is None] == [items[0], items[40]]
         calls = []
-        embedder.embed_documents = lambda texts: calls.append(texts) or 1 / 0
+
+        def down(texts):
+            calls.append(texts)
+            return make(texts) if {*texts} <= {*cached} else 1 / 0
+
+        embedder.embed_documents = down
         memory.add_many([f"more {n}" for n in range(64)], namespace=ANN, evolve=False)
         assert len(calls) == 2
 
