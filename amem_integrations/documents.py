@@ -143,7 +143,9 @@ class Documents:
 def described(note: Note) -> DocumentInput:
     """Return the document that a note is of, its metadata as they were given; without an id if the note is of none."""
     metadata = dict(note.metadata)
-    record = metadata.pop(RECORD, {}) if (note.key or "").startswith(_key("")[:-2]) else {}
+    # The key of a message in a thread named "document" begins in the same way.
+    is_own = note.source == "import" and (note.key or "").startswith(_key("")[:-2])
+    record = metadata.pop(RECORD, {}) if is_own else {}
     return DocumentInput(text=note.content, **record, metadata=metadata)
 
 

@@ -28,7 +28,7 @@ from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, block_of, open_memory, 
 from support.models import model, to_the_insurance
 
 from amem_integrations import AgenticMemory, ConfigurationError
-from amem_integrations.conversation import Message
+from amem_integrations.conversation import Message, message_key
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import AMemMemoryBlock, AMemRetriever, AMemToolSpec
 
@@ -126,7 +126,8 @@ def test_metadata_is_flat_and_holds_what_the_user_gave(memory):
         "city": "Oslo", "year": 2024, "sure": True, "rooms": ["hall", "bath"], "map": {"x": [1]},
         "none": None, "source": "letter.txt", "_node": "n", "_document": "d",
     }  # fmt: skip
-    memory.add("My dog is called Rex.", namespace=ANN, metadata=given, thread="t")
+    key = message_key("document", "user", "1")
+    memory.add("My dog is called Rex.", namespace=ANN, metadata=given, thread="t", key=key)
     (found,) = AMemRetriever(memory, ANN).retrieve(QUESTION)
 
     flat = node_to_metadata_dict(found.node, flat_metadata=True)
