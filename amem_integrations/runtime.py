@@ -314,8 +314,6 @@ class Runtime:
     claims: Claims = field(default_factory=Claims)
     unfinished: set[Namespace] = field(default_factory=set)  # where a write has failed half way
     outbox: Outbox = field(default_factory=Outbox)
-    # By namespace the keys of the messages that were stored last, of a turn that goes on.
-    just_asked: dict[Namespace, set[str | None]] = field(default_factory=dict)
     degraded: Callable[[AmemError], object] = _by_words  # told why the embedder gave no vectors
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
     # Goes round each call of the model: a worker counts it, and keeps its lease alive meanwhile.

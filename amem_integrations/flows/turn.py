@@ -24,7 +24,7 @@ from typing import Any, TypedDict, Unpack
 from ..conversation import SPEAKING, Message, message_key, note_inputs, occurrence_key
 from ..errors import AmemError, ModelUnavailableError
 from ..fetch import living
-from ..filters import check_names, conditions_of, matches
+from ..filters import check_names, conditions_of
 from ..ids import note_id
 from ..journal.writer import as_it_is, insert
 from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
@@ -151,9 +151,9 @@ async def recall_turn(
     known = None
     if runtime.config.profile and options.get("where") is options.get("as_of") is None:
         known = await profile(runtime, namespace=namespace)
-    about, error = str(known or ""), next(iter(errors), None)
-    text = render_notes(marked(hits, also), max_tokens=max_tokens, about=about)
-    return Recalled(hits=hits, text=text, error=error, about=about, also=also)
+    error = next(iter(errors), None)
+    found = Recalled(hits=hits, error=error, about=str(known or ""), also=also)
+    return replace(found, text=found.render(hits, max_tokens))
 
 
 async def search_turn(runtime: Runtime, /, query: str, **options: Any) -> Recalled:  # noqa: ANN401 - those of `search`
@@ -317,27 +317,23 @@ async def _stored(
     Returns:
         The notes as they stand, but for items that are only looked at, and for deleted ones.
     """
-    just_asked = runtime.just_asked.pop(namespace, set()) if complete else set[str | None]()
     while True:
         nameless = [place for place, item in enumerate(items) if item.key is None]
         ids, known = await _numbered(runtime, namespace, items)
-        bare = await _bare(runtime, namespace) if complete else None
         by_id = dict(zip(ids, items, strict=True))
         notes = {i: stored.note for i, stored in known.items() if stored.note is not None}
         taken, new = {*present, *(item.key for item in items)}, list[Note]()
         for i, item in by_id.items():
             if i not in known and item.key not in looked_at:
                 is_shown = item.key in present
-                earlier = is_shown and await _earlier_answer(
-                    runtime, namespace, item, taken, bare, just_asked
-                )
+                earlier = is_shown and await _earlier_answer(runtime, namespace, item, taken)
                 if earlier:
                     notes[i] = earlier
                     taken.add(earlier.key)
                 else:
                     new.append(new_note(runtime, namespace, i, item))
         if new or complete:
-            notes |= await _inserted(runtime, namespace, new, bare)
+            notes |= await _inserted(runtime, namespace, new, complete=complete)
         # Where another process has stored a message of the same text meanwhile, this one takes the next number.
         others = {note.id for note in new if notes[note.id].seq != note.seq}
         for place in nameless:
@@ -385,52 +381,31 @@ async def _numbered(
         past = AT_ONCE + 4 * past
 
 
-async def _bare(runtime: Runtime, namespace: Namespace) -> list[StoredNote]:
-    """Return the notes without vectors; of many some, more than are embedded at once."""
-    query = NoteQuery(bare=True, least=PAGE + 1)
-    return list((await resolve(runtime.store.find_notes(namespace, query))).values())
-
-
 async def _earlier_answer(
-    runtime: Runtime,
-    namespace: Namespace,
-    item: NoteInput,
-    taken: Collection[str | None],
-    bare: Sequence[StoredNote] | None,
-    just_asked: Collection[str | None],
+    runtime: Runtime, namespace: Namespace, item: NoteInput, taken: Collection[str | None]
 ) -> Note | None:
     """Return the note of an earlier answer to the same message, whose key is not taken: a killed run was asked again."""
-    question = item.metadata.get(ANSWERS)
-    if question is None:
+    if ANSWERS not in item.metadata:
         return None
-    where = {"thread": item.thread, "source": item.source, f"metadata.{ANSWERS}": question}
+    name = f"metadata.{ANSWERS}"
+    where = {"thread": item.thread, "source": item.source, name: item.metadata[ANSWERS]}
     conditions = conditions_of(where, None, None)
-    without = [one.note for one in bare or () if one.note is not None]
-    asked = message_key(item.thread, "user", question)
-    # An answer by another process has given its question a vector, or has none either.
-    is_new = asked in just_asked and any(note.key == asked for note in without)
-    if is_new and len(without) <= PAGE:
-        found = sorted((n for n in without if matches(n, conditions)), key=lambda note: note.seq)
-    else:
-        found = await resolve(runtime.store.scan(namespace, where=conditions, limit=MOST_ANSWERS))
+    found = await resolve(runtime.store.scan(namespace, where=conditions, limit=MOST_ANSWERS))
     return next((note for note in found if note.key not in taken), None)
 
 
 async def _inserted(
-    runtime: Runtime,
-    namespace: Namespace,
-    notes: Sequence[Note],
-    bare: Sequence[StoredNote] | None,
+    runtime: Runtime, namespace: Namespace, notes: Sequence[Note], *, complete: bool
 ) -> dict[str, Note]:
-    """Store new notes, and return by id what stands there.
+    """Store new notes, and return by id what stands there; until the turn is `complete`, without vectors.
 
-    With the notes that are `bare`, without vectors, they get theirs by one call of the embedder, whoever stored those;
-    without a list of such notes they are stored without, since the turn is not complete.
+    Then those that have none get theirs too, by the same call of the embedder, whoever stored them.
     """
 
     async def embed_with_others(new: Sequence[StoredNote]) -> list[StoredNote]:
+        bare = await writer.find_notes(NoteQuery(bare=True, least=PAGE))
         mine = {one.id for one in new}  # which another process may have stored in this moment
-        others = [one for one in bare or () if one.id not in mine][:PAGE]
+        others = [one for one in bare.values() if one.id not in mine][:PAGE]
         made = await writer.embed([*others, *new])
         await writer.swap_notes(
             (old, replace(one, token=writer.new_token()))
@@ -444,8 +419,6 @@ async def _inserted(
         return made[len(others) :]
 
     async with writing(runtime, namespace) as writer:
-        embed = as_it_is if bare is None else embed_with_others
+        embed = embed_with_others if complete else as_it_is
         stands = await insert(replace(writer, embed=embed), notes, {})
-    if bare is None:
-        runtime.just_asked[namespace] = {note.key for note in notes}
     return {i: stored.note for i, stored in stands.items() if stored.note is not None}
