@@ -96,7 +96,7 @@ REFUSALS = {400, 404, 415, 422, 501}
 # Mistakes that no chat should hide: nothing says whose memory it is, or the memory cannot be used at all.
 ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
 
-# What a tool tells a model of a supersession.
+# The words of a tool to a model about a supersession.
 TAKEN = "It takes the place of note {}."
 PROPOSED = "Note {} stands as before: it is the user's own, so it is only proposed that this takes its place."
 

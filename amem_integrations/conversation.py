@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -76,7 +75,6 @@ class Message:
         return self.party in SPEAKING and bool(self.text.strip()) and not self.calls_tools
 
 
-@lru_cache(maxsize=64)
 def _party(role: str) -> str:
     return ROLES.get(role.lower(), role.lower())
 

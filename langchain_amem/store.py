@@ -254,7 +254,7 @@ class AMemStore(base.BaseStore):
             seen = {note.id for note, _ in found}
             rest = heapq.merge(*map(self._scan, places), key=operator.attrgetter("seq", "id"))
             others = (note for note in rest if note.id not in seen and _fits(note, op.filter))
-            found += [(note, None) for note in islice(others, max(wanted, 1))]
+            found += [(note, None) for note in islice(others, max(wanted, 1) - len(found))]
         return found[op.offset : wanted]
 
     def _ranked(
@@ -362,7 +362,7 @@ def _labels(namespace: Sequence[str]) -> Namespace:
     """Return the namespace as a tuple: LangGraph has not checked what `batch` is called with.
 
     Raises:
-        InvalidNamespaceError: A label is no string, empty, or holds a period.
+        InvalidNamespaceError: A label is no string, empty, or holds a period, NUL or half of a surrogate pair.
     """
     for label in namespace:
         is_text = isinstance(label, str) and label == adapting.storable(label)

@@ -370,7 +370,7 @@ def one_line(text: str) -> str:
     return clean(" ".join(text.splitlines()))
 
 
-# What the library says of its methods and parameters, and how the same is said at the command line.
+# Words of the library about its methods and parameters, and the words of the command line for the same.
 _WORDS = {
     ", or amem_integrations.reindex.reindex(location, embedder)": "",
     ", or pass api_key=…": "",

@@ -515,7 +515,9 @@ def _verdicts(
     ]
 
 
-async def _decide(writer: Writer, given: Iterable[tuple[Note, datetime, Item]]) -> list[Decision]:
+async def _decide(
+    writer: Writer, verdicts: Iterable[tuple[Note, datetime, Item]]
+) -> list[Decision]:
     """Write verdicts of the user, each given with the newer note and the time from which the verdict counts.
 
     Each is a decision by itself, as it goes when one of its two notes is deleted. Return the decisions.
@@ -531,7 +533,7 @@ async def _decide(writer: Writer, given: Iterable[tuple[Note, datetime, Item]]) 
     call: Call = new(Call, by=USER, data={"task": "supersede"})
     decisions: list[Decision] = [
         new(Decision, call=call.id, note=n.id, rev=n.rev, stage="user", at=since, items=(item,))
-        for n, since, item in given
+        for n, since, item in verdicts
     ]
     settled = await commit(writer, call, decisions)
     for decision in settled.decisions.values():

@@ -225,7 +225,7 @@ class _Worker:
 
     async def _evolve(self, notes: Job) -> None:
         """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others."""
-        # Those about which the model was silent come after those about which it was not asked.
+        # Notes about which the model was silent come after notes about which it was not asked.
         known = self.answers_before
         parts = in_parts(notes, self.runtime.config.batch_size, known)
         for part in sorted(parts, key=lambda part: (part[0].attempts > 0, part[0].id in known)):

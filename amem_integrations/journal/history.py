@@ -170,30 +170,30 @@ def changes_of(
         elif decision.void and (is_of_this_life or decision.stage == "form"):
             by = (makers or {}).get(decision.call, "")
             kind = KINDS.get(decision.stage, "construct")
-            made = _change(decision.note, decision.id, "0", decision.seq, by, kind)
+            made = _change(f"{decision.id}:0", decision.note, decision.seq, by, kind)
             found.append(Edit(decision.seq, replace(made, state="void")))
     return sorted(found, key=lambda one: one.seq)
 
 
-def _change(note_id: str, of: str, write: str, seq: int, by: str, kind: ChangeKind) -> Change:
-    """Return a change of a note: one write of what a point, or another change, tells `of`."""
-    return Change(id=f"{of}:{write}", note_id=note_id, at=time_of(seq), by=by, kind=kind)
+def _change(change_id: str, note_id: str, seq: int, by: str, kind: ChangeKind) -> Change:
+    """Return a change of a note, made at the instant of a seq."""
+    return Change(id=change_id, note_id=note_id, at=time_of(seq), by=by, kind=kind)
 
 
 def _of_note(stored: StoredNote) -> Iterator[Edit]:
     """Yield what the user did to a note, the last edit first."""
     note, later, key = stored.note, dict[str, Any](), stored.id
     if note is None:
-        gone = _change(key, key, "delete", stored.deleted_at, USER, "delete")
+        gone = _change(f"{key}:delete", key, stored.deleted_at, USER, "delete")
         yield Edit(stored.deleted_at, gone)
         return
-    added = _change(key, key, "add", note.seq, USER, "add")
+    added = _change(f"{key}:add", key, note.seq, USER, "add")
     yield Edit(note.seq, replace(added, at=note.recorded_at))
     for token, seq, _, before in reversed(stored.earlier):
         after = {name: later.get(name, getattr(note, name)) for name in before}
         later |= before
         made = replace(
-            _change(key, key, token, seq, USER, "update"),
+            _change(f"{key}:{token}", key, seq, USER, "update"),
             before=_plain(before),
             after=_plain(after),
             state="on" if before else "void",  # a thorough correction has taken the values
@@ -209,7 +209,7 @@ def changes_of_item(decision: Decision, item: Item) -> Iterator[Decided]:
     before, after = _values(decision, item)
     kind = KINDS.get(item.data.get("stage", item.kind), "construct")  # a failure is one of a stage
     made = replace(
-        _change(note_id, decision.id, str(item.number), seq, item.by, kind),
+        _change(f"{decision.id}:{item.number}", note_id, seq, item.by, kind),
         before=before,
         after=after,
         state="failed" if item.kind == "failure" else item.switch,
@@ -218,7 +218,7 @@ def changes_of_item(decision: Decision, item: Item) -> Iterator[Decided]:
     switch = item.first_switch
     for flip in item.log:
         flipped = replace(
-            _change(note_id, made.id, flip.token, flip.seq, flip.by, "undo"),
+            _change(f"{made.id}:{flip.token}", note_id, flip.seq, flip.by, "undo"),
             before={"state": switch},
             after={"change": made.id, "state": flip.switch},
             state="on" if flip is item.log[-1] else "off",
