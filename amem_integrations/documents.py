@@ -143,9 +143,10 @@ class Documents:
 def described(note: Note) -> DocumentInput:
     """Return the document that a note is of, its metadata as they were given; without an id if the note is of none."""
     metadata = dict(note.metadata)
-    # The key of a message in a thread named "document" begins in the same way.
-    is_own = note.source == "import" and (note.key or "").startswith(_key("")[:-2])
-    record = metadata.pop(RECORD, {}) if is_own else {}
+    record = metadata.get(RECORD)
+    if not isinstance(record, dict) or note.key != _key(str(record.get("id"))):
+        return DocumentInput(text=note.content, metadata=metadata)
+    del metadata[RECORD]
     return DocumentInput(text=note.content, **record, metadata=metadata)
 
 
