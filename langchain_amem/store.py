@@ -30,7 +30,7 @@ from amem_integrations.errors import (
     StoreClosedError,
 )
 
-from .run import Failures, Namespace
+from .run import Failures, Namespace, log
 
 try:
     from langgraph.store import base
@@ -332,6 +332,7 @@ class AMemStore(base.BaseStore):
                         with self._failures.tolerated("sweep"):  # else the next sweep tries again
                             self.sweep_ttl()
             except BaseException as error:  # noqa: BLE001 - who waits for the future is told
+                log.exception("the sweeper of expired items has ended")
                 ended_by = error
             with suppress(InvalidStateError):  # it was cancelled
                 future.set_exception(ended_by)
