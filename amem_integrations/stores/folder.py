@@ -291,15 +291,16 @@ class FolderStore(Store):
             try:
                 with placing(self._path):
                     put_in_place(draft, self._path)
-            except StoreError:
-                unlock(lock)
-                shutil.rmtree(draft, ignore_errors=True)
-                if not self._is_open:
-                    self._open(None)
-                raise
-            self._let_go()
-            self._open(lock)
-            self._forgotten = 0
+            finally:  # whatever ended it, Ctrl-C too: the copy is in place, or the folder is as it was
+                if draft.exists():
+                    unlock(lock)
+                    shutil.rmtree(draft, ignore_errors=True)
+                    if not self._is_open:
+                        self._open(None)
+                else:
+                    self._let_go()
+                    self._open(lock)
+                    self._forgotten = 0
 
     def point_counts(self) -> dict[str, int]:
         """Return how many points there are in each shard."""
@@ -568,7 +569,10 @@ def free_space(path: Path, descriptor: int | None = None) -> int:
     if descriptor is not None:
         disk = os.fstatvfs(descriptor)
         return disk.f_bavail * disk.f_frsize
-    return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
+    for place in (path, *path.parents):
+        with suppress(FileNotFoundError, NotADirectoryError):  # it may be moved in this moment
+            return shutil.disk_usage(place).free
+    raise StoreError(f"there is no disk for {path}")
 
 
 def used_bytes(path: Path) -> int:

@@ -328,6 +328,38 @@ store.compact()
     assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
 
 
+@pytest.mark.parametrize("nth", range(1, 4))
+def test_ctrl_c_while_folders_are_exchanged_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    store = opened(tmp_path / "m")
+    store.insert_notes(ANN, [stored("a", [1])])
+    renamed, rename = list[Path](), Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        renamed.append(path)
+        if len(renamed) == nth:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    def tidied(path: Path) -> None:
+        settle(path)
+        if nth > 2:
+            raise KeyboardInterrupt
+
+    settle = folder.settle
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "rename", interrupted)
+        broken.setattr(folder, "settle", tidied)
+        with pytest.raises(KeyboardInterrupt):
+            store.compact()
+    store.insert_notes(ANN, [stored("b", [1])])
+    store.close()
+    with closing(opened(tmp_path / "m")) as again:
+        assert again.count(ANN) == 2
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
+
+
 def test_other_threads_read_and_write_while_a_folder_is_compacted(store: FolderStore) -> None:
     store.insert_notes(ANN, [stored(str(n), [1, n]) for n in range(200)])
     wrong: list[BaseException] = []
