@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from ..embedding import with_vectors, with_vectors_anew
+from ..errors import AmemError
 from ..fetch import not_found, note_pages
 from ..filters import WITHOUT_VECTOR
 from ..ids import new_token, now
@@ -137,10 +138,12 @@ async def embed_missing(runtime: Runtime, namespaces: Iterable[Namespace]) -> No
     """
     for space in namespaces:
         async for page in note_pages(runtime.store, space, (WITHOUT_VECTOR,), size=PAGE):
-            async with writing(runtime, space) as writer:
-                made = await project(writer, [note.id for note in page])
-            if not any(one.has_vectors for one in made.values()):
-                break  # the embedder is down
+            errors = list[AmemError]()
+            async with writing(replace(runtime, degraded=errors.append), space) as writer:
+                await project(writer, [note.id for note in page])
+            if errors:  # the embedder is down; a text that it only refuses is no error
+                runtime.degraded(errors[0])
+                return
 
 
 async def embed_anew(runtime: Runtime, progress: bool | Progress) -> int:

@@ -329,6 +329,21 @@ def test_texts_that_an_embedder_refuses_cost_no_others_their_vectors_and_an_outa
         assert len(calls) == 2
 
 
+def test_notes_behind_many_that_an_embedder_refuses_get_their_vectors_by_the_next_evolve(
+    open_memory,
+):
+    embedder = Wrong("raises")
+    memory = open_memory(models.model(), embedder)
+    make = embedder.embed_documents
+    embedder.embed_documents = lambda _: 1 / 0
+    items = [*(f"bad news {n}" for n in range(130)), "good news"]
+    memory.add_many(items, namespace=ANN, evolve=False)
+    embedder.embed_documents = make
+    memory.evolve(namespace=ANN, limit=1)
+    hits = memory.search("news", namespace=ANN, k=200)
+    assert [hit.note.content for hit in hits if hit.similarity is not None] == ["good news"]
+
+
 def test_vectors_that_are_not_of_unit_length_are_normalised(open_memory):
     class Long(HashEmbedder):
         def embed_documents(self, texts):
