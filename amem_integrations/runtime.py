@@ -58,22 +58,6 @@ async def resolve(value: MaybeAwaitable[T]) -> T:
     return value
 
 
-async def to_the_end(value: MaybeAwaitable[T]) -> T:
-    """Return the value of `resolve`; a task that is cancelled meanwhile ends only when the value is there."""
-    if not inspect.isawaitable(value):
-        return value
-    task: asyncio.Future[T] = asyncio.ensure_future(value)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            cancelled = True
-    if cancelled:
-        raise asyncio.CancelledError
-    return task.result()
-
-
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that never suspends.
 

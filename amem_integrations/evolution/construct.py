@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -32,18 +32,18 @@ LEFT_OUT = "the model left it out"
 Said = tuple[NoteAttributes, Kind]  # what a model says of a note: of filler no attributes
 
 
-def in_parts(notes: Sequence[Note], size: int, apart: Container[str] = ()) -> list[list[Note]]:
+def in_parts(notes: Sequence[Note], size: int) -> list[list[Note]]:
     """Return the notes in batches of one thread, in order of seq: as few as possible, and of about the same size.
 
-    A note that failed before goes alone, so that it cannot fail others again; notes in `apart` are in batches of their own.
+    A note that failed before goes alone, so that it cannot fail others again.
     """
 
-    def kind(note: Note) -> tuple[str, bool, bool]:
-        return note.thread or "", note.attempts > 0, note.id in apart
+    def kind(note: Note) -> tuple[str, bool]:
+        return note.thread or "", note.attempts > 0
 
     made: list[list[Note]] = []
     ordered = sorted(notes, key=lambda note: (*kind(note), note.seq))
-    for (_, has_failed, _), group in groupby(ordered, key=kind):
+    for (_, has_failed), group in groupby(ordered, key=kind):
         alike = list(group)
         parts = -(-len(alike) // size)
         step = 1 if has_failed else -(-len(alike) // parts)  # the last is not much smaller

@@ -39,7 +39,7 @@ from ..ids import new_operation, new_token, now
 from ..journal.erasure import resume
 from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
-from ..runtime import RULES, Runtime, log, resolve, to_the_end
+from ..runtime import RULES, Runtime, log, resolve
 from .evolve import PAGE, UNFINISHED, evolve_notes
 from .writing import writing
 
@@ -47,7 +47,6 @@ JOBS = 64  # threads that are worked on in a round, about
 SLICE = 0.2  # seconds from one look whether to stop to the next
 REST = 60.0  # seconds, of a note that failed and of a namespace that has reached a limit of the day
 LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
-ALONE = 2  # notes of a batch in a row about which the model is silent, after which it is asked about the others together
 IN_A_ROW = 5  # calls without an answer after which the model is taken to be down
 NEVER = float("inf")
 RENEWALS = 3  # in the time that a lease lasts
@@ -130,9 +129,10 @@ class _Worker:
         left: How many calls of the model this run may still make.
         trouble: Rounds in a row in which model or store did not answer.
         resting: Until when, by the monotonic clock, a note (by its id) or a namespace is left alone.
-        silences: The notes about which the model was silent in this round, also when it was asked about them alone, and why.
-        answers_before: By note id, how many answers the model had given when it was first silent about a note.
+        answers: How many calls the model has answered.
         in_a_row: Calls of this round in a row that the model did not answer.
+        silences: The notes about which the model was silent in this round, alone, why, and how many answers there were
+            before.
     """
 
     runtime: Runtime
@@ -144,9 +144,9 @@ class _Worker:
     report: WorkReport = field(default_factory=WorkReport)
     trouble: int = 0
     resting: dict[str | Namespace, float] = field(default_factory=dict)
-    silences: list[tuple[Note, str]] = field(default_factory=list)
-    answers_before: dict[str, int] = field(default_factory=dict)
+    answers: int = 0
     in_a_row: int = 0
+    silences: list[tuple[Note, str, int]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stopped(self) -> bool:
@@ -154,7 +154,10 @@ class _Worker:
         return self.runtime.closing.is_set() or bool(self.stop and self.stop()) or self.left < 1
 
     async def jobs(self, given: Namespace | None) -> list[Job]:
-        """Return the notes that wait, by thread, the oldest first; what rests is left out."""
+        """Return the notes that wait, by thread, the oldest first; what rests is left out.
+
+        After a round without an answer they come in any order: what silences the model is not first for ever.
+        """
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
         where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))
@@ -165,8 +168,8 @@ class _Worker:
             found += await self._jobs_of(space, where)
             if len(found) >= JOBS:
                 break
-        # Where the model was silent, it is asked again once it has been asked about the others.
-        return sorted(found, key=lambda job: (job[0].id in self.answers_before, job[0].seq))
+        in_order = sorted(found, key=lambda job: job[0].seq)
+        return random.sample(in_order, len(found)) if self.trouble else in_order
 
     async def _jobs_of(self, space: Namespace, where: Conditions) -> list[Job]:
         """Return the jobs of the first notes of a namespace that do not rest."""
@@ -186,8 +189,8 @@ class _Worker:
         """
         before, self.silences, self.in_a_row = self.report, [], 0
         await self.runtime.map(self._do, jobs, concurrency)
-        for note, why in self.silences:
-            if note.attempts or self._answers() > self.answers_before[note.id]:
+        for note, why, answers in self.silences:
+            if note.attempts or self.answers > answers:
                 call = OpenCall(self.runtime, note.namespace, failed={note.id: why})
                 decide_failures(call, [note])
                 async with writing(self.runtime, note.namespace) as writer:
@@ -212,53 +215,43 @@ class _Worker:
         if not store.remote:
             await self._evolve(job)
             return
-        lease = ThreadLease(self.runtime, space, job[0].thread, self.name)
-        before = await lease.take()
-        if before is None:
-            self.resting |= dict.fromkeys((n.id for n in job), time.monotonic() + self.poll)
-            return
-        async with lease.kept():
-            if before.holder:  # a dead worker may have begun something
+        async with ThreadLease(self.runtime, space, job[0].thread, self.name).held() as before:
+            if before is None:
+                self.resting |= dict.fromkeys((n.id for n in job), time.monotonic() + self.poll)
+                return
+            if before:  # a dead worker may have begun something
                 async with writing(self.runtime, space) as writer:
                     await resume(writer)
             await self._evolve(job)
 
     async def _evolve(self, notes: Job) -> None:
-        """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others."""
-        # Notes about which the model was silent come after notes about which it was not asked.
-        known = self.answers_before
-        parts = in_parts(notes, self.runtime.config.batch_size, known)
-        for part in sorted(parts, key=lambda part: (part[0].attempts > 0, part[0].id in known)):
-            if self._is_to_leave():
-                return
-            why, answers = await self._ask(part), self._answers()
-            # The first, then from the last on: two neighbours that silence the model hide no others.
-            silent, left = 0, [part[0], *part[:0:-1]] if why else []
-            while left and not self._is_to_leave():
-                some = 1 if silent < ALONE else len(left)
-                asked, left = left[:some], left[some:]
+        """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others.
+
+        Where the model is silent about a batch, it is asked about each note alone, in any order: so no notes that silence
+        the model hide the others for ever.
+        """
+        parts = in_parts(notes, self.runtime.config.batch_size)
+        for part in sorted(parts, key=lambda part: part[0].attempts > 0):
+            why, answers = await self._ask(part), self.answers
+            for note in random.sample(part, len(part)) if why else ():
                 if len(part) > 1:
-                    why = await self._ask(asked)
-                silent = silent + 1 if why else 0
-                if why and len(asked) == 1:
-                    self.answers_before.setdefault(asked[0].id, answers)
-                    self.silences.append((asked[0], why))
+                    why = await self._ask([note])
+                if why:
+                    self.silences.append((note, why, answers))
 
     async def _ask(self, notes: Job) -> str | None:
-        """Evolve notes; return why the model was silent about them, if it was.
+        """Evolve notes, unless it is time to leave; return why the model was silent about them, if it was.
 
         What was deleted meanwhile is shown to no model, and what others have finished or tried meanwhile is left to them.
         """
+        if self._is_to_leave():
+            return None
         space, tried = notes[0].namespace, {note.id: note.attempts for note in notes}
         there = (await living(self.runtime.store, space, tried)).values()
         waits = [n for n in there if n.state != "done" and n.attempts == tried[n.id]]
-        answers = self._answers()
         _, done = await evolve_notes(self.runtime, space, waits)
         self._count(space, done)
-        why = None if done.limited else done.interrupted
-        with self._lock:
-            self.in_a_row = 0 if self._answers() > answers else self.in_a_row + bool(why)
-        return why
+        return None if done.limited else done.interrupted
 
     def _is_to_leave(self) -> bool:
         return self.in_a_row >= IN_A_ROW or self.stopped()
@@ -270,16 +263,10 @@ class _Worker:
         with self._lock:
             self.report += done
             self.resting |= dict.fromkeys(rest, until)
-            for note_id in (*done.done, *done.failed):
-                self.answers_before.pop(note_id, None)
-
-    def _answers(self) -> int:
-        """Return how many calls the model has answered so far."""
-        return int(self.runtime.usage.snapshot()["total"].get("calls", 0))
 
     @asynccontextmanager
     async def calling(self) -> AsyncIterator[None]:
-        """Go round a call of the model, and count the call.
+        """Go round a call of the model, and count the call, and whether it was answered.
 
         Raises:
             BudgetExceededError: The calls of this run are spent.
@@ -288,7 +275,12 @@ class _Worker:
             if self.left < 1:
                 raise BudgetExceededError("the calls of this run are spent")
             self.left -= 1
-        yield
+        try:
+            yield
+        except ModelUnavailableError:
+            self.in_a_row += 1
+            raise
+        self.answers, self.in_a_row = self.answers + 1, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,39 +292,9 @@ class ThreadLease:
     thread: str | None
     holder: str
 
-    async def take(self) -> Lease | None:
-        """Take the lease, if nobody else holds one that has not ended; return the lease as it stood before.
-
-        The lease names its last holder if that one did not give it back.
-        """
-        before = await self._read()
-        if before is None:
-            before = Lease(
-                id=lease_id(self.namespace, self.thread), token=new_token(), namespace=self.namespace,
-                thread=self.thread, holder="", until=now(),
-            )  # fmt: skip
-            await resolve(self.runtime.store.insert_records(self.namespace, [before]))
-        if before.holder not in ("", self.holder) and before.until > now():
-            return None
-        try:
-            await self._swap(before, self.holder)
-            stands = await self._read()
-        except asyncio.CancelledError:
-            await self.hand_over("")
-            raise
-        return before if stands is not None and stands.holder == self.holder else None
-
-    async def hand_over(self, holder: str) -> None:
-        """Let a holder have the thread from now on: this worker again, or nobody. What another worker holds stays."""
-        stands = await self._read()
-        if stands is not None and stands.holder == self.holder:
-            await self._swap(stands, holder)
-            if not holder:  # it may have been prolonged between the two
-                await self.hand_over(holder)
-
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        """Prolong the lease again and again meanwhile, in a thread; then give it back.
+    async def held(self) -> AsyncIterator[str | None]:
+        """Hold the lease meanwhile, if `take` can have it, and prolong it again and again in a thread; then give it back.
 
         Where the store does not answer, that is tried again, and in the end the lease runs out.
         """
@@ -343,24 +305,51 @@ class ThreadLease:
                 with suppress(AmemError):
                     asyncio.run(self.hand_over(self.holder))
 
-        threading.Thread(target=prolong, name="amem-lease", daemon=True).start()
         try:
-            yield
+            before = await self.take()
+            if before is not None:
+                threading.Thread(target=prolong, name="amem-lease", daemon=True).start()
+            yield before
         finally:
             done.set()
             with suppress(StoreError):
                 await self.hand_over("")
+
+    async def take(self) -> str | None:
+        """Take the lease, and return the last holder that did not give it back, or ""; None: another one has it still."""
+        before = await self._read()
+        holder = before.holder if before else ""
+        if before and holder not in ("", self.holder) and before.until > now():
+            return None
+        await self._write(before, self.holder)
+        stands = await self._read()
+        return holder if stands is not None and stands.holder == self.holder else None
+
+    async def hand_over(self, holder: str) -> None:
+        """Let a holder have the thread from now on: this worker again, or nobody. What another worker holds stays."""
+        stands = await self._read()
+        if stands is not None and stands.holder == self.holder:
+            await self._write(stands, holder)
+            if not holder:  # it may have been prolonged between the two
+                await self.hand_over(holder)
 
     async def _read(self) -> Lease | None:
         identity = lease_id(self.namespace, self.thread)
         found = await resolve(self.runtime.store.records(self.namespace, [identity]))
         return cast("Lease | None", found.get(identity))
 
-    async def _swap(self, stands: Lease, holder: str) -> None:
+    async def _write(self, stands: Lease | None, holder: str) -> None:
         """Write the holder of the lease from now on, unless somebody has written since."""
+        store, space, thread = self.runtime.store, self.namespace, self.thread
         until = now() + timedelta(seconds=self.runtime.config.lease_seconds)
-        new = replace(stands, token=new_token(), holder=holder, until=until)
-        await to_the_end(self.runtime.store.swap_records(self.namespace, [(stands.token, new)]))
+        new = Lease(
+            id=lease_id(space, thread), token=new_token(), namespace=space,
+            thread=thread, holder=holder, until=until,
+        )  # fmt: skip
+        if stands is None:
+            await resolve(store.insert_records(space, [new]))
+        else:
+            await resolve(store.swap_records(space, [(stands.token, new)]))
 
 
 class Background:
