@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import islice
 from typing import Any, cast
 
@@ -30,7 +29,7 @@ from amem_integrations.errors import (
     StoreClosedError,
 )
 
-from .run import Failures, Namespace, log
+from .run import Failures, Namespace
 
 try:
     from langgraph.store import base
@@ -45,14 +44,13 @@ IS_ITEM = {f"metadata.{UNDER}": {"$exists": True}}
 # Ends the namespace of items without text to search for. LangGraph allows no period in a label of its own.
 APART = "langgraph.unindexed"
 MAX_TEXT = 8_000  # an embedder reads less; the value itself is kept whole
-DEPTH = 100  # as far down as a search of the memory goes
+DEPTH = 100  # hits among which those are looked for that fit a filter, or that are the best of several namespaces
 # A read prolongs by this much more than it has to, so that the next ones need not write.
 SPARE = 0.1
 SWEEP_MINUTES = 5.0  # as in LangGraph's own stores
-LONGEST_TTL = 1e9  # minutes: some 1,900 years
 PUT = TypeAdapter(base.PutOp)
-ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
-TESTS = {"$eq": operator.eq, "$ne": operator.ne, **ORDER}
+RANGES = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+TESTS = {"$eq": operator.eq, "$ne": operator.ne, **RANGES}
 
 # An item is read and then written: each namespace has one of these.
 LOCKS = [threading.Lock() for _ in range(64)]
@@ -101,13 +99,9 @@ class AMemStore(base.BaseStore):
                 often `start_ttl_sweeper` sweeps; in minutes.
 
         Raises:
-            ConfigurationError: `fields` is no list of paths, `ttl` not as LangGraph has it, or `evolve` neither
-                True nor False.
+            ConfigurationError: `fields` is no list of paths, or `evolve` neither True nor False.
         """
         adapting.check_flags(evolve=evolve)
-        known = base.TTLConfig.__annotations__
-        if ttl is not None and not (isinstance(ttl, Mapping) and ttl.keys() <= known.keys()):
-            raise ConfigurationError(f"ttl={ttl!r} must be a dict of {', '.join(known)}")
         if isinstance(fields, str) or not all(isinstance(path, str) for path in fields or ()):
             raise ConfigurationError(f"fields={fields!r} must be a list of paths, such as ['text']")
         self.memory, self._fields, self._evolve = memory, tuple(fields or ("$",)), evolve
@@ -126,10 +120,6 @@ class AMemStore(base.BaseStore):
         for op in todo:
             if isinstance(op, base.PutOp):
                 puts.setdefault(_labels(op.namespace), {})[op.key] = op, self._text(op)
-            elif isinstance(op, base.GetOp | base.SearchOp):
-                _labels(op.namespace if isinstance(op, base.GetOp) else op.namespace_prefix)
-            elif not isinstance(op, base.ListNamespacesOp):
-                raise TypeError(f"unknown operation {op!r}")
         results = [self._result(op) for op in todo]
         for space, items in puts.items():
             with _holding(space):
@@ -153,7 +143,11 @@ class AMemStore(base.BaseStore):
             found = self._search(op)
             self._refresh(op, [note for note, _ in found])
             return [base.SearchItem(**_fields(note), score=score) for note, score in found]
-        return self._listed(op) if isinstance(op, base.ListNamespacesOp) else None
+        if isinstance(op, base.ListNamespacesOp):
+            return self._listed(op)
+        if isinstance(op, base.PutOp):
+            return None
+        raise TypeError(f"unknown operation {op!r}")
 
     # Writing
 
@@ -173,13 +167,12 @@ class AMemStore(base.BaseStore):
                 op._replace(namespace=tuple(op.namespace), index=index), strict=True
             )
             json.dumps(op.value)
-        except (TypeError, ValueError) as error:
+            datetime.now(UTC) + timedelta(minutes=(op.ttl or 0) * (1 + SPARE))
+        except (TypeError, ValueError, OverflowError) as error:
             message = f"item {op.key!r} of {op.namespace!r} cannot be put: {error}"
             raise InvalidInputError(message) from error
         if adapting.storable(op.key) != op.key:
             raise InvalidInputError(f"key {op.key!r} holds NUL or half of a surrogate pair")
-        if op.ttl is not None and not abs(op.ttl) < LONGEST_TTL:
-            raise InvalidInputError(f"ttl={op.ttl!r} of {op.key!r} must be a number of minutes")
         lines: list[str] = []
         for path in (self._fields if op.index is None else op.index or ()) if op.value else ():
             lines += _leaves(op.value) if path == "$" else base.get_text_at_path(op.value, path)
@@ -244,11 +237,11 @@ class AMemStore(base.BaseStore):
         First come those that the query finds, best first; then, without a score, what is not indexed, in
         the order of the first put. So it is in LangGraph's InMemoryStore.
         """
-        wanted, places = op.offset + op.limit, self._places(op.namespace_prefix)
+        wanted, places = op.offset + op.limit, self._places(_labels(op.namespace_prefix))
         found: list[tuple[Note, float | None]] = []
         indexed = [place for place in places if place[-1] != APART]
         if op.query and op.query.strip() and wanted and indexed:
-            found = self._ranked(op, op.query, indexed)
+            found += self._ranked(op, op.query, indexed)
         # At any limit an operator that is unknown is an error, once there is an item to compare.
         if len(found) < max(wanted, 1):
             seen = {note.id for note, _ in found}
@@ -259,21 +252,20 @@ class AMemStore(base.BaseStore):
 
     def _ranked(
         self, op: base.SearchOp, query: str, places: Sequence[Namespace]
-    ) -> list[tuple[Note, float | None]]:
+    ) -> list[tuple[Note, float]]:
         """Return the items of some namespaces that the query finds, best first, with scores that never rise."""
-        wanted, search = op.offset + op.limit, partial(self.memory.search, query)
-        if not op.filter and wanted <= DEPTH:
-            also = {str(number): place for number, place in enumerate(places[1:])}
-            # Scores depend on what is below; those of several lists have to be the same on every page.
-            k = DEPTH if also else wanted
-            lists = [search(namespace=places[0], also=also, k=k, where=IS_ITEM)]
-        else:  # the items that fit are ranked among themselves, as many at a time as a search ranks
-            lists = []
-            for place in places:
-                ids = [one.id for one in self._scan(place) if _fits(one, op.filter)]
-                parts = [{"id": {"$in": ids[n : n + DEPTH]}} for n in range(0, len(ids), DEPTH)]
-                lists += [search(namespace=place, k=DEPTH, where=where) for where in parts]
-        return [(hit.note, score) for hit, score in adapting.falling(adapting.merged(lists))]
+        k = wanted = op.offset + op.limit
+        also = {str(number): place for number, place in enumerate(places[1:])}
+        if (
+            op.filter or also
+        ):  # whose scores depend on what is below, and have to be the same on every page
+            k = max(wanted, DEPTH)
+        while True:
+            hits = self.memory.search(query, namespace=places[0], also=also, k=k, where=IS_ITEM)
+            fitting = [hit for hit in hits if _fits(hit.note, op.filter)]
+            if len(fitting) >= wanted or len(hits) < k:
+                return [(hit.note, score) for hit, score in adapting.falling(fitting)]
+            k *= 4
 
     def _places(self, prefix: Sequence[str]) -> list[Namespace]:
         """Return the namespaces of the memory that hold items under a prefix which have not expired."""
@@ -316,32 +308,27 @@ class AMemStore(base.BaseStore):
             sweep_interval_minutes: How often; by default as `ttl` says, else every 5 minutes.
 
         Returns:
-            A future that is done when the thread has stopped, and has the error that stopped it; cancelling it stops the
-            thread. Without a `ttl` there is nothing to sweep, and it is done at once.
+            A future that is done when the thread has stopped; cancelling it stops the thread. Without a `ttl` there is
+            nothing to sweep, and it is done at once.
         """
         self.stop_ttl_sweeper()
         future: Future[None] = Future()
         self._stopped = stopped = threading.Event()
-        minutes = sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes")
+        configured = self.ttl_config or {}
+        minutes = sweep_interval_minutes or configured.get("sweep_interval_minutes", SWEEP_MINUTES)
 
         def sweep_at_intervals() -> None:
-            ended_by = None
-            try:
-                with suppress(StoreClosedError):  # then nothing is left to sweep
-                    while self.ttl_config and not stopped.wait(60 * (minutes or SWEEP_MINUTES)):
-                        with self._failures.tolerated("sweep"):  # else the next sweep tries again
-                            self.sweep_ttl()
-            except BaseException as error:  # noqa: BLE001 - who waits for the future is told
-                log.exception("the sweeper of expired items has ended")
-                ended_by = error
+            with suppress(StoreClosedError):  # then nothing is left to sweep
+                while configured and not stopped.wait(60 * minutes):
+                    with self._failures.tolerated("sweep", callback=True):
+                        self.sweep_ttl()  # the next time again, if it fails
             with suppress(InvalidStateError):  # it was cancelled
-                future.set_exception(ended_by)
+                future.set_result(None)
 
         future.add_done_callback(lambda _: stopped.set())
         self.memory.on_close(self.stop_ttl_sweeper)
-        self._sweeper = threading.Thread(
-            target=sweep_at_intervals, name="amem-ttl-sweeper", daemon=True
-        )
+        sweeper = {"name": "amem-ttl-sweeper", "daemon": True}
+        self._sweeper = threading.Thread(target=sweep_at_intervals, **sweeper)
         self._sweeper.start()
         return future
 
@@ -366,8 +353,8 @@ def _labels(namespace: Sequence[str]) -> Namespace:
         InvalidNamespaceError: A label is no string, empty, or holds a period, NUL or half of a surrogate pair.
     """
     for label in namespace:
-        is_text = isinstance(label, str) and label == adapting.storable(label)
-        if not is_text or not label or "." in label:
+        cleaned = adapting.storable(label) if isinstance(label, str) else None
+        if not label or label != cleaned or "." in label:
             raise base.InvalidNamespaceError(
                 f"label {label!r} in {namespace!r} must be a non-empty string without a period or NUL"
             )
@@ -437,9 +424,6 @@ def _meets(value: Any, wanted: Any) -> bool:
 def _holds(value: Any, name: str, wanted: Any) -> bool:
     if name not in TESTS:
         raise ValueError(f"Unsupported operator: {name}; use {', '.join(TESTS)}")
-    are_texts = isinstance(value, str) and isinstance(wanted, str)  # such as dates in ISO 8601
-    with suppress(TypeError, ValueError):
-        if name in ORDER and not are_texts:
-            value, wanted = float(value), float(wanted)
+    with suppress(TypeError):
         return bool(TESTS[name](value, wanted))
-    return False
+    return False  # such as a number and a text, which have no order
