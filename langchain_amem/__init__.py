@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import lazy_loader
 
-from amem_integrations import MissingExtraError
+from amem_integrations.errors import MissingExtraError, needed
 
-try:
-    import langchain_core  # noqa: F401 - its root alone, which is light
-except ImportError as error:
-    raise MissingExtraError("langchain-core", "langchain") from error
+needed("langchain_core", "langchain")  # its root alone, which is light
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# The extras that bring the packages which some names need.
+EXTRAS = {"langchain": "langchain", "langgraph": "langgraph", "langchain_classic": "classic"}
+
+_loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name of the package, whose module is imported on first use."""
+    try:
+        return _loaded(name)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        raise MissingExtraError(error.name, EXTRAS[error.name]) from error

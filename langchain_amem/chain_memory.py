@@ -7,20 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from langchain_classic.base_memory import BaseMemory
 from langchain_core.messages import BaseMessage, HumanMessage
 from pydantic import StrictBool, StrictInt
 
-from amem_integrations import ConfigurationError, MissingExtraError, adapting
+from amem_integrations import ConfigurationError, adapting
 from amem_integrations.adapting import Call
 from amem_integrations.conversation import Message
 
 from .messages import to_message
 from .retriever import Recalling
-
-try:
-    from langchain_classic.base_memory import BaseMemory
-except ImportError as error:
-    raise MissingExtraError("langchain-classic", "classic") from error
 
 Values = Mapping[str, Any]
 

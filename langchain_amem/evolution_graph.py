@@ -19,21 +19,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Checkpointer, RetryPolicy, interrupt
 from typing_extensions import TypedDict
 
 from amem_integrations import AgenticMemory, EvolutionReport, Note, Plan, adapting
 from amem_integrations.adapting import Call
-from amem_integrations.errors import ConfigurationError, InvalidInputError, MissingExtraError
+from amem_integrations.errors import ConfigurationError, InvalidInputError
 
 from .nodes import State, Update, node, report
 from .run import Door, Failures, Namespace, NamespaceOf, Run
-
-try:
-    from langgraph.graph import END, START, StateGraph
-    from langgraph.graph.state import CompiledStateGraph
-    from langgraph.types import Checkpointer, RetryPolicy, interrupt
-except ImportError as error:
-    raise MissingExtraError("langgraph", "langgraph") from error
 
 # The words for the kinds of items in a plan that a reviewer reads, and the other values of each kind.
 KINDS = {"sentence": "entry", "supersession": "supersession", "link": "link"}

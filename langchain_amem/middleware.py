@@ -6,23 +6,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, get_args
 from uuid import uuid4
 
+from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import HumanMessage, SystemMessage
+from langgraph.channels.untracked_value import UntrackedValue
+from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
-from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, adapting
+from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.adapting import Call
 
 from .messages import ShouldStore, is_spoken, with_final_answer
 from .run import ByRun, Entry, Failures, History, NamespaceOf, Turns, current_run, merged
 from .tools import Kind, memory_tools
-
-try:
-    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-    from langchain.agents.middleware.types import PrivateStateAttr
-    from langgraph.channels.untracked_value import UntrackedValue
-    from langgraph.runtime import Runtime
-except ImportError as error:
-    raise MissingExtraError("langchain", "langchain") from error
 
 Inject = Literal["system", "message"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from importlib import import_module
 from os import PathLike
 from typing import Any, Unpack
 
@@ -18,8 +17,9 @@ from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from numpy.typing import NDArray
 
-from amem_integrations import AgenticMemory, ConfigurationError, MissingExtraError, adapting
+from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.adapting import Call
+from amem_integrations.errors import needed
 from amem_integrations.ports import ChatModel, Completion, Embedder, ModelRequest
 
 log = logging.getLogger("langchain_amem")
@@ -134,11 +134,7 @@ def _completion(answer: Any) -> Completion:
 
 
 class LangChainEmbedder(adapting.WrappedEmbedder):
-    """LangChain embeddings as the memory's embedder.
-
-    Attributes:
-        provider: Name of the class of the embeddings.
-    """
+    """LangChain embeddings as the memory's embedder."""
 
     def __init__(self, embeddings: Embeddings, **options: Unpack[adapting.EmbedderOptions]) -> None:
         """Wrap embeddings.
@@ -159,7 +155,7 @@ class LangChainEmbedder(adapting.WrappedEmbedder):
         super().__init__(
             embeddings.embed_documents, embeddings.embed_query, name_of(embeddings), **options
         )
-        self.provider, self._embeddings = type(embeddings).__name__, embeddings
+        self._embeddings = embeddings
 
     async def aembed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Asynchronous twin of `embed_documents`."""
@@ -191,15 +187,10 @@ def open_memory(
     """
     chat: Any = model
     encoder: Any = embedder
-    try:
-        if isinstance(model, str):
-            chat = import_module("langchain.chat_models").init_chat_model(model)
-        if isinstance(embedder, str):
-            encoder = import_module("langchain.embeddings").init_embeddings(embedder)
-    except ModuleNotFoundError as error:
-        if error.name != "langchain":
-            raise
-        raise MissingExtraError("langchain", "langchain") from error
+    if isinstance(model, str):
+        chat = needed("langchain.chat_models", "langchain").init_chat_model(model)
+    if isinstance(embedder, str):
+        encoder = needed("langchain.embeddings", "langchain").init_embeddings(embedder)
     if isinstance(chat, Runnable):
         chat = LangChainChatModel(chat)
     if isinstance(encoder, Embeddings):

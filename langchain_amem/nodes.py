@@ -19,19 +19,15 @@ from typing import Annotated, Any
 
 from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langgraph.config import get_stream_writer
 from typing_extensions import TypedDict, Unpack
 
 from amem_integrations import AgenticMemory, EvolutionReport, adapting
 from amem_integrations.adapting import Call
-from amem_integrations.errors import MissingExtraError, NamespaceError
+from amem_integrations.errors import NamespaceError
 
 from .messages import ShouldStore, is_spoken
 from .run import ByRun, Door, Entry, Failures, History, NamespaceOf, Run, Turns, current_run, merged
-
-try:
-    import langgraph.runtime  # noqa: F401 - a node asks it for its run
-except ImportError as error:
-    raise MissingExtraError("langgraph", "langgraph") from error
 
 State = Any  # a mapping, a dataclass or a pydantic model: whatever the graph was built with
 Update = dict[str, Any]
@@ -220,8 +216,6 @@ def node(name: str, flow: Callable[[Call, State, Run], Awaitable[Update]]) -> No
 
 def report(step: str, **what: Any) -> None:
     """Send `{"amem": step, …}` to those who read the stream in the mode `custom`."""
-    from langgraph.config import get_stream_writer  # noqa: PLC0415 - slow to import
-
     try:
         get_stream_writer()({"amem": step, **what})
     except (RuntimeError, KeyError):

@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictInt
 
 from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError, adapting
 from amem_integrations.adapting import Call
 
-from .run import Door, Failures, Traced, to_documents
+from .run import Door, Failures, to_documents
 
 
 class Recalling(BaseModel):
@@ -51,7 +52,7 @@ class Recalling(BaseModel):
         return self._failures.snapshot()
 
 
-class AMemRetriever(Recalling, Traced):
+class AMemRetriever(Recalling, BaseRetriever):
     """Finds notes, and what they are linked to, without calling a chat model.
 
     A document is a note: `id` is the note's id, `page_content` its content word for word. In `metadata` are the note's own,

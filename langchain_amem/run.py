@@ -17,10 +17,9 @@ from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from pydantic import ConfigDict, Field, PrivateAttr
+from langchain_core.retrievers import BaseRetriever
 
-from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError, Note, adapting
+from amem_integrations import ConfigurationError, NamespaceError, Note, adapting
 from amem_integrations.adapting import Call
 from amem_integrations.conversation import Message
 
@@ -100,34 +99,15 @@ def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:
 # Recall as a retriever run
 
 
-class Traced(BaseRetriever):
-    """A retriever of a memory; a trace names the store and the embedder as for LangChain's own retrievers."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    memory: AgenticMemory = Field(exclude=True, repr=False)
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        embedder = self.memory.embedder
-        provider = str(getattr(embedder, "provider", type(embedder).__name__))
-        return {
-            **super()._get_ls_params(**kwargs),
-            "ls_retriever_name": "amem",
-            "ls_vector_store_provider": "Qdrant",
-            "ls_embedding_provider": provider,
-            "ls_embedding_model": embedder.name,
-        }
-
-
-class AMemRecall(Traced):
+class AMemRecall(BaseRetriever):
     """One recall of another door, as a retriever run below the run that is under way."""
 
     find: Callable[[Call], Any]
-    _found: adapting.Recalled = PrivateAttr()
+    found: adapting.Recalled = adapting.Recalled()
 
     async def _search(self, call: Call, /, query: str, *, run_manager: Any) -> list[Document]:
-        self._found = await self.find(call)
-        return to_documents(self._found) if run_manager.handlers else []
+        self.found = await self.find(call)
+        return to_documents(self.found) if run_manager.handlers else []
 
     _get_relevant_documents, _aget_relevant_documents = adapting.both(_search)
 
@@ -172,9 +152,9 @@ class Door(adapting.Door):
         self, call: Call, question: str, search: Callable[[Call], Any]
     ) -> adapting.Recalled:
         """Return the result of a search of the memory, as a retriever run."""
-        run = AMemRecall(memory=self.memory, find=search)
+        run = AMemRecall(find=search)
         await call(run.invoke, question)
-        return run._found  # noqa: SLF001 - of this module
+        return run.found
 
     async def recalled(
         self, call: Call, said: Sequence[Message], run: Any, space: Namespace

@@ -18,24 +18,19 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, cast
 
+from langgraph.store import base
+from langgraph.store.memory import InMemoryStore
 from pydantic import TypeAdapter
 
 from amem_integrations import AgenticMemory, Note, NoteInput, adapting
 from amem_integrations.errors import (
     ConfigurationError,
     InvalidInputError,
-    MissingExtraError,
     NoteNotFoundError,
     StoreClosedError,
 )
 
 from .run import Failures, Namespace
-
-try:
-    from langgraph.store import base
-    from langgraph.store.memory import InMemoryStore
-except ImportError as error:
-    raise MissingExtraError("langgraph", "langgraph") from error
 
 KEY = "store:"  # begins the key of the note of an item
 # Metadata: the namespace of an item and all that lead there, each as JSON.
@@ -315,11 +310,12 @@ class AMemStore(base.BaseStore):
         future: Future[None] = Future()
         self._stopped = stopped = threading.Event()
         configured = self.ttl_config or {}
-        minutes = sweep_interval_minutes or configured.get("sweep_interval_minutes", SWEEP_MINUTES)
+        minutes = sweep_interval_minutes or configured.get("sweep_interval_minutes")
+        seconds = 60 * (minutes or SWEEP_MINUTES)
 
         def sweep_at_intervals() -> None:
             with suppress(StoreClosedError):  # then nothing is left to sweep
-                while configured and not stopped.wait(60 * minutes):
+                while configured and not stopped.wait(seconds):
                     with self._failures.tolerated("sweep", callback=True):
                         self.sweep_ttl()  # the next time again, if it fails
             with suppress(InvalidStateError):  # it was cancelled
@@ -327,8 +323,8 @@ class AMemStore(base.BaseStore):
 
         future.add_done_callback(lambda _: stopped.set())
         self.memory.on_close(self.stop_ttl_sweeper)
-        sweeper = {"name": "amem-ttl-sweeper", "daemon": True}
-        self._sweeper = threading.Thread(target=sweep_at_intervals, **sweeper)
+        name = "amem-ttl-sweeper"
+        self._sweeper = threading.Thread(target=sweep_at_intervals, name=name, daemon=True)
         self._sweeper.start()
         return future
 

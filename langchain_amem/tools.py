@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing_extensions import Unpack
 
 from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.adapting import Call
-from amem_integrations.errors import InvalidInputError, MissingExtraError, NoteNotFoundError
+from amem_integrations.errors import InvalidInputError, NoteNotFoundError, needed
 
 from .run import Door, Failures, NamespaceOf
 
@@ -25,7 +24,6 @@ Outcome = tuple[str, list[dict[str, Any]]]
 Limit = Annotated[int | None, Field(ge=1)]
 
 NAMES = {kind: f"{kind}_memory" for kind in get_args(Kind)} | {"remember": "remember"}
-PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}")  # vendors take 64 characters, and no others than these
 
 NO_ANSWER = "The memory does not answer now; go on without it."
 NOTHING = "Nothing is known about that."
@@ -76,10 +74,6 @@ def memory_tools(
     if unknown := [kind for kind in kinds if kind not in NAMES]:
         raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(NAMES)}")
     adapting.check_flags(assistant_supersedes=assistant_supersedes)
-    if not isinstance(prefix, str) or not PREFIX.fullmatch(prefix):
-        raise ConfigurationError(
-            f"prefix={prefix!r} must be at most 40 letters, digits, '_' or '-', as in the name of a tool"
-        )
     door: dict[str, Any] = {"also": also, "recall": recall, "evolve": evolve}
     door |= {"failures": Failures(on_error), "supersedes": assistant_supersedes}
     actions = Actions(memory, namespace, **door)
@@ -91,7 +85,11 @@ def memory_tools(
             for name, text in (filters or {}).items():
                 fields[name] = (str | None, Field(None, description=text))
         if any(map(callable, sources)):
-            fields["runtime"] = (_runtime(), None)  # LangGraph alone fills it in
+            # LangGraph alone fills it in. A bare ToolRuntime would make pydantic warn of every context that is not None.
+            fields["runtime"] = (
+                needed("langgraph.prebuilt", "langgraph").ToolRuntime[Any, Any],
+                None,
+            )
         schema: Any = create_schema_from_function(
             kind, act, filter_args=["runtime", "filters"], parse_docstring=True
         )
@@ -107,15 +105,6 @@ def memory_tools(
         )
         tools.append(tool)
     return tools
-
-
-def _runtime() -> Any:
-    try:
-        from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415 - as above
-    except ImportError as error:
-        raise MissingExtraError("langgraph", "langgraph") from error
-    # A bare ToolRuntime would make pydantic warn about every context that is not None.
-    return ToolRuntime[Any, Any]
 
 
 @dataclass(eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
 from typing import Any, Self
 
 from langchain_core.documents import Document
@@ -62,21 +61,11 @@ class AMemVectorStore(VectorStore):
         self,
         documents: Iterable[Document],
         *,
-        ids: Sequence[str | None] | None = None,
         replace: bool = False,
         progress: bool | Callable[[int, int], None] = False,
     ) -> adapting.DocumentReport:
-        """Add documents, which may be yielded by a loader, and return what that did; see `Documents.add`.
-
-        Raises:
-            InvalidInputError: There are not as many `ids` as documents.
-        """
-        if ids is not None:
-            documents = list(documents)
-            if len(ids) != len(documents):
-                raise InvalidInputError(f"there are {len(ids)} ids for {len(documents)} documents")
-        pairs = zip(documents, repeat(None) if ids is None else ids, strict=False)
-        given: Iterable[adapting.DocumentInput] = (self._input(*pair) for pair in pairs)
+        """Add documents, which may be yielded by a loader, and return what that did; see `Documents.add`."""
+        given: Iterable[adapting.DocumentInput] = map(self._input, documents)
         if isinstance(documents, Sequence):
             given = list(given)  # of which the progress knows how many there are
         return self._documents.add(given, replace=replace, evolve=self._evolve, progress=progress)
@@ -95,8 +84,17 @@ class AMemVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         batch_size: int | None = None,  # of `index`
     ) -> list[str]:
-        """Add documents, and return their ids."""
-        return self.add(documents, ids=ids).ids
+        """Add documents, and return their ids.
+
+        Raises:
+            InvalidInputError: There are not as many `ids` as documents.
+        """
+        given = list(documents)
+        names = [one.id for one in given] if ids is None else ids
+        if len(names) != len(given):
+            raise InvalidInputError(f"there are {len(names)} ids for {len(given)} documents")
+        pairs = zip(given, names, strict=True)
+        return self.add([one.model_copy(update={"id": name or one.id}) for one, name in pairs]).ids
 
     def delete(self, ids: list[str] | None = None, *, sources: Iterable[str] = ()) -> bool:  # type: ignore[override]
         """Remove documents for good, by id, or all of a source; return True.
@@ -160,17 +158,17 @@ class AMemVectorStore(VectorStore):
         """
         if embedding is not None or not {"memory", "namespace"} <= kwargs.keys():
             raise ConfigurationError(
-                "give from_texts memory=… and namespace=…, and no embedding: the memory has its embedder"
+                "give memory= and namespace=, but no embedding: the memory has its embedder"
             )
         store = cls(**kwargs)
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
-    def _input(self, document: Document, known_as: str | None) -> adapting.DocumentInput:
+    def _input(self, document: Document) -> adapting.DocumentInput:
         source = document.metadata.get(self._source)
         return adapting.DocumentInput(
             text=document.page_content,
-            id=known_as or document.id,
+            id=document.id,
             source=None if source is None else str(source),
             metadata=document.metadata,
         )

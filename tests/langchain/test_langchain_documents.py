@@ -81,16 +81,16 @@ def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(memory, store):
     changed = Document("Uno.", id="1", metadata={"source": "a.txt"})
     report = store.add([changed])
     assert (report.ids, report.added, report.changed, report.removed) == (["1"], 0, 1, 0)
+    assert store.add([changed]).changed == 0
     for ids in (None, [None], ["1"]):
-        report = store.add([changed], ids=ids)
-        assert (report.ids, report.changed) == (["1"], 0)
+        assert store.add_documents([changed], ids=ids) == ["1"]
     assert texts(memory) == ["Two.", "Uno."]
     assert store.get_by_ids(["2", "1", "3"]) == [Document("Two.", id="2"), changed]
     store.add_documents([Document(LONG, id="1")])
     assert store.get_by_ids(["1"])[0].page_content == LONG
     store.delete(["1"])
     assert texts(memory) == ["Two."]
-    assert store.add([Document("Three.", id="9")], ids=["3"]).ids == ["3"]
+    assert store.add_documents([Document("Three.", id="9")], ids=["3"]) == ["3"]
 
 
 def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store):

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import ConfigurableField
@@ -17,14 +16,12 @@ from langchain_kit import ANN, BOB, Talker, ask, called, calling
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from amem_integrations import (
-    AgenticMemory,
     InvalidInputError,
     NamespaceError,
 )
 from langchain_amem import (
     AMemMiddleware,
     AMemRetriever,
-    LangChainEmbedder,
     memory_tools,
     recall_node,
 )
@@ -159,26 +156,6 @@ class Watching(BaseCallbackHandler):
         self.failed.append(error)
 
 
-async def test_a_trace_says_what_was_searched_and_with_which_embedder(retriever):
-    watching = Watching()
-    config = {"callbacks": [watching]}
-    retriever.invoke("cat", config=config)
-    await retriever.ainvoke("cat", config=config)
-    expected = {
-        "ls_retriever_name": "amem",
-        "ls_vector_store_provider": "Qdrant",
-        "ls_embedding_provider": "HashEmbedder",
-        "ls_embedding_model": retriever.memory.embedder.name,
-    }
-    for one in watching.started:
-        assert {n: v for n, v in one["metadata"].items() if n.startswith("ls_")} == expected
-    embedder = LangChainEmbedder(DeterministicFakeEmbedding(size=8), name="fake-8")
-    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
-        params = AMemRetriever(memory=memory, namespace=ANN)._get_ls_params()
-    assert params["ls_embedding_provider"] == "DeterministicFakeEmbedding"
-    assert params["ls_embedding_model"] == "fake-8"
-
-
 def recalling(memory):
     """Return what recalls in a run of its own, below that of an agent or node."""
     middleware = AMemMiddleware(memory, namespace=ANN, remember=False)
@@ -201,8 +178,6 @@ async def test_recall_is_a_retriever_run_below_that_of_the_agent(seeded):
             assert (started["query"], started["name"]) == ("moved?", "AMemRecall")
             assert started["parent_run_id"] is not None
             assert "I moved to Oslo." in found
-            assert started["metadata"]["ls_retriever_name"] == "amem"
-            assert started["metadata"]["ls_vector_store_provider"] == "Qdrant"
         assert len(watching.found) == 2
 
 
