@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from inspect import isawaitable
 from typing import cast
 
 from ..decisions import Lease, lease_id
@@ -347,9 +348,16 @@ class ThreadLease:
             thread=thread, holder=holder, until=until,
         )  # fmt: skip
         if stands is None:
-            await resolve(store.insert_records(space, [new]))
+            written = store.insert_records(space, [new])
         else:
-            await resolve(store.swap_records(space, [(stands.token, new)]))
+            written = store.swap_records(space, [(stands.token, new)])
+        if isawaitable(written):
+            task = asyncio.ensure_future(written)
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                await asyncio.wait([task])  # what is written later could not be given back
+                raise
 
 
 class Background:
