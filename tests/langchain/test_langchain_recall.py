@@ -297,7 +297,6 @@ def test_an_option_of_another_type_is_refused(memory):
         (evolve_node, {"limit": -1}),
         (build_evolution_graph, {"limit": True, "review": "no"}),
         (memory_tools, {"evolve": 1, "assistant_supersedes": "no", "max_tokens": 0}),
-        *((memory_tools, {"prefix": prefix}) for prefix in ("team ", "team.", "x" * 41, None)),
         (AMemVectorStore, {"evolve": "yes"}),
         (make_chain, {"max_tokens": "9", "return_messages": "yes", "evolve": "yes"}),
     ]  # fmt: skip
