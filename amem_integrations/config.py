@@ -179,13 +179,10 @@ def _problem_with(text: object, wanted: set[str]) -> str | None:
     system, rest = (Template(part) for part in text.split(PARTED, 1))
     if not (system.is_valid() and rest.is_valid()):
         return "has a lone '$'; write '$$' for the sign"
-    early, found = system.get_identifiers(), set(rest.get_identifiers())
-    if early:
+    if early := system.get_identifiers():
         return f"has {_named(early)} before the line '---', where nothing may change"
-    if missing := wanted - found:
-        return f"lacks {_named(missing)}"
-    if unknown := found - wanted:
-        return f"has {_named(unknown)}, for which there is no value; it can have {_named(wanted)}"
+    if (found := {*rest.get_identifiers()}) != wanted:
+        return f"has {_named(found) or 'no placeholder'}; it needs {_named(wanted)} and no other"
     return None
 
 

@@ -33,6 +33,7 @@ from ..prompts.replies import (
     ProposedRelink,
     ProposedSupersession,
     ProposedUpdate,
+    Reply,
     ReviseReply,
     Targeted,
 )
@@ -44,6 +45,7 @@ from .gate import judge, objection_to
 from .show import Offer, candidate, lines, linked, replies, turns
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Reply)
 Named = TypeVar("Named", bound=Targeted)
 
 REPLY_TOKENS = 120  # for a note
@@ -143,20 +145,24 @@ async def _ask(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolution]:
     if call.runtime.config.calls == "paper" and call.runtime.model_name != RULES:
         return await _ask_apart(call, offer)
     said = dict[str | None, NoteEvolution]()
-    async for _, reply in ask_in_parts(call, [offer.notes], partial(_question, offer)):
+    async for _, reply in ask_in_parts(
+        call, [offer.notes], partial(_question, "evolve", EvolveReply, offer)
+    ):
         said |= {item.id: item for item in reversed(reply.notes)}
     return said
 
 
-def _question(whole: Offer, new: Sequence[Note], level: int) -> Question[EvolveReply] | None:
-    """Return the question about the links and updates of some new notes, if they have candidates."""
+def _question(
+    task: str, reply: type[M], whole: Offer, new: Sequence[Note], level: int
+) -> Question[M] | None:
+    """Return the question about the links of some new notes, and about their updates too but in the paper's, if they have candidates."""
     offer = whole.part(new, level)
     if not any(offer.candidates.values()):
         return None
     links = offer.links()
     return Question(
-        task="evolve",
-        reply=EvolveReply,
+        task=task,
+        reply=reply,
         shown=[*offer.notes, *offer.others],
         inputs={**offer.inputs(), "links": links},
         values={"notes": offer.text(), "links": lines([linked(link) for link in links])},
@@ -169,7 +175,7 @@ async def _ask_apart(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolu
     """Ask as the paper does: a call for the links of a note (Eq. 6), then one for each neighbour (Eq. 7)."""
     said = dict[str | None, NoteEvolution]()
     parts = [[note] for note in offer.notes]
-    asked = ask_in_parts(call, parts, partial(_links_question, offer))
+    asked = ask_in_parts(call, parts, partial(_question, "link", LinkReply, offer))
     for (note,), reply in [one async for one in asked]:
         name = offer.alias[note.id]
         said[name] = NoteEvolution(id=name, links=reply.links)
@@ -183,21 +189,6 @@ async def _ask_apart(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolu
                     verdict = ProposedSupersession(to=to, relation=revised.supersedes)
                     said[name].supersedes.append(verdict)
     return said
-
-
-def _links_question(whole: Offer, new: Sequence[Note], level: int) -> Question[LinkReply] | None:
-    """Return the paper's question about the links of a new note, if the note has candidates."""
-    offer = whole.part(new, level)
-    if not any(offer.candidates.values()):
-        return None
-    return Question(
-        task="link",
-        reply=LinkReply,
-        shown=[*offer.notes, *offer.others],
-        inputs=offer.inputs(),
-        values={"notes": offer.text()},
-        room=2 * REPLY_TOKENS,
-    )
 
 
 def _revision(
