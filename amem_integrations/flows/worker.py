@@ -454,9 +454,6 @@ _backgrounds: weakref.WeakSet[Background] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Let no thread work on while the interpreter is taken apart."""
-    workers = list(_backgrounds)
-    for worker in workers:
-        worker.close(0)  # all of them before the first is waited for
     end = time.monotonic() + PATIENCE
-    for worker in workers:
+    for worker in list(_backgrounds):
         worker.close(max(0.0, end - time.monotonic()))
