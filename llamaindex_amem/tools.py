@@ -48,13 +48,14 @@ def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, 
 
     Agents copy their tools, which a span of the framework cannot bear: the tool is a function around it.
     """
+    spanned = dispatcher.span(work)
 
     @wraps(work)
-    def answered(self: S, /, *args: P.args, **kwargs: P.kwargs) -> str:
+    def tool(self: S, /, *args: P.args, **kwargs: P.kwargs) -> str:
         name, answer = work.__name__, Answer(DOWN, [])
         with self._door.failures.tolerated(name, callback=True):
             try:
-                answer = work(self, *args, **kwargs)
+                answer = spanned(self, *args, **kwargs)
             except NoteNotFoundError:
                 answer = Answer(UNKNOWN, [])
             except InvalidInputError as error:
@@ -63,15 +64,9 @@ def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, 
         self._door.failures.failed(name, answer.error)
         return answer.text
 
-    span = dispatcher.span(answered)
-
-    @wraps(work)
-    def tool(self: S, /, *args: P.args, **kwargs: P.kwargs) -> str:
-        return str(span(self, *args, **kwargs))
-
     # Of the signature the framework makes what it tells the model about the tool.
-    described: Any = tool
-    described.__signature__ = signature(work).replace(return_annotation="str")
+    shown = signature(work).replace(return_annotation="str")
+    tool.__signature__ = shown  # type: ignore[attr-defined]
     return tool
 
 
