@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +15,7 @@ from llama_index.core.schema import (
 )
 from pydantic import PrivateAttr
 
-from amem_integrations import AgenticMemory, Note, adapting
+from amem_integrations import AgenticMemory, adapting
 
 from .conversation import Door, Whose, threaded
 from .events import Failures
@@ -39,8 +38,9 @@ class AMemIngest(Uncopied, TransformComponent):
     https://developers.llamaindex.ai/python/framework/module_guides/loading/ingestion_pipeline/transformations/
 
     With `replace=True` the nodes of a document (`ref_doc_id`; a document itself) take the place of those that it had
-    before, and what is unchanged costs nothing, whatever ids a splitter gave. So documents need ids that stay, as for
-    LlamaIndex's own stores: `SimpleDirectoryReader(…, filename_as_id=True)`.
+    before. So documents need ids that stay, as for LlamaIndex's own stores: `SimpleDirectoryReader(…,
+    filename_as_id=True)`. A node whose id stays too costs nothing if it is unchanged; splitters make ids anew, unless
+    they are given an `id_func`, and a document store of the pipeline (`docstore=`) keeps known documents out.
 
     A pipeline with `num_workers` copies its steps into other processes, which is refused; run the pipeline without.
 
@@ -91,10 +91,7 @@ class AMemIngest(Uncopied, TransformComponent):
         Raises:
             InvalidInputError: A node cannot be stored; the 64s before it are.
         """
-        documents, ids = self._documents(), dict[str, str]()
-        if self._options["replace"]:
-            ids = _stored_ids(nodes, documents.held(map(_document, nodes)))
-        return documents.add([_input(node, ids) for node in nodes], **self._options)
+        return self._documents().add([_input(node) for node in nodes], **self._options)
 
     def remove(self, ref_doc_ids: Iterable[str]) -> int:
         """Remove all notes of these documents for good, and return how many there were."""
@@ -120,13 +117,13 @@ class AMemIngest(Uncopied, TransformComponent):
         return {**super().to_dict(**kwargs), "run": uuid4().hex}
 
 
-def _input(node: BaseNode, ids: Mapping[str, str]) -> adapting.DocumentInput:
-    """Return a node as a document of the core; of the nodes in `ids` those of other ids are stored already."""
+def _input(node: BaseNode) -> adapting.DocumentInput:
+    """Return a node as a document of the core."""
 
     def related(one: RelatedNodeType) -> Any:  # noqa: ANN401 - JSON
         if isinstance(one, list):
             return [related(info) for info in one]
-        return {"node_id": ids.get(one.node_id, one.node_id), "node_type": one.node_type}
+        return {"node_id": one.node_id, "node_type": one.node_type}
 
     adapting.check_names(node.metadata, NODE)
     dumped = node.model_dump(mode="json", exclude_defaults=True, include=KEPT)
@@ -134,27 +131,8 @@ def _input(node: BaseNode, ids: Mapping[str, str]) -> adapting.DocumentInput:
     record = {name: value for name, value in dumped.items() if name in KEPT}
     record["relationships"] = {kind: related(one) for kind, one in node.relationships.items()}
     return adapting.DocumentInput(
-        text=_text(node),
-        id=ids.get(node.node_id, node.node_id),
-        source=_document(node),
+        text=node.get_content(metadata_mode=MetadataMode.NONE),
+        id=node.node_id,
+        source=node.ref_doc_id or (node.node_id if isinstance(node, Document) else None),
         metadata={**node.metadata, NODE: record},
     )
-
-
-def _text(node: BaseNode) -> str:
-    return node.get_content(metadata_mode=MetadataMode.NONE)
-
-
-def _document(node: BaseNode) -> str | None:
-    return node.ref_doc_id or (node.node_id if isinstance(node, Document) else None)
-
-
-def _stored_ids(nodes: Sequence[BaseNode], before: Sequence[Note]) -> dict[str, str]:
-    """Return by the ids of nodes those under which their text is stored of their document, each once."""
-    stored, known = defaultdict[tuple[str | None, str], list[str]](list), dict[str, str]()
-    for note in before:
-        stored[note.thread, note.content].append(str(adapting.described(note).id))
-    for node in nodes:
-        if same := stored[_document(node), adapting.storable(_text(node))]:
-            known[node.node_id] = same.pop(same.index(node.node_id) if node.node_id in same else 0)
-    return known

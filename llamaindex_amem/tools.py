@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import signature
@@ -15,7 +14,6 @@ from amem_integrations import (
     AmemError,
     ConfigurationError,
     InvalidInputError,
-    Note,
     NoteNotFoundError,
     adapting,
 )
@@ -30,8 +28,6 @@ DOWN = "The memory does not answer now. Go on without it."
 UNKNOWN = "Error: there is no note with this id. Use recall, and take an id from there."
 NOTHING = "Nothing is known about this."
 
-# The question of the turn is stored already, and may have been asked before: so many notes may be left out.
-QUESTIONS = 10
 MOST = 50  # notes that a model may ask for
 
 
@@ -166,17 +162,18 @@ class AMemToolSpec(BaseToolSpec):
 
         Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
         """
-        k = min(max(1, _whole(limit) or self._door.recall["k"]), MOST)
+        if not str(limit or 1).isdecimal():
+            raise InvalidInputError(f"limit={limit!r} must be a whole number of at least 1")
+        k = min(int(limit or self._door.recall["k"]), MOST)
         told: dict[str, Any] = {"speaker": speaker} if speaker else {}
         when: dict[str, Any] = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
         space = self._door.space()
-        options = self._door.asked(namespace=space, narrowed=[told, when], k=k + QUESTIONS)
+        options = self._door.asked(namespace=space, narrowed=[told, when], k=k)
         if options is None:
             return Answer(DOWN, [])
         found = self._door.memory.search_turn(query, **options)
-        hits = [hit for hit in found.hits if not _asks(hit.note, query)][:k]
-        text = adapting.shown(hits, options["also"], self._max_tokens)
-        return Answer(text or NOTHING, [hit.note.id for hit in hits], found.error)
+        text = adapting.shown(found.hits, options["also"], self._max_tokens)
+        return Answer(text or NOTHING, [hit.note.id for hit in found.hits], found.error)
 
     @_tool
     def forget(self, note_id: str, thorough: bool = False) -> Answer:
@@ -203,22 +200,3 @@ class AMemToolSpec(BaseToolSpec):
 def _id(given: object) -> str:
     """Return an id as a model copied it, with what may stand around it in a note."""
     return str(given).strip(" \n\t[]()`'\"").removeprefix("id ")
-
-
-def _whole(limit: object) -> int:
-    """Return a number as a model gave it, which may be a text; none is 0.
-
-    Raises:
-        InvalidInputError: It is no number.
-    """
-    try:
-        return int(limit or 0)  # type: ignore[call-overload,no-any-return]
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(f"limit={limit!r} must be a whole number") from None
-
-
-def _asks(note: Note, query: str) -> bool:
-    """Return whether a note is the question itself, or one of the user's that is still to be answered."""
-    words, asked = (re.findall(r"\w+", text.casefold()) for text in (note.content, query))
-    waiting = note.source == "user" and note.state == "pending" and note.content.endswith("?")
-    return waiting or words == asked

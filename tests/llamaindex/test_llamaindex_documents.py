@@ -37,8 +37,8 @@ def texts(memory):
     return sorted(note.content for note in notes(memory))
 
 
-def pipeline(memory, *, replace=True, **options):
-    steps = [SPLITTER, AMemIngest(memory, TEAM, replace=replace)]
+def pipeline(memory, *, splitter=SPLITTER, **options):
+    steps = [splitter, AMemIngest(memory, TEAM, replace=True)]
     return IngestionPipeline(transformations=steps, **options)
 
 
@@ -52,9 +52,11 @@ def test_reading_a_folder_again_changes_only_what_was_changed(memory, tmp_path):
     def read():
         # The length of the path must not decide where the text is cut.
         reader = SimpleDirectoryReader(str(tmp_path), filename_as_id=True, file_metadata=named)
-        documents = reader.load_data()
-        return pipeline(memory).run(documents=documents)
+        pipeline(memory, splitter=splitter).run(documents=reader.load_data())
 
+    splitter = SentenceSplitter(
+        chunk_size=32, chunk_overlap=0, id_func=lambda n, document: f"{document.id_}-{n}"
+    )
     read()
     before = {note.id: note for note in notes(memory)}
     read()

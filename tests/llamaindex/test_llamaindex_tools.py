@@ -9,9 +9,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 
 import pytest
-from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
-from llamaindex_fakes import ANN, BOB, Toolbot, ann, contents, user
+from llamaindex_fakes import ANN, BOB, contents
 
 from amem_integrations import NamespaceError
 from llamaindex_amem import AMemToolSpec
@@ -103,28 +102,6 @@ def test_no_user_is_an_error_and_others_are_out_of_reach(memory, call):
     assert contents(memory, BOB) == ["My dog is called Max."]
 
 
-@pytest.mark.parametrize("query", ["What is my dog called?", "what is my dog called", "dog name"])
-async def test_the_question_of_the_turn_is_no_answer_to_it(memory, query):
-    memory.add("What is my dog called?", namespace=ANN, thread="earlier", evolve=False)
-    memory.add("My dog is called Rex.", namespace=ANN)
-    llm = Toolbot(("recall", {"query": query}))
-    agent = FunctionAgent(llm=llm, tools=AMemToolSpec(memory, ANN, k=1).to_tool_list())
-
-    await agent.run("What is my dog called?", memory=ann(memory))
-
-    *_, found = llm.prompts[1].split("tool: ")
-    assert "My dog is called Rex." in found
-    assert "What is my dog called?" not in found
-
-
-def test_a_question_that_waits_for_its_answer_is_no_answer(memory):
-    memory.add("My dog is called Rex.", namespace=ANN)
-    memory.add("Is my dog clever?", namespace=ANN)
-    ann(memory).put(user("Is my dog green?"))
-    found = AMemToolSpec(memory, ANN).recall("dog")
-    assert [word in found for word in ("Rex", "clever", "green")] == [True, True, False]
-
-
 def test_a_tool_says_what_came_of_a_supersession(memory, call):
     (said,) = memory.add_messages([{"role": "user", "content": "I live in Rome."}], namespace=ANN)
     noted = memory.add("Ann has a cat.", namespace=ANN, source="assistant")
@@ -170,9 +147,9 @@ def test_a_search_is_narrowed_by_the_model_and_by_the_application(memory):
     assert "2023" not in spec.recall("dog", speaker="Bob")
     since = spec.recall("dog", since="2021-06-01")
     assert ["2020" in since, "2021" in since] == [False, True]
-    for limit in (1, "1", -3, 1.5):
+    for limit in (1, "1"):
         assert spec.recall("dog", limit=limit).count("A dog") == 1
-    for limit in ("two", float("inf"), [1]):
+    for limit in ("two", float("inf"), [1], -3, 1.5, True):
         assert "must be a whole number" in spec.recall("dog", limit=limit)
     assert spec.failures == {}
     where["speaker"] = "Ann"
