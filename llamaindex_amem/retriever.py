@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import (
@@ -18,7 +18,12 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
-from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilters
+from llama_index.core.vector_stores import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
 
 from amem_integrations import (
     AgenticMemory,
@@ -31,11 +36,6 @@ from amem_integrations import (
 from .conversation import Door, Search, Whose
 from .events import Failures
 
-if TYPE_CHECKING:
-    from llama_index.core.llms import LLM
-    from llama_index.core.query_engine import RetrieverQueryEngine
-    from llama_index.core.vector_stores import MetadataFilter
-
 # Metadata that a language model is shown beside the text of a note; all other metadata is for programs.
 SHOWN = {"speaker", "at", "contexts"}
 # Of the metadata of a node whose text is long: the parts of the text that match the query.
@@ -46,7 +46,6 @@ NODE = "_node"
 # By the same names, and by others: a field that holds a list meets a condition if one of its items does.
 OPERATORS = {"CONTAINS": "$eq", "ANY": "$in", "ALL": "$eq", "IS_EMPTY": "$exists"}
 OPERATORS |= {n: f"${n.lower()}" for n in ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN")}
-LISTS = ("IN", "NIN", "ANY", "ALL")
 RANGES = ("$gt", "$gte", "$lt", "$lte")
 TIMES = ("at", "when", "recorded_at", "until", "expires_at")
 
@@ -60,8 +59,7 @@ class AMemRetriever(BaseRetriever):
 
     A node that `AMemIngest` stored comes back as it was: its id, its metadata and what of these a model is shown, the
     documents it belongs to (`ref_doc_id`) and stands between. Of a long one the parts that match stand beside it, in
-    `metadata["passage"]`: `MetadataReplacementPostProcessor("passage")` shows these in place of the whole text, as
-    `as_query_engine` does unless it is given other post-processors.
+    `metadata["passage"]`: `MetadataReplacementPostProcessor("passage")` shows these in place of the whole text.
 
     What was said in a conversation has flat metadata: the user's own, and `fused_score`, by which nodes are ordered,
     `similarity`, tags, keywords, contexts, links and so on, lists as one text. `via` is `"match"`, or as JSON the links
@@ -118,19 +116,11 @@ class AMemRetriever(BaseRetriever):
         """How often the memory did not answer so far."""
         return self._door.failures.snapshot()
 
-    def as_query_engine(self, llm: LLM | None = None, **options: Any) -> RetrieverQueryEngine:  # noqa: ANN401 - the framework's
-        """Return a query engine that answers from what is found; it takes what `RetrieverQueryEngine.from_args` does."""
-        from llama_index.core.postprocessor import MetadataReplacementPostProcessor  # noqa: PLC0415 - slow to import
-        from llama_index.core.query_engine import RetrieverQueryEngine  # noqa: PLC0415
-
-        options.setdefault("node_postprocessors", [MetadataReplacementPostProcessor(PASSAGE)])
-        return RetrieverQueryEngine.from_args(self, llm=llm, **options)
-
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         query, door = query_bundle.query_str, self._door
-        search, narrowed = partial(door.memory.search_turn, query), [self._filters]
-        k = self.similarity_top_k
-        return to_nodes(door.recalled(query, search, door.space, narrowed=narrowed, k=k).hits)
+        search = partial(door.memory.search_turn, query)
+        options = {"narrowed": [self._filters], "k": self.similarity_top_k}
+        return to_nodes(door.recalled(query, search, door.space, **options).hits)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.
@@ -213,25 +203,22 @@ def _where(filters: MetadataFilters | None) -> dict[str, Any]:
         raise ConfigurationError(
             f"filters={filters!r} must be MetadataFilters that hold together, or one of which does"
         )
-    parts = (_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters)
-    made = [part for part in parts if part]
-    return {"$or" if filters.condition == FilterCondition.OR else "$and": made} if made else {}
+    parts = [_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters]
+    return {"$or" if filters.condition == FilterCondition.OR else "$and": parts}
 
 
 def _test(one: MetadataFilter) -> dict[str, Any]:
-    operator, given = OPERATORS.get(one.operator.name), one.value
-    values: list[Any] = given if isinstance(given, list) else [given]
-    if operator is None or (len(values) != 1 and one.operator.name not in LISTS):
+    if one.operator.name not in OPERATORS:
         use = ", ".join(FilterOperator[name].value for name in OPERATORS)
         raise ConfigurationError(
-            f"filters: {one.operator.value!r} of {one.key!r} and {given!r} cannot be asked of the memory; use one of {use}"
+            f"filters: {one.operator.value!r} of {one.key!r} cannot be asked of the memory; use one of {use}"
         )
+    operator, value = OPERATORS[one.operator.name], one.value
     if operator in RANGES or one.key in TIMES:
-        values = [_time(value) for value in values]
-    if operator in ("$in", "$nin"):
-        values = [values]
-    tests = [{operator: False if operator == "$exists" else value} for value in values]
-    return {"$and": [_on_either(one.key, test) for test in tests]}
+        value = _time(value)
+    if one.operator == FilterOperator.ALL and isinstance(value, list):
+        return {"$and": [_on_either(one.key, {"$eq": item}) for item in value]}
+    return _on_either(one.key, {operator: False if operator == "$exists" else value})
 
 
 def _on_either(key: str, test: Mapping[str, Any]) -> dict[str, Any]:

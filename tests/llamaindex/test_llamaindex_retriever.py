@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.llms import MockLLM
-from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.postprocessor import MetadataReplacementPostProcessor, SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
@@ -165,11 +165,10 @@ def test_a_long_note_is_one_node_beside_which_the_passage_stands(memory):
     assert "prize" in node.node.get_content(MetadataMode.LLM)
     for mode in (MetadataMode.LLM, MetadataMode.EMBED):
         assert "passage:" not in node.node.get_content(mode)
-    for given, is_whole in (({}, False), ({"node_postprocessors": []}, True)):
-        llm = Chatbot("Oslo.")
-        retriever.as_query_engine(llm=llm, **given).query("In 1950 my dog won a prize")
-        assert "In 1950" in llm.prompts[0]
-        assert (long in llm.prompts[0]) is is_whole
+    llm, replacing = Chatbot("Oslo."), [MetadataReplacementPostProcessor("passage")]
+    engine = RetrieverQueryEngine.from_args(retriever, llm=llm, node_postprocessors=replacing)
+    engine.query("In 1950 my dog won a prize")
+    assert ["In 1950" in llm.prompts[0], long in llm.prompts[0]] == [True, False]
 
 
 def test_the_hash_of_a_node_tells_the_note_and_its_text(kennel):
