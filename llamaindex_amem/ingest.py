@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import uuid4
@@ -17,7 +18,7 @@ from pydantic import PrivateAttr
 
 from amem_integrations import AgenticMemory, adapting
 
-from .conversation import Door, Whose, threaded
+from .conversation import Door, Whose
 from .events import Failures
 from .memory import Uncopied
 from .retriever import NODE
@@ -97,8 +98,6 @@ class AMemIngest(Uncopied, TransformComponent):
         """Remove all notes of these documents for good, and return how many there were."""
         return self._documents().remove(sources=ref_doc_ids)
 
-    aadd, aremove = threaded(add), threaded(remove)
-
     def _documents(self) -> adapting.Documents:
         return adapting.Documents(self._door.memory, self._door.space())
 
@@ -109,8 +108,7 @@ class AMemIngest(Uncopied, TransformComponent):
 
     async def acall(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:  # noqa: ANN401
         """Store nodes, and return them."""
-        await self.aadd(nodes)
-        return nodes
+        return await asyncio.to_thread(self, nodes)
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - LlamaIndex's signature
         """Return a different value each time: the cache of a pipeline must not skip what only the memory knows."""

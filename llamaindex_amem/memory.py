@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 from uuid import UUID
 
 from llama_index.core.async_utils import asyncio_run
-from llama_index.core.base.llms.types import ChatMessage, ContentBlock, MessageRole, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
 from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -26,7 +26,7 @@ from amem_integrations import AgenticMemory, ConfigurationError, NamespaceError,
 from amem_integrations.conversation import Message
 
 from . import conversation
-from .conversation import SPOKEN, Door, Space, Where, Whose
+from .conversation import Door, Space, Where, Whose
 from .events import AMemEvolutionEvent, AMemWriteEvent, Failures, dispatcher, log
 from .retriever import to_nodes
 
@@ -129,16 +129,12 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     as_of: datetime | None = None
     window: int = adapting.WINDOW
     node_postprocessors: list[BaseNodePostprocessor] = Field(default_factory=list, exclude=True)
-    accept_short_term_memory: StrictBool = True
     remember: StrictBool = True
     evolve: StrictBool = True
-    roles: tuple[MessageRole, ...] = SPOKEN
+    roles: tuple[MessageRole, ...] = (MessageRole.USER, MessageRole.ASSISTANT)
     should_store: Callable[[ChatMessage], bool] | None = Field(default=None, exclude=True)
     metadata: Where = None
     on_error: adapting.OnError = "log"
-    tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
-        default_factory=get_tokenizer, exclude=True
-    )
     _door: Door = PrivateAttr()
     _shown: dict[str, adapting.Recalled] = PrivateAttr(default_factory=dict)  # by the text
     _spaces: dict[str | None, set[Space]] = PrivateAttr(default_factory=dict)  # by session
@@ -200,10 +196,11 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the text without its weakest notes, or None if no note fits."""
         found = self._shown.get(content or "", adapting.Recalled())
-        limit = len(self.tokenizer_fn(content or "")) - tokens_to_truncate
+        count = get_tokenizer()
+        limit = len(count(content or "")) - tokens_to_truncate
         for kept in range(len(found.hits) - 1, 0, -1):
             less = found.render(found.hits[:kept], self.max_tokens)
-            if len(self.tokenizer_fn(less)) <= limit:
+            if len(count(less)) <= limit:
                 return less
         return None
 
@@ -217,7 +214,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         thread: str | None,
         *,
         before: list[Message] | None = None,
-        just_said: bool = True,
     ) -> None:
         """Store messages, and have them evolve once the assistant has answered; nothing, with `remember=False`.
 
@@ -225,8 +221,8 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             messages: In the order they were said.
             thread: The conversation.
             before: The messages before these from the start of the conversation, which only count; to it the messages are
-                added. None: the messages follow what is stored of the conversation.
-            just_said: Whether the time is now of messages that carry none; False: it is not known.
+                added. It is not known when messages were said that carry no time. None: the messages have just been
+                said, and follow what is stored of the conversation.
         """
         if self.remember and messages:
             # All of it is read before anything is awaited: other blocks share, and change, the messages.
@@ -234,27 +230,18 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             all_of_it = [*(before or ()), *said]
             if before is not None:
                 before += [replace(one, stored=False) for one in said]
-            await asyncio.to_thread(self._remember, all_of_it, thread, before is None, just_said)
+            await asyncio.to_thread(self._remember, all_of_it, thread, before is None)
 
     @dispatcher.span
-    def _remember(
-        self, said: Sequence[Message], thread: str | None, new: bool, just_said: bool
-    ) -> None:
+    def _remember(self, said: Sequence[Message], thread: str | None, just_said: bool) -> None:
         answered = any(one.party == "assistant" and one.spoken for one in said)
         done = adapting.Remembered()
         with self._door.failures.tolerated("write", callback=True):
             space = self._space(thread, asked=any(one.party == "user" for one in said))
             metadata = self.metadata() if callable(self.metadata) else self.metadata
-            done = self.memory.remember_turn(
-                said,
-                namespace=space,
-                thread=thread,
-                roles=self.roles,
-                metadata=metadata,
-                new=new,
-                just_said=just_said,
-                complete=answered,
-            )
+            options: dict[str, Any] = {"thread": thread, "roles": self.roles, "metadata": metadata}
+            options |= {"new": just_said, "just_said": just_said, "complete": answered}
+            done = self.memory.remember_turn(said, namespace=space, **options)
             dispatcher.event(AMemWriteEvent(note_ids=[note.id for note in done.notes]))
             if answered and self.evolve:
                 self.memory.evolve_later(space)
@@ -336,11 +323,6 @@ class AMemMemory(Uncopied, Memory):
     ingest_history: bool = False
 
     @classmethod
-    def class_name(cls) -> str:
-        """Return the name of the component."""
-        return "AMemMemory"
-
-    @classmethod
     def from_defaults(  # type: ignore[override]
         cls,
         *,
@@ -378,13 +360,12 @@ class AMemMemory(Uncopied, Memory):
         """
         adapting.check_flags(ingest_history=ingest_history)
         given: dict[str, Any] = {"memory_blocks_template": TextTemplate(), **options}
-        mine = {name: given.pop(name) for name in AMemMemoryBlock.model_fields if name in given}
         # The framework counts the tokens of all messages of a session three times a turn.
-        given["tokenizer_fn"] = lru_cache(COUNTED)(mine.get("tokenizer_fn") or get_tokenizer())
-        mine |= {"memory": memory, "namespace": _whose(user_id, namespace)}
+        given["tokenizer_fn"] = lru_cache(COUNTED)(given.get("tokenizer_fn") or get_tokenizer())
+        mine = {name: given.pop(name) for name in AMemMemoryBlock.model_fields if name in given}
         # Each message is written through; overflow would only deliver it once more.
-        mine |= {"accept_short_term_memory": False, "tokenizer_fn": given["tokenizer_fn"]}
-        given["memory_blocks"] = [AMemMemoryBlock(**mine), *memory_blocks]
+        mine |= {"namespace": _whose(user_id, namespace), "accept_short_term_memory": False}
+        given["memory_blocks"] = [AMemMemoryBlock(memory=memory, **mine), *memory_blocks]
         given["insert_method"] = insert_method or InsertMethod.USER
         made: Self = super().from_defaults(**given)  # type: ignore[assignment]
         if not KEPT_BY & given.keys():
@@ -408,30 +389,15 @@ class AMemMemory(Uncopied, Memory):
         for block in self.memory_blocks:
             if isinstance(block, AMemMemoryBlock):
                 return block
-        raise ConfigurationError(
-            "AMemMemory has no AMemMemoryBlock; make it with AMemMemory.from_defaults(memory=…, user_id=…)"
-        )
+        raise ConfigurationError("make it with AMemMemory.from_defaults(memory=…, user_id=…)")
 
     @property
     def failures(self) -> dict[str, int]:
         """How often `recall` and `write` failed so far."""
         return self.block.failures
 
-    async def aget(
-        self,
-        input: str | ChatMessage | None = None,  # noqa: A002 - the framework passes it by name
-        **block_kwargs: Any,  # noqa: ANN401 - passed on to the blocks
-    ) -> list[ChatMessage]:
-        """Return the history, with what the blocks give for the question in it (or in `input`)."""
-        # The framework hands a text on to the blocks, and forgets a message.
-        asked = conversation.text_of(input) if isinstance(input, ChatMessage) else input
-        return await super().aget(input=asked, **block_kwargs)
-
     def _insert_memory_content(
-        self,
-        chat_history: list[ChatMessage],
-        memory_content: list[ContentBlock],
-        chat_message_data: list[ChatMessage],
+        self, chat_history: list[ChatMessage], *content: list[Any]
     ) -> list[ChatMessage]:
         # `ReActAgent` and `CodeActAgent` replace a leading system message, so there it goes with the question.
         # The engines that ask outside of the history would see it in the question before, so there it is a
@@ -439,9 +405,7 @@ class AMemMemory(Uncopied, Memory):
         asked = bool(chat_history) and chat_history[-1].role in UNANSWERED
         method = InsertMethod.USER if asked else InsertMethod.SYSTEM
         memory = self.model_copy(update={"insert_method": method}) if self.adaptive else self
-        return super(AMemMemory, memory)._insert_memory_content(
-            chat_history, memory_content, chat_message_data
-        )
+        return super(AMemMemory, memory)._insert_memory_content(chat_history, *content)
 
     # A message is remembered before the history has it: a call that is cancelled in between loses nothing.
 
@@ -458,14 +422,14 @@ class AMemMemory(Uncopied, Memory):
     async def _manage_queue(self) -> None:
         # The framework copies the history after each message, to count its tokens.
         limit, store = self.token_limit * self.chat_history_token_ratio, self.sql_store
-        queue = store.queue(self.session_id) if isinstance(store, Session) else ()
+        queue = store.messages(self.session_id) if isinstance(store, Session) else ()
         if not queue or sum(map(self._estimate_token_count, queue)) > limit:
             await super()._manage_queue()
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
         if self.ingest_history:
-            await self.block.aremember(messages, self.session_id, before=[], just_said=False)
+            await self.block.aremember(messages, self.session_id, before=[])
         await super().aset(messages)
 
 
@@ -493,17 +457,20 @@ class Session(AsyncDBChatStore):
 
     _said: dict[tuple[str, MessageStatus], list[ChatMessage]] = PrivateAttr(default_factory=dict)
 
+    def messages(self, key: str, status: Status = ACTIVE) -> list[ChatMessage]:
+        """Return the messages of a session themselves, all of them or those of a status."""
+        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
+        return [message for one in wanted for message in self._said.get((key, one), ())]
+
     async def get_messages(
         self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
         """Return copies of the messages of a session, all of them or those of a status."""
-        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
-        said = [message for one in wanted for message in self._said.get((key, one), ())]
-        return [_copy(message) for message in said[offset:][:limit]]
+        return [_copy(message) for message in self.messages(key, status)[offset:][:limit]]
 
     async def count_messages(self, key: str, status: Status = ACTIVE) -> int:
         """Return how many messages of a status there are."""
-        return len(await self.get_messages(key, status))
+        return len(self.messages(key, status))
 
     async def add_message(
         self, key: str, message: ChatMessage, status: MessageStatus = ACTIVE
@@ -525,13 +492,9 @@ class Session(AsyncDBChatStore):
         await self.add_messages(key, messages, status)
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """Remove and return the message at a place in the session, of which the archived ones are the first."""
-        for status in (ARCHIVED, ACTIVE):
-            said = self._said.get((key, status), [])
-            if 0 <= idx < len(said):
-                return said.pop(idx)
-            idx -= len(said)
-        return None
+        """Remove and return the message at a place in the queue."""
+        queue = self._said.get((key, ACTIVE), [])
+        return queue.pop(idx) if 0 <= idx < len(queue) else None
 
     async def delete_messages(self, key: str, status: Status = None) -> None:
         """Remove all messages, or those of a status."""
@@ -553,10 +516,6 @@ class Session(AsyncDBChatStore):
     async def get_keys(self) -> list[str]:
         """Return the sessions."""
         return list({key for key, _ in self._said})
-
-    def queue(self, key: str) -> Sequence[ChatMessage]:
-        """Return the messages of the queue themselves."""
-        return [*self._said.get((key, ACTIVE), ())]
 
 
 def _copy(message: ChatMessage) -> ChatMessage:
@@ -584,8 +543,6 @@ def _whose(user_id: object, namespace: Whose | None) -> Whose:
             f"user_id={user_id!r} and namespace={namespace!r}: give one of them, to say whose memory "
             "this is; there is no shared default"
         )
-    if namespace is not None:
-        return namespace
-    if isinstance(user_id, bool) or not isinstance(user_id, str | int | UUID):
+    if isinstance(user_id, bool) or not isinstance(user_id, str | int | UUID | None):
         raise NamespaceError(f"user_id={user_id!r} must be a string, a whole number or a UUID")
-    return (str(user_id),)
+    return (str(user_id),) if namespace is None else namespace

@@ -13,11 +13,12 @@ from typing import Any, Unpack
 
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole, ToolCallBlock
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
 from llama_index.core.callbacks.token_counting import get_tokens_from_response
 from llama_index.core.llms import LLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.program.function_program import get_function_tool
+from pydantic import BaseModel
 
 from amem_integrations import (
     AgenticMemory,
@@ -83,9 +84,7 @@ class LlamaIndexChatModel:
         ]
 
         async def ask(by_schema: bool) -> Completion:
-            if by_schema:
-                return _by_schema(llm, messages, request)
-            return _completion(llm.chat(messages), [])
+            return _answer(llm, messages, request.reply if by_schema else None)
 
         return await self._forms.answer(ask, llm)
 
@@ -149,30 +148,28 @@ def open_memory(
     return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
 
 
-def _by_schema(llm: LLM, messages: list[ChatMessage], request: ModelRequest) -> Completion:
-    """Return the answer of a model that has to call a function: the arguments as the model wrote them, if that is known.
+def _answer(llm: LLM, messages: list[ChatMessage], reply: type[BaseModel] | None) -> Completion:
+    """Return the answer of a model, with its tokens where the integration counts them; the core estimates them otherwise.
 
-    The core mends broken JSON. The arguments of several calls are parts of one reply.
+    For a `reply` the model has to call a function: the answer is the arguments as the model wrote them, if that is known,
+    as the core mends broken JSON. The arguments of several calls are parts of one reply.
 
     Raises:
         ConfigurationError: The model calls no functions.
     """
-    if not (isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model):
+    if reply is None:
+        answer, given = llm.chat(messages), list[Any]()
+    elif isinstance(llm, FunctionCallingLLM) and llm.metadata.is_function_calling_model:
+        tools = [get_function_tool(reply)]
+        answer = llm.chat_with_tools(tools, chat_history=messages, tool_required=True)
+        blocks = [block for block in answer.message.blocks if isinstance(block, ToolCallBlock)]
+        # Integrations of an older date have no such blocks.
+        calls = blocks or llm.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
+        given = [one.tool_kwargs for one in calls if one.tool_kwargs not in ({}, "{}", "")]
+    else:
         name = llm.metadata.model_name or llm.class_name()
         raise ConfigurationError(f"{name!r} calls no functions; use structured='auto'")
-    tools = [get_function_tool(request.reply)]
-    answer = llm.chat_with_tools(tools, chat_history=messages, tool_required=True)
-    blocks = [block for block in answer.message.blocks if isinstance(block, ToolCallBlock)]
-    # Integrations of an older date have no such blocks.
-    calls = blocks or llm.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
-    given: list[Any] = [one.tool_kwargs for one in calls if one.tool_kwargs not in ({}, "{}", "")]
-    return _completion(
-        answer, [one if isinstance(one, str) else json.dumps(one, default=str) for one in given]
-    )
-
-
-def _completion(answer: ChatResponse, texts: list[str]) -> Completion:
-    """Return the answer with its tokens where the integration counts them; the core estimates them otherwise."""
+    texts = [one if isinstance(one, str) else json.dumps(one, default=str) for one in given]
     text = f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
     asked = answered = 0
     with suppress(TypeError, ValueError, AttributeError):  # `raw` is anything

@@ -234,7 +234,7 @@ def _on_either(key: str, test: Mapping[str, Any]) -> dict[str, Any]:
     return {"$and" if is_negative else "$or": [{key: test}, given]}
 
 
-def _time(value: object) -> object:
+def _time(value: Any) -> Any:  # noqa: ANN401 - of any type
     """Return the time that a text says, in UTC without a zone; anything else as it is."""
     with suppress(InvalidInputError):
         return adapting.parse_time(value) if isinstance(value, str) else value

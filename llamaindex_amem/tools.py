@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
@@ -18,7 +19,7 @@ from amem_integrations import (
     adapting,
 )
 
-from .conversation import Door, Search, Whose, threaded
+from .conversation import Door, Search, Whose
 from .events import AMemToolEvent, Failures, dispatcher
 
 P = ParamSpec("P")
@@ -64,6 +65,16 @@ def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, 
     shown = signature(work).replace(return_annotation="str")
     tool.__signature__ = shown  # type: ignore[attr-defined]
     return tool
+
+
+def threaded(tool: Callable[P, str]) -> Callable[P, Coroutine[Any, Any, str]]:
+    """Return the asynchronous twin of a tool, in a thread: the framework's own has no context of the caller before 0.14.25."""
+
+    @wraps(tool)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> str:
+        return await asyncio.to_thread(tool, *args, **kwargs)
+
+    return twin
 
 
 class AMemToolSpec(BaseToolSpec):

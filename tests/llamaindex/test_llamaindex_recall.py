@@ -195,7 +195,6 @@ def test_a_mistake_shows_when_it_is_made(memory):
             with pytest.raises(ValueError, match=next(iter(option))):
                 make(memory=memory, namespace=ANN, **option)
     for make, option in [
-        (AMemMemoryBlock, {"accept_short_term_memory": "no"}),
         (AMemMemoryBlock, {"priority": "1"}),
         (AMemMemoryBlock, {"evolve": "inline"}),
         (AMemMemory.from_defaults, {"ingest_history": "no"}),
