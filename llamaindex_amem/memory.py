@@ -34,7 +34,6 @@ Status = MessageStatus | None
 
 RECALL = tuple(adapting.RecallOptions.__annotations__)
 KEPT = 32  # texts that may be shortened, and sessions: more than share a block at one time
-COUNTED = 1024  # texts whose tokens are counted once
 # Someone waits for an answer while the last message is one of these.
 UNANSWERED = (MessageRole.USER, MessageRole.TOOL, MessageRole.FUNCTION)
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
@@ -159,21 +158,15 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         """How often `recall` and `write` failed so far."""
         return self._door.failures.snapshot()
 
-    async def _aget(
-        self,
-        messages: list[ChatMessage] | None = None,
-        session_id: str | None = None,
-        **block_kwargs: Any,  # noqa: ANN401, ARG002 - whatever the caller of `Memory.get` passes on
-    ) -> str:
+    async def _aget(self, messages: list[ChatMessage] | None = None, **about: Any) -> str:  # noqa: ANN401 - of `Memory`
         # A thread serves every loop, also one that the framework makes for a single synchronous call.
         said = [conversation.to_message(message) for message in messages or ()]
-        return await asyncio.to_thread(self._recall, said, session_id)
+        return await asyncio.to_thread(self._recall, said, about.get("session_id"))
 
     @dispatcher.span
     def _recall(self, messages: Sequence[Message], thread: str | None) -> str:
-        asked = next(
-            (one.text for one in reversed(messages) if one.party == "user" and one.text), ""
-        )
+        questions = [one.text for one in messages if one.party == "user" and one.text]
+        asked = questions[-1] if questions else ""
 
         def find(**options: Any) -> adapting.Recalled:  # noqa: ANN401 - of `recall_turn`
             found = self.memory.recall_turn(messages, **options)
@@ -206,14 +199,10 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         thread = next((m.additional_kwargs.get("session_id") for m in messages), None)
-        await self.aremember(messages, thread, before=self._archived.get(thread))
+        await self.aremember(messages, thread, self._archived.get(thread))
 
     async def aremember(
-        self,
-        messages: Sequence[ChatMessage],
-        thread: str | None,
-        *,
-        before: list[Message] | None = None,
+        self, messages: list[ChatMessage], thread: str | None, before: list[Message] | None = None
     ) -> None:
         """Store messages, and have them evolve once the assistant has answered; nothing, with `remember=False`.
 
@@ -361,7 +350,7 @@ class AMemMemory(Uncopied, Memory):
         adapting.check_flags(ingest_history=ingest_history)
         given: dict[str, Any] = {"memory_blocks_template": TextTemplate(), **options}
         # The framework counts the tokens of all messages of a session three times a turn.
-        given["tokenizer_fn"] = lru_cache(COUNTED)(given.get("tokenizer_fn") or get_tokenizer())
+        given["tokenizer_fn"] = lru_cache(1024)(given.get("tokenizer_fn") or get_tokenizer())
         mine = {name: given.pop(name) for name in AMemMemoryBlock.model_fields if name in given}
         # Each message is written through; overflow would only deliver it once more.
         mine |= {"namespace": _whose(user_id, namespace), "accept_short_term_memory": False}
@@ -405,7 +394,9 @@ class AMemMemory(Uncopied, Memory):
         asked = bool(chat_history) and chat_history[-1].role in UNANSWERED
         method = InsertMethod.USER if asked else InsertMethod.SYSTEM
         memory = self.model_copy(update={"insert_method": method}) if self.adaptive else self
-        return super(AMemMemory, memory)._insert_memory_content(chat_history, *content)
+        # The framework puts what is recalled into the messages of the history.
+        history = [_copy(message) for message in chat_history]
+        return super(AMemMemory, memory)._insert_memory_content(history, *content)
 
     # A message is remembered before the history has it: a call that is cancelled in between loses nothing.
 
@@ -418,13 +409,6 @@ class AMemMemory(Uncopied, Memory):
         if messages:
             await self.block.aremember(messages, self.session_id)
             await super().aput_messages(messages)
-
-    async def _manage_queue(self) -> None:
-        # The framework copies the history after each message, to count its tokens.
-        limit, store = self.token_limit * self.chat_history_token_ratio, self.sql_store
-        queue = store.messages(self.session_id) if isinstance(store, Session) else ()
-        if not queue or sum(map(self._estimate_token_count, queue)) > limit:
-            await super()._manage_queue()
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Replace the history; what has been remembered stays."""
@@ -457,20 +441,17 @@ class Session(AsyncDBChatStore):
 
     _said: dict[tuple[str, MessageStatus], list[ChatMessage]] = PrivateAttr(default_factory=dict)
 
-    def messages(self, key: str, status: Status = ACTIVE) -> list[ChatMessage]:
-        """Return the messages of a session themselves, all of them or those of a status."""
-        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
-        return [message for one in wanted for message in self._said.get((key, one), ())]
-
     async def get_messages(
         self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
-        """Return copies of the messages of a session, all of them or those of a status."""
-        return [_copy(message) for message in self.messages(key, status)[offset:][:limit]]
+        """Return the messages of a session, all of them or those of a status."""
+        wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
+        said = [message for one in wanted for message in self._said.get((key, one), ())]
+        return said[offset:][:limit]
 
     async def count_messages(self, key: str, status: Status = ACTIVE) -> int:
         """Return how many messages of a status there are."""
-        return len(self.messages(key, status))
+        return len(await self.get_messages(key, status))
 
     async def add_message(
         self, key: str, message: ChatMessage, status: MessageStatus = ACTIVE
