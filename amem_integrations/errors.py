@@ -89,7 +89,8 @@ def needed(module: str, extra: str) -> Any:  # noqa: ANN401 - the module of an e
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != package:
+        # A part of a namespace package may lack where another part is there.
+        if error.name not in (package, module):
             raise
         raise MissingExtraError(package, extra) from error
 

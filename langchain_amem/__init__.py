@@ -23,6 +23,7 @@ def __getattr__(name: str) -> object:
     try:
         return _loaded(name)
     except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+        package = str(error.name).partition(".")[0]
+        if package not in EXTRAS:
             raise
-        raise MissingExtraError(error.name, EXTRAS[error.name]) from error
+        raise MissingExtraError(package, EXTRAS[package]) from error

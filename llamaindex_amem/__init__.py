@@ -12,14 +12,8 @@ from __future__ import annotations
 
 import lazy_loader
 
-from amem_integrations import MissingExtraError
+from amem_integrations.errors import needed
 
-try:
-    import llama_index.core  # noqa: F401 - to see whether it is there
-except ModuleNotFoundError as error:
-    # `llama_index` is a namespace package, which may be there without its core.
-    if not (error.name or "").startswith("llama_index"):
-        raise
-    raise MissingExtraError("llama-index-core", "llamaindex") from error
+needed("llama_index.core", "llamaindex")
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

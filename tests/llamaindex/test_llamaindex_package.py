@@ -22,7 +22,7 @@ def test_without_the_framework_the_error_names_the_extra():
     for missing in ("llama_index", "llama_index.core"):
         done = run_without(missing, "import llamaindex_amem")
         assert done.returncode == 1
-        assert "MissingExtraError: 'llama-index-core' is not installed" in done.stderr
+        assert "MissingExtraError: 'llama_index' is not installed" in done.stderr
         assert "pip install '.[llamaindex]'" in done.stderr
 
 
