@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,8 +98,6 @@ ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraE
 # The words of a tool to a model about a supersession.
 TAKEN = "It takes the place of note {}."
 PROPOSED = "Note {} stands as before: it is the user's own, so it is only proposed that this takes its place."
-
-SLOW = 0.5  # seconds that a failure takes which is a time-out, with repeats
 
 
 # Methods with an asynchronous twin
@@ -273,7 +270,6 @@ class Failures:
         self._log, self._on_error = log, on_error
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
-        self._rests_until: dict[str, float] = {}
 
     @contextmanager
     def tolerated(self, doing: str, *, callback: bool = False) -> Iterator[list[str]]:
@@ -285,7 +281,7 @@ class Failures:
             doing: Names what is done, in the log and in the counts.
             callback: A function of the application is called, which may raise anything.
         """
-        reasons, start = list[str](), time.monotonic()
+        reasons = list[str]()
         try:
             yield reasons
         except ALWAYS:
@@ -295,9 +291,6 @@ class Failures:
                 raise
             self.failed(doing, error)
             reasons.append(f"{doing}: {error}")
-            # A step that failed slowly is then left alone for ten times as long, but never for longer than a minute.
-            if (took := time.monotonic() - start) >= SLOW:
-                self._rests_until[doing] = start + took + min(60.0, 10 * took)
 
     def failed(self, doing: str, error: Exception | None) -> None:
         """Log and count an error, if there is one; with `on_error="raise"` raise the error."""
@@ -307,15 +300,8 @@ class Failures:
                 raise error
             self._log.warning("%s failed and is skipped: %s", doing, error)
 
-    def resting(self, doing: str) -> bool:
-        """Return whether to do without, as not every message can wait for the same time-out; count it."""
-        if time.monotonic() >= self._rests_until.get(doing, 0.0):
-            return False
-        self.count(doing)
-        return True
-
-    def count(self, doing: str, error: BaseException | None = None) -> None:  # noqa: ARG002 - for adapters
-        """Count one failure; without an error it was not tried again, so soon after a time-out."""
+    def count(self, doing: str, error: Exception) -> None:  # noqa: ARG002 - for adapters
+        """Count one failure."""
         with self._lock:
             self._counts[doing] += 1
 

@@ -43,7 +43,7 @@ class Failures(adapting.Failures):
     def __init__(self, on_error: adapting.OnError = "log") -> None:
         super().__init__(log, on_error)
 
-    def count(self, doing: str, error: BaseException | None = None) -> None:
+    def count(self, doing: str, error: Exception) -> None:
         """Count one failure."""
         super().count(doing, error)
         _everywhere.count(doing, error)
@@ -162,7 +162,7 @@ class Door(adapting.Door):
         """Return the notes that are worth showing for the last message of a person; none if the memory does not answer."""
         found, options = adapting.Recalled(), self.asked(run, namespace=space)
         question = next((one.text for one in reversed(said) if one.party == "user"), "")
-        if options is None or self.failures.resting("recall"):
+        if options is None:
             return found
         with self.failures.tolerated("recall"):
             search = self.memory.recall_turn

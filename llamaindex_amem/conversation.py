@@ -84,7 +84,7 @@ class Door(adapting.Door):
     ) -> adapting.Recalled:
         """Return the hits for a question, and send an event; nothing if nobody asks, or the memory does not answer."""
         found = adapting.Recalled()
-        if not question.strip() or self.failures.resting("recall"):
+        if not question.strip():
             return found
         with self.failures.tolerated("recall", callback=True):
             if (asked := self.asked(namespace=whose(), **options)) is not None:

@@ -52,7 +52,7 @@ class AMemToolEvent(_Event):
 
 
 class AMemFailureEvent(_Event):
-    """The memory failed at something (`recall`, `write`, …), or was not asked so soon after a time-out."""
+    """The memory failed at something (`recall`, `write`, …)."""
 
     doing: str
     error: str
@@ -64,8 +64,7 @@ class Failures(adapting.Failures):
     def __init__(self, on_error: OnError = "log") -> None:
         super().__init__(log, on_error)
 
-    def count(self, doing: str, error: BaseException | None = None) -> None:
+    def count(self, doing: str, error: Exception) -> None:
         """Count one failure, and send an event."""
         super().count(doing, error)
-        why = "not tried again so soon after a time-out" if error is None else str(error)
-        dispatcher.event(AMemFailureEvent(doing=doing, error=why))
+        dispatcher.event(AMemFailureEvent(doing=doing, error=str(error)))

@@ -138,17 +138,6 @@ async def test_what_fails_is_an_event_and_a_span_and_raises_where_that_was_asked
     assert "AMemMemoryBlock._recall" in spans()
 
 
-async def test_what_is_not_tried_so_soon_after_a_time_out_is_an_event(memory, watched):
-    memory.down, memory.delay = True, 0.6
-    retriever = AMemRetriever(memory, ANN)
-    retriever.retrieve("dog")
-    retriever.retrieve("cat")
-
-    assert retriever.failures == {"recall": 2}
-    first, second = watched[0].of(AMemFailureEvent)
-    assert (first.error, "time-out" in second.error) == (DOWN, True)
-
-
 # --- a store that is down
 
 

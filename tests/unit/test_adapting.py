@@ -48,23 +48,6 @@ MISTAKES = [
 ]
 
 
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(adapting, "time", clock)
-    return clock
-
-
 # Failures
 
 
@@ -103,22 +86,6 @@ def test_what_a_callback_raises_is_skipped_and_counted():
     assert (failures.snapshot(), reasons) == ({"where": 1}, ["where: 'user'"])
     with pytest.raises(KeyError), Failures(LOG, "raise").tolerated("where", callback=True):
         raise KeyError("user")
-
-
-def test_what_failed_slowly_is_left_alone_for_a_while(clock):
-    for took, rests in [(0.4, 0.0), (0.5, 5.0), (3.0, 30.0), (20.0, 60.0)]:
-        failures = Failures(LOG)
-        with failures.tolerated("recall"):
-            clock.now += took
-            raise TimeoutError("slow")
-
-        assert failures.resting("recall") == (rests > 0)
-        assert not failures.resting("write"), "only what failed"
-        clock.now += rests - 0.125
-        assert failures.resting("recall") == (rests > 0)
-        clock.now += 0.125
-        assert not failures.resting("recall")
-        assert failures.snapshot() == {"recall": 1 + 2 * (rests > 0)}
 
 
 # The background worker
