@@ -19,7 +19,7 @@ from .opening import Location
 from .ports import ChatModel, Embedder
 from .reindex import reindex
 from .retrieval.search import search as retrieve
-from .runtime import Awaiting, Progress, Runtime, both_methods, run, sync_method
+from .runtime import Awaiting, Blocking, Progress, Runtime, both_methods, run, sync_method
 
 if TYPE_CHECKING:
     from .stores.store import Store
@@ -207,7 +207,7 @@ class AgenticMemory:
             store = opening.open_store(
                 self._location, embedder=current.name, dimensions=current.dimensions
             )
-            self._connect(store, current, self._runtime.model, self.config)
+            self._connect(store, current, self._model, self.config)
         return done
 
     def compact(self) -> None:
@@ -310,13 +310,13 @@ class AgenticMemory:
         self, store: Store, embedder: Embedder, model: ChatModel, config: MemoryConfig
     ) -> None:
         """Set up the runtime of each form, and finish what a killed process has left."""
-        self._embedder = embedder
+        self._embedder, self._model = embedder, model
         name = str(getattr(model, "name", type(model).__name__))
         limits = () if name == runtime.RULES else (config.daily_calls, config.daily_tokens)
         self._runtime = Runtime(
             store=store,
-            embedder=opening.blocking(embedder, "embed_documents", "embed_query"),
-            model=opening.blocking(model, "generate"),
+            embedder=cast("Embedder", Blocking(embedder)),
+            model=cast("ChatModel", Blocking(model)),
             model_name=name,
             config=config,
             usage=runtime.Usage(name),

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import Parameter, iscoroutinefunction, signature
+from inspect import Parameter, signature
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import providers  # each of which is imported when it is used
 from .errors import ConfigurationError, StoreError, StoreUnavailableError
@@ -241,29 +241,3 @@ def embedder_named(name: str | None, base_url: str | None) -> Embedder:
         ) from error
     is_made = hasattr(found, "embed_documents") and not isinstance(found, type)
     return open_embedder(found if is_made or not callable(found) else found())
-
-
-def blocking(port: T, *methods: str) -> T:
-    """Return the port, or one that says what to do if a method of it is a coroutine function.
-
-    Called without a loop that would only fail somewhere within, and look as if the port were down.
-    """
-    if any(iscoroutinefunction(getattr(port, name, None)) for name in methods):
-        return cast("T", _Blocking(port))
-    return port
-
-
-class _Blocking:
-    """A synchronous view of a port that is asynchronous at least in part."""
-
-    def __init__(self, port: object) -> None:
-        self._port = port
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the port decides
-        attribute, kind = getattr(self._port, name), type(self._port).__name__
-        if iscoroutinefunction(attribute):
-            raise ConfigurationError(
-                f"{kind}.{name} is a coroutine function, which a synchronous method cannot wait for: call "
-                f"the a… twin of this method (aadd, asearch, aevolve, …), or give {kind} a plain {name!r}"
-            )
-        return attribute

@@ -76,6 +76,27 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     raise ConfigurationError(message)
 
 
+class Blocking:
+    """A synchronous view of a port; what is a coroutine function says what to do.
+
+    Called without a loop that would only fail somewhere within, and look as if the port were down.
+    """
+
+    def __init__(self, port: object) -> None:
+        """Wrap `port`; all else is passed through."""
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the port decides
+        """Return an attribute of the port; raise `ConfigurationError` for a coroutine function."""
+        attribute, kind = getattr(self._port, name), type(self._port).__name__
+        if inspect.iscoroutinefunction(attribute):
+            raise ConfigurationError(
+                f"{kind}.{name} is a coroutine function, which a synchronous method cannot wait for: call "
+                f"the a… twin of this method (aadd, asearch, aevolve, …), or give {kind} a plain {name!r}"
+            )
+        return attribute
+
+
 class Awaiting:
     """An asynchronous view of a port.
 

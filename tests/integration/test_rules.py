@@ -697,7 +697,9 @@ class OnlyAsyncEmbedder(HashEmbedder):
         return super().embed_query(text)
 
 
-async def test_what_only_exists_as_a_coroutine_asks_for_the_twin_and_nothing_is_lost(open_memory):
+async def test_what_only_exists_as_a_coroutine_asks_for_the_twin_and_nothing_is_lost(
+    open_memory, tmp_path
+):
     for memory, named in (
         (open_memory(OnlyAsyncModel()), r"OnlyAsyncModel\.generate .*aadd, .*aevolve"),
         (open_memory(models.model(), OnlyAsyncEmbedder()), r"OnlyAsyncEmbedder\.embed_.*asearch"),
@@ -715,6 +717,10 @@ async def test_what_only_exists_as_a_coroutine_asks_for_the_twin_and_nothing_is_
         memory.search("another", namespace=ANN)
     memory.delete(note.id, namespace=ANN)  # what has to go needs no embedder
     assert memory.get_all(namespace=ANN) == []
+    with models.opened(tmp_path, OnlyAsyncModel()) as memory:
+        note = memory.add("one", namespace=ANN, evolve=False)
+        assert memory.reindex(HashEmbedder(128)) == 1
+        assert (await memory.aevolve()).done == (note.id,)
 
 
 def test_an_object_of_a_framework_is_refused_with_the_class_that_wraps_it():
