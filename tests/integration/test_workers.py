@@ -282,44 +282,48 @@ def test_notes_on_which_the_model_is_silent_keep_no_others_waiting():
         is_good = all("good" in note["content"] for note in request.inputs["notes"])
         return models.construct(request) if is_good else ValueError("too hot")
 
-    with models.opened(model=models.model(construct=construct), link=False) as memory:
+    model = models.model(construct=construct)
+    with models.opened(model=model, link=False) as memory:
         talk(memory, notes=20, threads=1)
         note = memory.add("good", namespace=BOB, evolve=False)
         assert work(memory).interrupted
         assert memory.get(note.id, namespace=BOB).state == "done"
+        said = [f"{'good' if n in (4, 9) else 'bad'} {n}" for n in range(10)]
+        items = [NoteInput(content=text, thread=text) for text in said]
+        memory.add_many(items, namespace=("zoe",), evolve=False)
+        before = len(model.requests)
+        report = work(memory, namespace=("zoe",), concurrency=1)
+        assert (report.done, report.failed, len(model.requests) - before) == (2, 8, 10)
         for texts in (
             ("bad", "bad too", "good", "good too"),
             ("bad", "good", "good too", "bad too"),
         ):
             items = [NoteInput(content=text, thread="t") for text in texts]
             memory.add_many(items, namespace=texts, evolve=False)
-            assert (
-                work(memory, namespace=texts).failed,
-                memory.stats(namespace=texts)["states"],
-            ) == (
-                2,
-                {"done": 2, "failed": 2},
-            )
+            assert work(memory, namespace=texts).failed == 2
+            assert memory.stats(namespace=texts)["states"] == {"done": 2, "failed": 2}
 
 
-def test_threads_on_which_the_model_is_silent_are_not_first_for_ever(monkeypatch):
-    async def wait(_worker):
+@pytest.mark.parametrize("thread", ["t", None])  # one for all, or for each its own
+def test_what_silences_the_model_is_not_first_for_ever(
+    monkeypatch: pytest.MonkeyPatch, thread: str | None
+) -> None:
+    async def wait(_worker: object) -> None:
         """Look again at once."""
 
-    def construct(request):
-        asked.append(request.inputs["notes"][0]["content"])
-        return models.construct(request) if asked[-1] == "good" else ValueError("too hot")
+    def construct(request: Any) -> Any:
+        asked.append([note["content"] for note in request.inputs["notes"]])
+        return models.construct(request) if asked[-1] == ["good"] else ValueError("too hot")
 
-    asked = list[str]()
+    asked = list[list[str]]()
     monkeypatch.setattr("amem_integrations.flows.worker._Worker.wait", wait)
     with models.opened(model=models.model(construct=construct), link=False) as memory:
-        items = [NoteInput(content=f"bad {n}", thread=f"t{n}") for n in range(8)]
-        memory.add_many(
-            [*items, NoteInput(content="good", thread="t8")], namespace=ANN, evolve=False
-        )
-        memory.work(concurrency=1, stop=lambda: "good" in asked or len(asked) > 900)
-    assert asked[:5] == [f"bad {n}" for n in range(5)]
-    assert asked[-1] == "good"
+        said = [*(f"bad {n}" for n in range(8)), "good"]
+        items = [NoteInput(content=text, thread=thread or text) for text in said]
+        memory.add_many(items, namespace=ANN, evolve=False)
+        memory.work(concurrency=1, stop=lambda: ["good"] in asked or len(asked) > 900)
+    assert asked[0] == said if thread else asked[:5] == [[text] for text in said[:5]]
+    assert ["good"] in asked
 
 
 def test_notes_about_which_the_model_is_silent_are_told_from_an_outage(opened: Open) -> None:
@@ -501,6 +505,46 @@ async def test_a_task_that_is_cancelled_while_it_takes_a_lease_gives_the_lease_b
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert leases_held(memory) == 0
+
+
+async def test_a_lease_that_is_being_written_when_its_task_is_cancelled_is_given_back(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hold() -> None:
+        async with ThreadLease(memory._async_runtime, ANN, "t", "a worker").held():
+            pass
+
+    def slow(*given: Any) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        time.sleep(0.3)
+        insert(*given)
+
+    memory, begun, loop = opened(), asyncio.Event(), asyncio.get_running_loop()
+    insert = memory._runtime.store.insert_records
+    monkeypatch.setattr(memory._runtime.store, "insert_records", slow)
+    task = asyncio.create_task(hold())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0.5)
+    assert leases_held(memory) == 0
+
+
+def test_a_lease_that_is_prolonged_while_it_is_given_back_is_given_back(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def racing(lease: ThreadLease, stands: Lease | None, holder: str) -> None:
+        monkeypatch.undo()
+        await write(lease, stands, lease.holder)
+        await write(lease, stands, holder)
+
+    memory, write = opened(), ThreadLease._write
+    lease = ThreadLease(memory._runtime, ANN, "t", "a worker")
+    run(lease.take())
+    monkeypatch.setattr(ThreadLease, "_write", racing)
+    run(lease.hand_over(""))
     assert leases_held(memory) == 0
 
 
