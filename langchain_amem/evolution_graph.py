@@ -160,11 +160,8 @@ class _Steps(Door):
         if not state["ids"]:
             return {}
         plan = await call(self.memory.propose, state["ids"], namespace=self._kept(state, run))
-        items = plan.items.values()
-        kinds = Counter(item.kind for item in items)
-        told = {"links": kinds["link"], "supersessions": kinds["supersession"]}
-        told |= {"updates": kinds["sentence"], "stopped": sum("why" in one.data for one in items)}
-        report("propose", notes=[note.id for note in plan.notes], **told)
+        kinds = Counter(f"{item.kind}s" for item in plan.items.values())
+        report("propose", notes=[note.id for note in plan.notes], **kinds)
         return {"plan": plan.to_dict()}
 
     async def review(self, call: Call, state: State, run: Run) -> Update:

@@ -184,7 +184,9 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             wanted = {n for n in places if blocked or n not in history.people}
             await self._turns.store(call, history, run, space, wanted, looks=blocked)
             self._turns.evolve_later(space)
-        return {"amem": {self._name: History(state["messages"]).entry([*parts][-1])}}
+        over = history.entry([*parts][-1])
+        over["seen"] = [history.marks[len(state["messages"])]]
+        return {"amem": {self._name: over}}
 
     after_agent, aafter_agent = adapting.both(_after_agent)
 

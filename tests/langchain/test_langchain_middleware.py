@@ -216,7 +216,10 @@ def test_an_answer_that_a_tool_gives_is_remembered(memory):
         name: str
         since: date
 
-    say(agent_of(memory, calling(called("look_up", what="It")), tools=[look_up]), "What is it?")
+    agent = agent_of(memory, calling(called("look_up", what="It")), tools=[look_up])
+    say(agent, "What is it?")
+    say(agent, ask("I see.", "It is 42."), "bob")  # where the run before has ended is known
+    assert kept(memory, BOB) == ["I see.", "It is 42.", "Done."]
     structured = create_agent(
         calling(called("City", name="Tromsø", since="1794-05-08")),
         response_format=City,
