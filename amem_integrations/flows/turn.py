@@ -41,7 +41,7 @@ from .forms import profile
 from .read import marked, recall
 from .writing import PAGE, writing
 
-ANSWERS = "message_answers"  # metadata of a message and its note: the message that it answers
+ANSWERS = "message_answers"  # metadata: the id of the message that is answered, or the key of that message's note
 HASH = "message_hash"  # metadata of a note: tells a message that was edited from a note that was corrected
 RECALLED = 30  # notes to choose from; 1,000 tokens hold about 25
 LEFT_OVERS = 8  # unfinished notes of earlier turns that a turn also finishes, if it evolves itself
@@ -208,6 +208,8 @@ async def remember_turn(
     said = note_inputs(given, thread=thread, roles=roles, max_chars=most, now=time, new=new)
     for number, item in enumerate(said):
         own = {HASH: sha256(item.content.encode()).hexdigest()[:16]}
+        if ANSWERS in item.metadata:  # by the key that no other thread has
+            own[ANSWERS] = message_key(thread, "user", item.metadata[ANSWERS])
         said[number] = replace(item, metadata={**(metadata or {}), **item.metadata, **own})
         check_note_input(said[number], most)
     present = {message_key(thread, one.party, one.id): one for one in given if one.id is not None}
@@ -387,9 +389,7 @@ async def _earlier_answer(
     """Return the note of an earlier answer to the same message, whose key is not taken: a killed run was asked again."""
     if ANSWERS not in item.metadata:
         return None
-    name = f"metadata.{ANSWERS}"
-    where = {"thread": item.thread, "source": item.source, name: item.metadata[ANSWERS]}
-    conditions = conditions_of(where, None, None)
+    conditions = conditions_of({f"metadata.{ANSWERS}": item.metadata[ANSWERS]})
     found = await resolve(runtime.store.scan(namespace, where=conditions, limit=MOST_ANSWERS))
     return next((note for note in found if note.key not in taken), None)
 
