@@ -114,7 +114,8 @@ class AMemStore(base.BaseStore):
         puts: dict[Namespace, Puts] = {}
         for op in todo:
             if isinstance(op, base.PutOp):
-                puts.setdefault(_labels(op.namespace), {})[op.key] = op, self._text(op)
+                space = adapting.check_namespace(op.namespace)
+                puts.setdefault(space, {})[op.key] = op, self._text(op)
         results = [self._result(op) for op in todo]
         for space, items in puts.items():
             with _holding(space):
@@ -127,7 +128,7 @@ class AMemStore(base.BaseStore):
 
     def note(self, namespace: Namespace, key: str) -> Note | None:
         """Return the note of an item, with what evolution made of it."""
-        return next(iter(self._find(_labels(namespace), [key]).get(key, ())), None)
+        return next(iter(self._find(adapting.check_namespace(namespace), [key]).get(key, ())), None)
 
     def _result(self, op: base.Op) -> base.Result:
         if isinstance(op, base.GetOp):
@@ -150,12 +151,9 @@ class AMemStore(base.BaseStore):
         """Return the text to search for; "" if there is none.
 
         Raises:
-            InvalidNamespaceError: The namespace is empty.
             InvalidInputError: The value is no dict of JSON values, `index` neither False nor a list of paths, `ttl` no
                 number, or the key cannot be stored.
         """
-        if not op.namespace:
-            raise base.InvalidNamespaceError(f"the namespace of {op.key!r} is empty")
         index = list(op.index) if isinstance(op.index, tuple) else op.index
         try:
             PUT.validate_python(
@@ -166,8 +164,9 @@ class AMemStore(base.BaseStore):
         except (TypeError, ValueError, OverflowError) as error:
             message = f"item {op.key!r} of {op.namespace!r} cannot be put: {error}"
             raise InvalidInputError(message) from error
-        if adapting.storable(op.key) != op.key:
-            raise InvalidInputError(f"key {op.key!r} holds NUL or half of a surrogate pair")
+        if any(adapting.storable(one) != one for one in (op.key, *op.namespace)):
+            where = f"{op.key!r} of {op.namespace!r}"
+            raise InvalidInputError(f"{where} holds NUL or half of a surrogate pair")
         lines: list[str] = []
         for path in (self._fields if op.index is None else op.index or ()) if op.value else ():
             lines += _leaves(op.value) if path == "$" else base.get_text_at_path(op.value, path)
@@ -232,7 +231,7 @@ class AMemStore(base.BaseStore):
         First come those that the query finds, best first; then, without a score, what is not indexed, in
         the order of the first put. So it is in LangGraph's InMemoryStore.
         """
-        wanted, places = op.offset + op.limit, self._places(_labels(op.namespace_prefix))
+        wanted, places = op.offset + op.limit, self._places(op.namespace_prefix)
         found: list[tuple[Note, float | None]] = []
         indexed = [place for place in places if place[-1] != APART]
         if op.query and op.query.strip() and wanted and indexed:
@@ -340,21 +339,6 @@ class AMemStore(base.BaseStore):
 def _holding(space: Namespace) -> threading.Lock:
     """Return the lock of a namespace."""
     return LOCKS[hash(space) % len(LOCKS)]
-
-
-def _labels(namespace: Sequence[str]) -> Namespace:
-    """Return the namespace as a tuple: LangGraph has not checked what `batch` is called with.
-
-    Raises:
-        InvalidNamespaceError: A label is no string, empty, or holds a period, NUL or half of a surrogate pair.
-    """
-    for label in namespace:
-        cleaned = adapting.storable(label) if isinstance(label, str) else None
-        if not label or label != cleaned or "." in label:
-            raise base.InvalidNamespaceError(
-                f"label {label!r} in {namespace!r} must be a non-empty string without a period or NUL"
-            )
-    return tuple(namespace)
 
 
 def _leaves(value: object) -> Iterator[str]:
