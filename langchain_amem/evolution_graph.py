@@ -144,10 +144,10 @@ class _Steps(Door):
     async def construct(self, call: Call, state: State, run: Run) -> Update:
         """Give the notes of this turn, then what is unfinished, their attributes; idempotent, so it may write."""
         space, ids = self.space(run), list(state.get("remembered") or ())
-        most, tried = len(ids) + self.limit, self.memory.config.max_attempts
-        unfinished = {"state": {"$in": ["pending", "constructed", "failed"]}}
-        where = {**unfinished, "attempts": {"$lt": tried}}
-        found = await call(self.memory.get_all, namespace=space, where=where, limit=most)
+        most = len(ids) + self.limit
+        where: dict[str, Any] = {"state": {"$in": ["pending", "constructed", "failed"]}}
+        where["attempts"] = {"$lt": self.memory.config.max_attempts}
+        found = await call(self.memory.get_all, namespace=space, where=where, limit=most or 1)
         ids = list(dict.fromkeys([*ids, *(note.id for note in found)]))[:most]
         made = await call(self.memory.construct, ids, namespace=space)
         report("construct", **made)

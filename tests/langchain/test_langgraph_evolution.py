@@ -121,6 +121,8 @@ def test_the_state_is_plain_json_without_vectors(said):
 def test_limit_leaves_the_rest_for_the_next_run(said):
     graph = build_evolution_graph(said, limit=2)
     assert [len(graph.invoke(ALL)["evolution"]["done"]) for _ in range(3)] == [2, 1, 0]
+    nothing = build_evolution_graph(said, limit=0, on_error="raise").invoke(ALL)["evolution"]
+    assert nothing["constructed"] == []
     *older, newest = [said.add(text, namespace=ANN, evolve=False).id for text in SAID[:3]]
     graph = build_evolution_graph(said, limit=1)
     for found in ({newest, older[0]}, {older[1]}):  # beyond those of the turn
