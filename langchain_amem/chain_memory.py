@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -98,10 +97,6 @@ class AMemMemory(Recalling, BaseMemory):
     def clear(self) -> None:
         """Delete every note of this namespace, and nothing else. It cannot be undone."""
         self.memory.clear(namespace=self.namespace)
-
-    async def aclear(self) -> None:
-        """Delete every note of this namespace, in a worker thread."""
-        await asyncio.to_thread(self.clear)
 
     def _given(self, inputs: Values) -> dict[str, Any]:
         """Return the inputs without what this memory put there itself."""
