@@ -11,7 +11,6 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.events import BaseEvent
 
 from amem_integrations import adapting
-from amem_integrations.adapting import OnError
 
 dispatcher = get_dispatcher("llamaindex_amem")
 log = logging.getLogger("llamaindex_amem")
@@ -61,7 +60,7 @@ class AMemFailureEvent(_Event):
 class Failures(adapting.Failures):
     """Logs as `llamaindex_amem`, and sends an event for each failure, whether it is skipped or raised."""
 
-    def __init__(self, on_error: OnError = "log") -> None:
+    def __init__(self, on_error: adapting.OnError = "log") -> None:
         super().__init__(log, on_error)
 
     def count(self, doing: str, error: Exception) -> None:

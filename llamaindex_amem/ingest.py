@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import uuid4
 
-from llama_index.core.schema import (
-    BaseNode,
-    Document,
-    MetadataMode,
-    RelatedNodeType,
-    TransformComponent,
-)
+from llama_index.core.schema import BaseNode, Document, MetadataMode, TransformComponent
 from pydantic import PrivateAttr
 
 from amem_integrations import AgenticMemory, adapting
@@ -118,7 +112,7 @@ class AMemIngest(Uncopied, TransformComponent):
 def _input(node: BaseNode) -> adapting.DocumentInput:
     """Return a node as a document of the core."""
 
-    def related(one: RelatedNodeType) -> Any:  # noqa: ANN401 - JSON
+    def related(one: Any) -> Any:  # noqa: ANN401 - JSON of one, or of several
         if isinstance(one, list):
             return [related(info) for info in one]
         return {"node_id": one.node_id, "node_type": one.node_type}

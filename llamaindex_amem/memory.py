@@ -118,7 +118,6 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     namespace: Whose
     also: Mapping[str, Whose] | None = None
     name: str = "long_term_memory"
-    description: str | None = "Notes from earlier conversations."
     priority: int = Field(default=1, ge=0, strict=True)
     k: int = adapting.RECALLED
     max_tokens: int = 1000

@@ -20,15 +20,8 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.program.function_program import get_function_tool
 from pydantic import BaseModel
 
-from amem_integrations import (
-    AgenticMemory,
-    ChatModel,
-    Completion,
-    ConfigurationError,
-    Embedder,
-    ModelRequest,
-    adapting,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, adapting
+from amem_integrations.ports import ChatModel, Completion, Embedder, ModelRequest
 
 from .events import log
 

@@ -10,28 +10,14 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Unpack
 
+from llama_index.core import schema
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import (
-    NodeRelationship,
-    NodeWithScore,
-    QueryBundle,
-    RelatedNodeInfo,
-    TextNode,
-)
-from llama_index.core.vector_stores import (
-    FilterCondition,
-    FilterOperator,
-    MetadataFilter,
-    MetadataFilters,
-)
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    InvalidInputError,
-    ScoredNote,
-    adapting,
-)
+from amem_integrations import AgenticMemory, ScoredNote, adapting
+from amem_integrations.errors import ConfigurationError, InvalidInputError
 
 from .conversation import Door, Search, Whose
 from .events import Failures
@@ -127,7 +113,7 @@ class AMemRetriever(BaseRetriever):
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
-class NoteNode(TextNode):
+class NoteNode(schema.TextNode):
     """A note as a node."""
 
     @property
@@ -154,19 +140,18 @@ def to_nodes(hits: Iterable[ScoredNote]) -> list[NodeWithScore]:
 def to_node(hit: ScoredNote) -> NodeWithScore:
     """Return a note as a node; see `AMemRetriever`."""
     note, document = hit.note, adapting.described(hit.note)
-    given = dict(document.metadata)
-    own = given.pop(NODE if document.id else adapting.HASH, {})
-    if document.id or note.origin == "document":
-        fields = {**(own if document.id else {}), "metadata": given}
-    else:
-        metadata = _flat(hit, given)
+    metadata, fields = dict(document.metadata), dict[str, Any]()
+    if document.id:
+        fields = metadata.pop(NODE, {})
+    elif note.origin != "document":
+        metadata = _flat(hit)
         hidden = [name for name, value in metadata.items() if name not in SHOWN or not value]
-        shown = {"excluded_llm_metadata_keys": hidden, "excluded_embed_metadata_keys": [*metadata]}
-        fields = {"metadata": metadata, **shown}
-    fields |= {"id_": document.id or note.id, "text": note.content}
+        fields = {"excluded_llm_metadata_keys": hidden, "excluded_embed_metadata_keys": [*metadata]}
+    fields |= {"metadata": metadata, "id_": document.id or note.id, "text": note.content}
     node = NoteNode(**fields)
     if node.source_node is None and note.thread is not None:
-        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=note.thread)
+        source = schema.RelatedNodeInfo(node_id=note.thread)
+        node.relationships[schema.NodeRelationship.SOURCE] = source
     if hit.passages:
         parts = sorted(hit.passages, key=lambda passage: passage.start)
         node.metadata[PASSAGE] = "\n…\n".join(passage.text for passage in parts)
@@ -176,11 +161,13 @@ def to_node(hit: ScoredNote) -> NodeWithScore:
     return NodeWithScore(node=node, score=float(hit.similarity or 0.0))
 
 
-def _flat(hit: ScoredNote, given: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(hit: ScoredNote) -> dict[str, Any]:
     """Return the fields of a hit without lists and objects; vector stores take no other metadata."""
     own = hit.to_dict()
     own["fused_score"] = own.pop("score")  # the framework has a place of its own for the cosine
-    del own["metadata"], own[PASSAGE]
+    given = own.pop("metadata")
+    del own[PASSAGE]
+    given.pop(adapting.HASH, None)
     own |= {f"metadata.{name}" if name in own else name: value for name, value in given.items()}
     separators = {"contexts": "\n", "namespace": "/"}
     for name, value in own.items():
@@ -224,14 +211,11 @@ def _test(one: MetadataFilter) -> dict[str, Any]:
 def _on_either(key: str, test: Mapping[str, Any]) -> dict[str, Any]:
     """Return a test of what the user gave under a name, or of the field of notes that has the name."""
     given = {f"metadata.{key.removeprefix('metadata.')}": test}
-    try:
-        if key not in adapting.FIELDS:
-            return given
+    with suppress(InvalidInputError):  # notes have no such field, or it never has such a value
         adapting.parse({key: test})
-    except InvalidInputError:  # the field never has such a value
-        return given
-    is_negative = test.keys() & {"$ne", "$nin", "$exists"}
-    return {"$and" if is_negative else "$or": [{key: test}, given]}
+        is_negative = test.keys() & {"$ne", "$nin", "$exists"}
+        return {"$and" if is_negative else "$or": [{key: test}, given]}
+    return given
 
 
 def _time(value: Any) -> Any:  # noqa: ANN401 - of any type

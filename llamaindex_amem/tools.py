@@ -10,14 +10,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
 
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
-from amem_integrations import (
-    AgenticMemory,
-    AmemError,
-    ConfigurationError,
-    InvalidInputError,
-    NoteNotFoundError,
-    adapting,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, adapting
+from amem_integrations.errors import AmemError, InvalidInputError, NoteNotFoundError
 
 from .conversation import Door, Search, Whose
 from .events import AMemToolEvent, Failures, dispatcher
@@ -151,13 +145,9 @@ class AMemToolSpec(BaseToolSpec):
         """
         named = [supersedes] if isinstance(supersedes, str) else supersedes or ()
         older, space = list(dict.fromkeys(map(_id, named))), self._door.space()
-        note, taken = self._door.memory.remember_fact(
-            content,
-            namespace=space,
-            thread=self._thread,
-            supersedes=older,
-            assistant_supersedes=self._supersedes,
-        )
+        how: dict[str, Any] = {"thread": self._thread, "assistant_supersedes": self._supersedes}
+        remember = self._door.memory.remember_fact
+        note, taken = remember(content, namespace=space, supersedes=older, **how)
         self._door.evolve_later(space)
         return Answer(adapting.told_of(note, older, taken), [note.id, *older])
 
