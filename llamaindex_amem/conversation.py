@@ -25,7 +25,7 @@ TIMES = ("timestamp", "created_at", "at")
 # `CodeActAgent` puts code into the assistant's messages, and its results into messages of the user. And a model may
 # repeat the recalled notes of its prompt (see `render_notes`), to the end or not.
 _UNSPOKEN = re.compile(
-    r"<execute>.*?</execute>|<memories>\s*Notes from long-term memory.*?(?:</memories>|\Z)",
+    r"<execute>.*?</execute>|<memories>(?:.*?</memories>|\s*Notes from long-term memory.*)",
     re.DOTALL,
 )
 _CODE_RESULT = "Result of executing the code given:"

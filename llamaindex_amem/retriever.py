@@ -32,6 +32,7 @@ NODE = "_node"
 # By the same names, and by others: a field that holds a list meets a condition if one of its items does.
 OPERATORS = {"CONTAINS": "$eq", "ANY": "$in", "ALL": "$eq", "IS_EMPTY": "$exists"}
 OPERATORS |= {n: f"${n.lower()}" for n in ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN")}
+LISTS = ("IN", "NIN", "ANY", "ALL")
 RANGES = ("$gt", "$gte", "$lt", "$lte")
 TIMES = ("at", "when", "recorded_at", "until", "expires_at")
 
@@ -191,21 +192,23 @@ def _where(filters: MetadataFilters | None) -> dict[str, Any]:
             f"filters={filters!r} must be MetadataFilters that hold together, or one of which does"
         )
     parts = [_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters]
-    return {"$or" if filters.condition == FilterCondition.OR else "$and": parts}
+    return {"$or" if parts and filters.condition == FilterCondition.OR else "$and": parts}
 
 
 def _test(one: MetadataFilter) -> dict[str, Any]:
-    if one.operator.name not in OPERATORS:
+    operator, given = OPERATORS.get(one.operator.name), one.value
+    values: list[Any] = given if isinstance(given, list) else [given]
+    if operator is None or (len(values) != 1 and one.operator.name not in LISTS):
         use = ", ".join(FilterOperator[name].value for name in OPERATORS)
         raise ConfigurationError(
-            f"filters: {one.operator.value!r} of {one.key!r} cannot be asked of the memory; use one of {use}"
+            f"filters: {one.operator.value!r} of {one.key!r} and {given!r} cannot be asked of the memory; use one of {use}"
         )
-    operator, value = OPERATORS[one.operator.name], one.value
     if operator in RANGES or one.key in TIMES:
-        value = _time(value)
-    if one.operator == FilterOperator.ALL and isinstance(value, list):
-        return {"$and": [_on_either(one.key, {"$eq": item}) for item in value]}
-    return _on_either(one.key, {operator: False if operator == "$exists" else value})
+        values = [_time(value) for value in values]
+    if operator in ("$in", "$nin"):
+        values = [values]
+    tests = [{operator: False if operator == "$exists" else value} for value in values]
+    return {"$and": [_on_either(one.key, test) for test in tests]}
 
 
 def _on_either(key: str, test: Mapping[str, Any]) -> dict[str, Any]:

@@ -206,6 +206,7 @@ async def test_only_what_was_said_becomes_a_note(memory):
             "Thought: a\nAction: f\nAction Input: {}\nObservation: Answer: no\nThought: b\nAnswer: yes"
         ),
         "second": assistant("Thought: a\nAnswer: first\nThought: b\nAnswer: second"),
+        "My Thought: so.": assistant("Thought: a\nAnswer: My Thought: so."),
         **{
             text: assistant(text)
             for text in (
