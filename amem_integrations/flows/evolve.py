@@ -119,14 +119,12 @@ async def construct(
         await read_budget(runtime, space)  # the first call raises
         async with writing(runtime, space, runtime.model_name) as writer:
             calls = await evolve_wave(runtime, writer, parts, link=False)
+    report = EvolutionReport()
     for call in calls:
         if call.error is not None:
             raise call.error
-    reports = [call.report for call in calls]
-    return {
-        "constructed": [note for report in reports for note in report.constructed],
-        "failed": {note: why for report in reports for note, why in report.failed.items()},
-    }
+        report += call.report
+    return {"constructed": [*report.constructed], "failed": {**report.failed}}
 
 
 async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[str]) -> Plan:
