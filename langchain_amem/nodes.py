@@ -94,7 +94,7 @@ def recall_node(
         entries, name = _value(state, turn_key, {}), json.dumps(space)
         own = entries.get(name, {})
         begun = history.began([own, *_apart(entries, own.get("run"))], space)
-        begun |= {"run": _run(entries, begun, run.caller), "fixed": not callable(namespace)}
+        begun |= {"run": [run.caller, *begun["seen"]], "fixed": not callable(namespace)}
         return {output_key: found.text, turn_key: {name: begun}}
 
     return node("recall", step)
@@ -222,14 +222,6 @@ def report(step: str, **what: Any) -> None:
         return
 
 
-def _run(entries: Mapping[str, Entry], begun: Entry, caller: str) -> list[Any]:
-    """Return the run that has begun: its number in the thread, and who began it."""
-    runs = [(one["run"], one["seen"]) for one in entries.values() if one.get("run")]
-    same = [run for run, seen in runs if (run[1], seen) == (caller, begun["seen"])]
-    last = max((number for (number, _), _ in runs), default=0)
-    return max(same, default=[last + 1, caller])
-
-
 def _apart(entries: Mapping[str, Entry], run: list[Any] | None) -> list[Entry]:
     """Return the entries of other runs; what was said in the same run is to be remembered for each of its memories."""
     return [one for one in entries.values() if run is None or one.get("run") != run]
@@ -245,11 +237,11 @@ def _begun(
     Raises:
         NamespaceError: It cannot be told for whom the run began.
     """
-    last = max((one["run"] for one in entries.values() if one.get("run")), default=None)
+    last = next((one["run"] for one in reversed(entries.values()) if one.get("run")), None)
     begun = {
         each: one for each, one in entries.items() if "start" in one and one.get("run") == last
     }
-    if name in begun or is_fixed or last is None or last[1] == caller:
+    if name in begun or is_fixed or last is None or last[0] == caller:
         return begun.get(name, {}), last
     others = [one for one in begun.values() if not one["fixed"]]
     if len(others) != 1:

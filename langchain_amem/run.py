@@ -3,8 +3,8 @@
 A graph keeps an entry of a run in its state, without any text: `namespace`, whose run it is; `seen`, the last message when
 the run began, or when it ended; and, until it has ended, `start`, the last message before those that are to be
 remembered, and `since`, the last before those of this run alone, both with the message after it, as a call of the model
-may show the end of a history alone. Of a message the entry has the id, or a digest. Nodes add `run`, the number of the
-run in its thread and a digest of who began it, and `fixed`, whether the namespace is the same for everybody.
+may show the end of a history alone. Of a message the entry has the id, or a digest. Nodes add `run`, a digest of who
+began the run and the last message then, and `fixed`, whether the namespace is the same for everybody.
 """
 
 from __future__ import annotations
@@ -185,8 +185,9 @@ class Door(adapting.Door):
 
 
 def merged(left: Mapping[str, Entry], right: Mapping[str, Entry] | None) -> dict[str, Entry]:
-    """Return the entries of two updates of a state; of one name the later."""
-    return {**left, **(right or {})}
+    """Return the entries of two updates of a state, the latest last; of one name the later."""
+    later = right or {}
+    return {**{name: one for name, one in left.items() if name not in later}, **later}
 
 
 class History:
