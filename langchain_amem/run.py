@@ -302,11 +302,11 @@ class Turns(Door):
         # Where the history was cut meanwhile, the last question alone is surely of this run.
         last = max((at for at in history.people if at < seen), default=0)
         start = starts[0] if starts else last
-        seen = max(start, seen)
-        space = self.space(run) if any(at >= seen for at in history.people) else begun
+        added = min((at for at in history.people if at >= max(start, seen)), default=end)
+        space = self.space(run) if added < end else begun
         if space == begun:
             return {begun: range(start, end)}
-        return {begun: range(start, seen), space: range(seen, end)}
+        return {begun: range(start, added), space: range(added, end)}
 
     async def store(
         self,

@@ -226,6 +226,19 @@ async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_ask
             }
 
 
+def test_an_answer_that_was_given_before_somebody_else_joins_belongs_to_who_asked(memory):
+    def wait(_):
+        return {"messages": [HumanMessage(interrupt("And you?"))]}
+
+    recall, remember = recall_node(memory, namespace=user), remember_node(memory, namespace=user)
+    steps = {"answer": answer, "wait": wait, "again": lambda _: {"messages": [AIMessage("Yes.")]}}
+    graph = sequence(State, recall=recall, **steps, remember=remember)
+    say(graph, "What do I earn?")
+    say(graph, Command(resume="Is that so?"), "bob")
+    assert kept(memory) == ["What do I earn?", "I do not know."]
+    assert kept(memory, BOB) == ["Is that so?", "Yes."]
+
+
 def test_a_node_of_a_fixed_namespace_tells_nobody_elses_node_whose_words_are_meant(memory):
     team, gate = ("team",), lambda _: {"plan": interrupt("Is that so?")}
     recall, remember = recall_node(memory, namespace=ANN), remember_node(memory, namespace=team)

@@ -97,8 +97,14 @@ def test_instructions_reach_every_prompt_in_one_marked_place_and_its_beginning_i
 REFUSED = [
     *(({"instructions": given}, "instructions") for given in ("", "  ", 7, ["be brief"])),
     *(({"context_tokens": given}, "context_tokens") for given in (0, -1, 1.5, "many", True)),
-    ({"prompts": {"construct": "S\n---\n$notes"}}, r"has \$notes; it needs \$before, \$notes, \$speakers and"),
-    ({"prompts": {"construct": "S\n---\n$notes $before $speakers $day"}}, r"\$day, .* it needs .* no other"),
+    (
+        {"prompts": {"construct": "S\n---\n$notes"}},
+        r"has \$notes; it needs \$before, \$notes, \$speakers and",
+    ),
+    (
+        {"prompts": {"construct": "S\n---\n$notes $before $speakers $day"}},
+        r"\$day, .* it needs .* no other",
+    ),
     ({"prompts": {"evolve": "S $notes\n---\n$notes $links"}}, r"\$notes before the line"),
     ({"prompts": {"evolve": "$notes and $links"}}, "a line '---'"),
     ({"prompts": {"evolve": "S\n---\n$notes $links costs $5"}}, r"write '\$\$'"),
