@@ -17,7 +17,7 @@ import time
 import weakref
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from inspect import isawaitable
@@ -210,13 +210,11 @@ class _Worker:
 
     async def _do(self, job: Job) -> None:
         """Work on a thread, on a server alone: others leave it alone until the lease is given back."""
-        space, store = job[0].namespace, self.runtime.store
         if self._is_to_leave():
             return
-        if not store.remote:
-            await self._evolve(job)
-            return
-        async with ThreadLease(self.runtime, space, job[0].thread, self.name).held() as before:
+        space = job[0].namespace
+        lease = ThreadLease(self.runtime, space, job[0].thread, self.name)
+        async with lease.held() if self.runtime.store.remote else nullcontext("") as before:
             if before is None:
                 self.resting |= dict.fromkeys((n.id for n in job), time.monotonic() + self.poll)
                 return
