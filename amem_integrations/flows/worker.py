@@ -155,10 +155,7 @@ class _Worker:
         return self.runtime.closing.is_set() or bool(self.stop and self.stop()) or self.left < 1
 
     async def jobs(self, given: Namespace | None) -> list[Job]:
-        """Return the notes that wait, by thread, the oldest first; what rests is left out.
-
-        After a round without an answer they come in any order: what silences the model is not first for ever.
-        """
+        """Return the notes that wait, by thread, the oldest first; what rests is left out."""
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
         where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))
@@ -169,8 +166,12 @@ class _Worker:
             found += await self._jobs_of(space, where)
             if len(found) >= JOBS:
                 break
-        in_order = sorted(found, key=lambda job: job[0].seq)
-        return random.sample(in_order, len(found)) if self.trouble else in_order
+        return self._in_order(found)
+
+    def _in_order(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return jobs with the oldest first; after a round without an answer in any order, or what silences the model hid others for ever."""
+        in_order = sorted(jobs, key=lambda job: job[0].seq)
+        return random.sample(in_order, len(jobs)) if self.trouble else in_order
 
     async def _jobs_of(self, space: Namespace, where: Conditions) -> list[Job]:
         """Return the jobs of the first notes of a namespace that do not rest."""
@@ -186,12 +187,14 @@ class _Worker:
         """Do the jobs, and return whether anything came of it.
 
         A note about which the model was silent has failed, as if its answer were unusable, if the model has answered
-        about others since, or if the note had failed before. Otherwise the model is down, and no note is to blame.
+        about others since, or if the note had failed before, unless so many calls had no answer that the model is down.
+        Otherwise no note is to blame.
         """
         before, self.silences, self.in_a_row = self.report, [], 0
         await self.runtime.map(self._do, jobs, concurrency)
+        is_down = self.in_a_row >= IN_A_ROW
         for note, why, answers in self.silences:
-            if note.attempts or self.answers > answers:
+            if self.answers > answers or (note.attempts and not is_down):
                 call = OpenCall(self.runtime, note.namespace, failed={note.id: why})
                 decide_failures(call, [note])
                 async with writing(self.runtime, note.namespace) as writer:
@@ -229,7 +232,7 @@ class _Worker:
         Where the model is silent about a batch, it is asked about each note alone, in any order: so no notes that silence
         the model hide the others for ever.
         """
-        parts = in_parts(notes, self.runtime.config.batch_size)
+        parts = self._in_order(in_parts(notes, self.runtime.config.batch_size))
         for part in sorted(parts, key=lambda part: part[0].attempts > 0):
             why, answers = await self._ask(part), self.answers
             for note in random.sample(part, len(part)) if why else ():

@@ -304,9 +304,10 @@ def test_notes_on_which_the_model_is_silent_keep_no_others_waiting():
             assert memory.stats(namespace=texts)["states"] == {"done": 2, "failed": 2}
 
 
-@pytest.mark.parametrize("thread", ["t", None])  # one for all, or for each its own
+# One thread and one batch, one thread and a batch for each, a thread for each.
+@pytest.mark.parametrize(("thread", "size"), [("t", 20), ("t", 1), (None, 20)])
 def test_what_silences_the_model_is_not_first_for_ever(
-    monkeypatch: pytest.MonkeyPatch, thread: str | None
+    monkeypatch: pytest.MonkeyPatch, thread: str | None, size: int
 ) -> None:
     async def wait(_worker: object) -> None:
         """Look again at once."""
@@ -317,12 +318,13 @@ def test_what_silences_the_model_is_not_first_for_ever(
 
     asked = list[list[str]]()
     monkeypatch.setattr("amem_integrations.flows.worker._Worker.wait", wait)
-    with models.opened(model=models.model(construct=construct), link=False) as memory:
+    model = models.model(construct=construct)
+    with models.opened(model=model, link=False, batch_size=size) as memory:
         said = [*(f"bad {n}" for n in range(8)), "good"]
         items = [NoteInput(content=text, thread=thread or text) for text in said]
         memory.add_many(items, namespace=ANN, evolve=False)
         memory.work(concurrency=1, stop=lambda: ["good"] in asked or len(asked) > 900)
-    assert asked[0] == said if thread else asked[:5] == [[text] for text in said[:5]]
+    assert asked[:5] == [[text] for text in said[:5]] or asked[0] == said
     assert ["good"] in asked
 
 
@@ -366,6 +368,18 @@ def test_a_note_that_failed_holds_up_no_other_of_its_thread(opened: Open) -> Non
     assert asked[0] == ["poison", "good"]
     assert sorted(asked[1:3]) == [["good"], ["poison"]]
     assert asked[3:] == [["more"], ["poison"]]
+
+
+def test_an_outage_uses_up_no_attempts_of_notes_that_failed_before() -> None:
+    answers: list[Any] = ["I would rather not."]
+    model = models.model(construct=lambda _request: answers[0])
+    with models.opened(model=model, link=False, max_attempts=2) as memory:
+        talk(memory, notes=6, threads=1)
+        assert work(memory).failed == 6
+        answers[0] = ModelUnavailableError("away")
+        for _ in range(3):
+            assert work(memory).interrupted
+        assert {note.attempts for note in memory.get_all(namespace=ANN)} == {1}
 
 
 def test_an_outage_after_some_answers_counts_as_no_attempt(tmp_path: Path) -> None:
