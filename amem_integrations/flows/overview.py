@@ -9,8 +9,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..budget import LedgerEntry
 from ..decisions import Call
 from ..errors import ConfigurationError, needed
@@ -50,8 +48,6 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
 
     - `namespaces`, `notes`, `states` (by state), `threads`, `links` (each pair once), `evolved` (notes with
       context from a later note), `without_links`
-    - `degree`: how many links notes have, as `min`, `median`, `p90`, `max` and `histogram` (the number of notes
-      with no link, with one, and so on)
     - `superseded`: notes whose place another takes now; `superseded_share`: of all notes
     - `duplicates`: notes that say, but for case, punctuation and spacing, what an earlier one of their
       namespace says; what says the same in other words is not counted
@@ -65,7 +61,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     - `stopped`: sentences that say which namespaces have reached a limit of today
     """
     spaces = await namespaces(runtime) if namespace is None else [check_namespace(namespace)]
-    costs, counts, states, degrees, waiting = (Counter[Any]() for _ in range(5))
+    costs, counts, states, waiting = (Counter[Any]() for _ in range(4))
     stopped = list[str]()
     for space in spaces:
         spent = await spent_by(runtime, space)
@@ -77,7 +73,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
             for note in page:
                 words = _normalised(note.content)
                 states[note.state] += 1
-                degrees[len(note.links)] += 1
+                counts["without_links"] += not note.links
                 counts["links"] += sum(link.direction == "out" for link in note.links.values())
                 counts["evolved"] += any(entry.cause != note.id for entry in note.contexts)
                 counts["duplicates"] += words in said
@@ -96,9 +92,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
         "namespaces": len(spaces),
         "notes": notes,
         "states": dict(states),
-        **{name: counts[name] for name in ("threads", "links", "evolved")},
-        "without_links": degrees[0],
-        "degree": _distribution(degrees),
+        **{name: counts[name] for name in ("threads", "links", "evolved", "without_links")},
         "superseded": counts["superseded"],
         "superseded_share": round(counts["superseded"] / notes, 4) if notes else 0.0,
         "duplicates": counts["duplicates"],
@@ -176,14 +170,6 @@ def _normalised(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
     kept = (c if unicodedata.category(c)[0] in "LNMS" else " " for c in folded)
     return " ".join("".join(kept).split()) or folded
-
-
-def _distribution(degrees: Counter[int]) -> dict[str, Any]:
-    """Return how the values that were counted are distributed."""
-    shares, counted = {"min": 0, "median": 50, "p90": 90, "max": 100}, [*degrees.elements()] or [0]
-    found = np.percentile(counted, [*shares.values()], method="inverted_cdf")
-    histogram = [degrees[value] for value in range(max(degrees, default=-1) + 1)]
-    return {**dict(zip(shares, map(int, found), strict=True)), "histogram": histogram}
 
 
 async def unsound(runtime: Runtime) -> tuple[list[str], list[str], list[Note]]:

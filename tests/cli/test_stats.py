@@ -12,17 +12,16 @@ from amem_integrations.testing import ScriptedModel
 ANN, BOB = ("ann",), ("bob",)
 
 
-def test_links_a_note_are_told_as_a_distribution():
+def test_links_and_notes_without_any_are_counted():
     model = models.model(models.link_to_first)
     with models.opened(model=model, recent=1, candidates=1) as memory:
-        empty = {"min": 0, "median": 0, "p90": 0, "max": 0, "histogram": []}
         found = memory.stats(namespace=ANN)
-        assert (found["notes"], found["states"], found["degree"]) == (0, {}, empty)
+        assert (found["notes"], found["states"], found["without_links"]) == (0, {}, 0)
         for number in range(3):
             memory.add(f"bead {number}", namespace=ANN, thread="a chain")
+        memory.add("A bead alone", namespace=ANN, evolve=False)
         found = memory.stats(namespace=ANN)
-        told = {"min": 1, "median": 1, "p90": 2, "max": 2, "histogram": [0, 2, 1]}
-        assert (found["degree"], found["links"], found["without_links"]) == (told, 2, 0)
+        assert (found["links"], found["without_links"]) == (2, 1)
         assert (found["threads"], found["evolved"]) == (1, 0)
     with models.opened(model=models.model(models.update_first("It is red."))) as memory:
         for number in range(2):
@@ -74,7 +73,6 @@ def test_the_command_prints_what_the_method_returns(wedding):
     values = wedding.json("stats")
     assert (values["notes"], values["links"], values["superseded"]) == (2, 1, 1)
     text = wedding("stats").stdout
-    assert "degree: min 1, median 1, p90 1, max 1, histogram [0, 2]" in text
     assert "superseded share: 0.50" in text
     assert "cost" not in text
     wedding("add", "My sister Lena's wedding in Porto is on 28 June.", "--review")
