@@ -517,17 +517,6 @@ def test_what_people_said_is_stored_once_a_run_however_often_the_model_is_called
     assert mine.failures == {"recall": 1, "remember": 2}  # the question, and the answer
 
 
-def test_what_failed_slowly_is_not_tried_again_so_soon(memory):
-    memory.add("I moved to Oslo.", namespace=ANN)
-    memory.down, memory.delay = True, 0.6
-    middleware = AMemMiddleware(memory, namespace=ANN, remember=False)
-    agent = create_agent(Talker(), middleware=[middleware])
-    agent.invoke(ask("Where did I move to?"))
-    memory.down = False
-    assert last(agent.invoke(ask("Where did I move to?"))) == "I do not know."
-    assert middleware.failures == {"recall": 2}
-
-
 def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_wanted():
     embedder = WatchedEmbedder()
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any
 
@@ -63,10 +62,9 @@ class WatchedStore:
 
 
 class Silent(AgenticMemory):
-    """A memory whose store can be made to stop answering, at once or after `delay` seconds."""
+    """A memory whose store can be made to stop answering."""
 
     _down = False
-    delay = 0.0
 
     @property
     def down(self) -> bool:
@@ -76,7 +74,6 @@ class Silent(AgenticMemory):
     @down.setter
     def down(self, down: bool) -> None:
         def refuse(*_: Any, **__: Any) -> Any:
-            time.sleep(self.delay)
             raise StoreUnavailableError("the server does not answer")
 
         store: Any = self._runtime.store
