@@ -38,12 +38,12 @@ def in_parts(notes: Sequence[Note], size: int) -> list[list[Note]]:
     A note that failed before goes alone, so that it cannot fail others again.
     """
 
-    def kind(note: Note) -> tuple[str, bool]:
-        return note.thread or "", note.attempts > 0
+    def kind(note: Note) -> tuple[bool, str, bool]:
+        return note.thread is None, note.thread or "", note.attempts > 0
 
     made: list[list[Note]] = []
     ordered = sorted(notes, key=lambda note: (*kind(note), note.seq))
-    for (_, has_failed), group in groupby(ordered, key=kind):
+    for (*_, has_failed), group in groupby(ordered, key=kind):
         alike = list(group)
         parts = -(-len(alike) // size)
         step = 1 if has_failed else -(-len(alike) // parts)  # the last is not much smaller

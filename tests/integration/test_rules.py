@@ -384,6 +384,9 @@ def test_rule_7_a_batch_holds_notes_of_one_thread_in_order_and_none_is_much_smal
     batches = {"".join(n["content"] for n in one["notes"]): one["before"] for one in asked}
     assert sorted(batches) == ["x0x1x2", "x3x4x5", "y0y1y2", "y3y4y5"]
     assert [turn["content"] for turn in batches["x3x4x5"]] == ["x0", "x1", "x2"]
+    nameless = [NoteInput(content="of none"), NoteInput(content="of one without a name", thread="")]
+    memory.add_many(nameless, namespace=BOB)
+    assert [len(request.inputs["notes"]) for request in model.asked("construct")[-2:]] == [1, 1]
     # Only the notes before a note are its candidates, those of the same batch too.
     order = {note.id: number for number, note in enumerate(notes)}
     for note in notes[2:]:
