@@ -5,7 +5,6 @@ Notes are data: on the page of `graph` their text never becomes code or markup.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -146,9 +145,6 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
     is_folder = not amem.place.is_served
     try:
         closed = (amem.place.description().closed if is_folder else None) or {}
-        if is_folder and not closed:
-            text = "the last process did not close the memory; it has been put right"
-            yield check("hint", "closing", text)
         if mend:
             with amem.write() as memory:
                 run(make_views_anew(memory._runtime))  # noqa: SLF001
@@ -156,7 +152,7 @@ def _checks(amem: Session, *, mend: bool) -> Iterator[Finding]:
             info, counts = memory.info(), memory.stats()
             runtime = memory._runtime  # noqa: SLF001
             bare, differing, failed = run(unsound(runtime))
-            files = [*_check_files(amem.place.folder, runtime.store, closed)] if is_folder else []
+            files = [*_check_files(runtime.store, closed)] if is_folder else []
         for name in ("versions", "format", "schema", "created_at", "embedder", "dimensions"):
             yield check("good", name, app.text_of(info[name]))
         states, links = counts["states"], counts["links"]
@@ -185,10 +181,8 @@ def _notes(about: str, ids: Sequence[str], what: str) -> Finding:
     return check("good", about, f"0 notes {what}")
 
 
-def _check_files(folder: Path, store: Any, closed: Mapping[str, int]) -> Iterator[Finding]:  # noqa: ANN401 - FolderStore
-    """Compare the points in a folder with those at its last closing, and the free space with what a write needs."""
-    from ..stores.folder import MIN_FREE_BYTES  # noqa: PLC0415
-
+def _check_files(store: Any, closed: Mapping[str, int]) -> Iterator[Finding]:  # noqa: ANN401 - FolderStore
+    """Compare the points in a folder with those at its last closing."""
     counts = store.point_counts()
     for name, before in closed.items():
         if (missing := before - counts.get(name, 0)) > 0:
@@ -197,9 +191,6 @@ def _check_files(folder: Path, store: Any, closed: Mapping[str, int]) -> Iterato
     if empty := store.empty_points():
         text = f"{empty} points hold no note; they are left out of everything"
         yield check("wrong", "points", text, "run `amem compact`")
-    free, least = shutil.disk_usage(folder).free, f"{MIN_FREE_BYTES >> 20:,} MiB"
-    text = f"{free >> 20:,} MiB are free; below {least} nothing is written"
-    yield check("good" if free >= 4 * MIN_FREE_BYTES else "hint", "disk", text)
 
 
 @app.command("graph", app.NAMESPACE)

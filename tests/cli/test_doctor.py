@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from uuid import uuid4
@@ -14,7 +13,6 @@ from amem_integrations import AgenticMemory
 from amem_integrations.conversation import Message
 from amem_integrations.stores import FolderStore
 from amem_integrations.stores.conditions import every, one_of
-from amem_integrations.stores.folder import MIN_FREE_BYTES
 from amem_integrations.stores.folder_collection import FolderCollection
 from amem_integrations.stores.payloads import Point
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -61,7 +59,7 @@ def test_a_memory_in_order_is_well(talk):
     assert sick == []
     for about, said in [
         ("notes", "30, "), ("embedder", "hash"), ("dimensions", "256"), ("versions", "qdrant-edge-py"), ("format", "2"),
-        ("schema", "2"), ("created_at", "20"), ("disk", "MiB are free"),
+        ("schema", "2"), ("created_at", "20"),
     ]:  # fmt: skip
         assert said in found[about]["text"]
     assert "ok: true" in talk("doctor").stdout
@@ -131,17 +129,6 @@ def test_points_that_went_missing_or_hold_no_note_are_found(talk):
     found, sick = findings(talk, status=1)
     assert "points" in sick
     assert "1 of 30 points are missing" in found["points"]["text"]
-
-
-def test_a_full_disk_and_a_folder_that_was_not_closed_are_hints(talk, monkeypatch):
-    usage = shutil.disk_usage(talk.folder)._replace(free=2 * MIN_FREE_BYTES)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage)
-    sidecar = talk.folder / "amem" / "amem.json"
-    data = json.loads(sidecar.read_text(encoding="utf-8"))
-    sidecar.write_text(json.dumps({**data, "closed": None}), encoding="utf-8")
-    found, _ = findings(talk, status=0)
-    assert (found["disk"]["level"], found["closing"]["level"]) == ("hint", "hint")
-    assert f"{2 * MIN_FREE_BYTES >> 20} MiB are free" in found["disk"]["text"]
 
 
 def test_deleted_text_lies_in_the_files_until_they_are_compacted(amem):
