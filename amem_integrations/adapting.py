@@ -5,13 +5,12 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.
-- `SearchOptions`, `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `FIELDS`: what `where` knows of a
-  note, which `parse` checks.
+- `SearchOptions`, `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `parse` checks a `where`.
 - `Door`: the options of a way into a memory, checked, and what is asked by them.
 - `told_of`, `shown`: what a tool tells a model of a note that it remembered, and of the notes that it found.
 - `Documents`: what a loader or a pipeline gives is added, found by id, and removed with its source.
 - `notes_of`: all notes of a namespace that meet conditions.
-- `falling`: scores of several searches, to sort by; `merged`: the hits of several searches, best first; `marked`: hits that say of which namespace they are.
+- `falling`: scores of several searches, to sort by; `marked`: hits that say of which namespace they are.
 - `check_namespace`: nobody's memory is never a default.
 - `storable`: a text without what no store can hold.
 - `check_counts`, `check_flags`: options are whole numbers from 1, or True or False, and nothing that looks alike.
@@ -54,7 +53,6 @@ from .errors import (
     status_of,
 )
 from .evolution.gate import decide as decide
-from .filters import FIELDS as FIELDS
 from .filters import check_count, check_similarity, conditions_of
 from .filters import check_names as check_names
 from .filters import parse as parse
@@ -78,7 +76,6 @@ from .providers.embedders import WrappedEmbedder as WrappedEmbedder
 from .retrieval.context import render_notes
 from .retrieval.relevance import WINDOW as WINDOW
 from .retrieval.search import falling as falling
-from .retrieval.search import merged as merged
 from .runtime import describe, run
 
 P = ParamSpec("P")
