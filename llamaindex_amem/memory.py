@@ -133,6 +133,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     should_store: Callable[[ChatMessage], bool] | None = Field(default=None, exclude=True)
     metadata: Where = None
     on_error: adapting.OnError = "log"
+    tokenizer_fn: Callable[[str], list[Any]] = Field(default_factory=get_tokenizer, exclude=True)
     _door: Door = PrivateAttr()
     _shown: dict[str, adapting.Recalled] = PrivateAttr(default_factory=dict)  # by the text
     _spaces: dict[str | None, set[Space]] = PrivateAttr(default_factory=dict)  # by session
@@ -188,11 +189,10 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the text without its weakest notes, or None if no note fits."""
         found = self._shown.get(content or "", adapting.Recalled())
-        count = get_tokenizer()
-        limit = len(count(content or "")) - tokens_to_truncate
+        limit = len(self.tokenizer_fn(content or "")) - tokens_to_truncate
         for kept in range(len(found.hits) - 1, 0, -1):
             less = found.render(found.hits[:kept], self.max_tokens)
-            if len(count(less)) <= limit:
+            if len(self.tokenizer_fn(less)) <= limit:
                 return less
         return None
 
@@ -349,10 +349,11 @@ class AMemMemory(Uncopied, Memory):
         adapting.check_flags(ingest_history=ingest_history)
         given: dict[str, Any] = {"memory_blocks_template": TextTemplate(), **options}
         # The framework counts the tokens of all messages of a session three times a turn.
-        given["tokenizer_fn"] = lru_cache(1024)(given.get("tokenizer_fn") or get_tokenizer())
+        count = lru_cache(1024)(given.get("tokenizer_fn") or get_tokenizer())
         mine = {name: given.pop(name) for name in AMemMemoryBlock.model_fields if name in given}
         # Each message is written through; overflow would only deliver it once more.
         mine |= {"namespace": _whose(user_id, namespace), "accept_short_term_memory": False}
+        mine["tokenizer_fn"] = given["tokenizer_fn"] = count
         given["memory_blocks"] = [AMemMemoryBlock(memory=memory, **mine), *memory_blocks]
         given["insert_method"] = insert_method or InsertMethod.USER
         made: Self = super().from_defaults(**given)  # type: ignore[assignment]

@@ -27,7 +27,7 @@ from .events import log
 
 
 class LlamaIndexChatModel:
-    """A LlamaIndex LLM for the memory to think with.
+    """A LlamaIndex LLM for the memory to think with; its `name` is recorded with what it wrote.
 
     https://developers.llamaindex.ai/python/framework/module_guides/models/llms/
     """
@@ -54,14 +54,7 @@ class LlamaIndexChatModel:
         if not isinstance(llm, LLM | None):
             raise ConfigurationError(f"llm={llm!r} is no LlamaIndex LLM")
         self._forms = adapting.Forms(structured, log)
-        self._llm, self._name = llm, name
-
-    @property
-    def name(self) -> str:
-        """The model's name, recorded with what it wrote."""
-        if self._name or self._llm is None:
-            return self._name or "Settings.llm"
-        return self._llm.metadata.model_name or self._llm.class_name()
+        self._llm, self.name = llm, name or ("Settings.llm" if llm is None else _name_of(llm))
 
     async def _generate(self, _: adapting.Call, request: ModelRequest) -> Completion:
         """Return the model's answer.
@@ -141,6 +134,10 @@ def open_memory(
     return AgenticMemory.open(location, model=chat, embedder=encoder, **options)
 
 
+def _name_of(llm: LLM) -> str:
+    return llm.metadata.model_name or llm.class_name()
+
+
 def _answer(llm: LLM, messages: list[ChatMessage], reply: type[BaseModel] | None) -> Completion:
     """Return the answer of a model, with its tokens where the integration counts them; the core estimates them otherwise.
 
@@ -160,8 +157,7 @@ def _answer(llm: LLM, messages: list[ChatMessage], reply: type[BaseModel] | None
         calls = blocks or llm.get_tool_calls_from_response(answer, error_on_no_tool_call=False)
         given = [one.tool_kwargs for one in calls if one.tool_kwargs not in ({}, "{}", "")]
     else:
-        name = llm.metadata.model_name or llm.class_name()
-        raise ConfigurationError(f"{name!r} calls no functions; use structured='auto'")
+        raise ConfigurationError(f"{_name_of(llm)!r} calls no functions; use structured='auto'")
     texts = [one if isinstance(one, str) else json.dumps(one, default=str) for one in given]
     text = f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
     asked = answered = 0

@@ -189,7 +189,7 @@ def _where(filters: MetadataFilters | None) -> dict[str, Any]:
         return {}
     if not isinstance(filters, MetadataFilters) or filters.condition == FilterCondition.NOT:
         raise ConfigurationError(
-            f"filters={filters!r} must be MetadataFilters that hold together, or one of which does"
+            f"filters={filters!r} must be MetadataFilters joined by 'and' or 'or'"
         )
     parts = [_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters]
     return {"$or" if parts and filters.condition == FilterCondition.OR else "$and": parts}

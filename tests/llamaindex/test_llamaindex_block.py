@@ -15,7 +15,7 @@ from llama_index.core.memory import (
 )
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
-from llamaindex_fakes import ANN, Chatbot, assistant, block_of, calling, contents, states, user
+from llamaindex_fakes import ANN, Chatbot, ann, assistant, block_of, calling, contents, states, user
 
 from amem_integrations import ConfigurationError
 
@@ -88,6 +88,11 @@ async def test_truncation_drops_the_weakest_notes_first(memory):
     assert all(len(count(t)) <= tokens - n for n, t in enumerate(texts, 1) if t)
     assert [len(text) for text in kept] == sorted((len(text) for text in kept), reverse=True)
     assert texts[-1] is None
+    # Where each character is a token, too.
+    limits = {"token_limit": 250, "tokenizer_fn": list, "chat_history_token_ratio": 0.2}
+    (shortened,) = await ann(memory, **limits).aget(input="What is my dog called?")
+    assert best in (shortened.content or "")
+    assert (shortened.content or "").count("trick") < len(tricks)
     static = StaticMemoryBlock(name="static", static_content="word " * 100, priority=2)
     empty = block_of(memory, namespace=("bob",))
     stock = Memory.from_defaults(memory_blocks=[empty, static], token_limit=20)
