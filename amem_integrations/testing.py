@@ -170,14 +170,12 @@ class RecordedModel:
 
     Attributes:
         name: What the notes record as their model.
-        unknown: Keys that were asked about and are not in the annotations; replies leave them out.
         annotated: The pairs (note, target) of `"links"` and of `"updates"` that the annotations hold for the notes asked about.
         offered: Those of the pairs whose target was among the candidates (in `revise`: as neighbour).
     """
 
     def __init__(self, annotations: Annotations, *, name: str = "recorded") -> None:
         self.name = name
-        self.unknown: set[str | None] = set()
         self._records = {record["id"]: record for record in _load(annotations)}
         self.annotated: dict[str, set[Pair]] = {"links": set(), "updates": set()}
         self.offered: dict[str, set[Pair]] = {"links": set(), "updates": set()}
@@ -240,10 +238,7 @@ class RecordedModel:
         ]
 
     def _record(self, note: Shown) -> Shown | None:
-        key = note["key"]
-        if key not in self._records:
-            self.unknown.add(key)
-        return self._records.get(key)
+        return self._records.get(note["key"])
 
     def _among(
         self, note: Shown, kind: str, shown: Mapping[str | None, str]
