@@ -237,7 +237,8 @@ def _begun(
     Raises:
         NamespaceError: It cannot be told for whom the run began.
     """
-    last = next((one["run"] for one in reversed(entries.values()) if one.get("run")), None)
+    runs = [one["run"] for one in entries.values() if one.get("run")]
+    last = runs[-1] if runs else None
     begun = {
         each: one for each, one in entries.items() if "start" in one and one.get("run") == last
     }
