@@ -277,12 +277,15 @@ async def test_whose_memory_it_is_may_be_told_by_the_context(memory):
 def test_a_streamed_answer_is_for_who_asked_if_that_was_one_and_the_same_all_along(memory):
     user_of: ContextVar[str] = ContextVar("user_of")
     made = ann(memory, namespace=lambda: (user_of.get(),))
-    for who, failures in (("ann", {}), ("bob", {"write": 1})):
+    for who, failures in (("ann", [{}, {"write": 1}]), ("bob", [{"write": 2}, {"write": 3}])):
         user_of.set(who)
         made.put(user("My dog is called Rex."))
-        # As engines do that stream, in a thread that knows nothing of the context.
+        # As engines do that stream, in a thread that knows nothing of the context; a question belongs to nobody there.
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(made.put, assistant("A fine name.")).result()
-        assert made.failures == failures
+            for message, failed in zip(
+                [assistant("A fine name."), user("Who?")], failures, strict=True
+            ):
+                thread.submit(made.put, message).result()
+                assert made.failures == failed
     assert contents(memory) == ["My dog is called Rex.", "A fine name."]
     assert contents(memory, ("bob",)) == ["My dog is called Rex."]
