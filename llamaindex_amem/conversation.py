@@ -57,8 +57,7 @@ def _spoken(message: Message) -> str:
     """Return the spoken text, or "": of agents that think or program aloud only the answer is spoken."""
     text = message.text
     if message.party != "assistant":
-        is_result = message.party == "user" and text.startswith(_CODE_RESULT)
-        return "" if is_result else text
+        return "" if text.startswith(_CODE_RESULT) else text
     if text.startswith("Thought:"):  # `ReActAgent` keeps its whole reasoning as the message
         last_thought = f"\n{text}".rpartition("\nThought:")[2]
         _, answering, answer = last_thought.partition("\nAnswer:")
