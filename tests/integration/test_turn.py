@@ -157,6 +157,14 @@ def test_an_answer_is_given_again_also_to_a_question_that_no_embedder_takes(memo
     assert contents(memory) == ["x?", "It is 42."]
 
 
+def test_an_answer_in_another_thread_whose_messages_have_the_same_ids_is_another(memory):
+    for thread in ("t", "u"):
+        how = {adapting.ANSWERS: "q"}
+        answer = Message(role="assistant", text=f"It is {thread}.", id=thread, metadata=how)
+        memory.remember_turn([user("How much?", "q"), answer], namespace=ANN, thread=thread)
+    assert contents(memory) == ["How much?", "It is t.", "How much?", "It is u."]
+
+
 def test_several_answers_that_are_given_again_take_the_place_of_one(memory):
     how = {adapting.ANSWERS: "q"}
     for texts in (["It is 41."], ["One moment.", "It is 42."]):

@@ -259,6 +259,20 @@ def test_a_run_that_is_copied_to_another_thread_is_still_that_of_its_caller(memo
     assert memory.namespaces() == [ANN]
 
 
+def test_another_memory_of_an_earlier_run_is_not_meant_by_who_resumes_a_later_one(memory):
+    def who(run):
+        return (run.config["configurable"]["who"],)
+
+    said, entries = [HumanMessage("One.", id="1"), HumanMessage("Two.", id="2")], {}
+    diary = recall_node(memory, namespace=lambda run: ("diary", *who(run)))
+    for end, recall in ((1, diary), (2, recall_node(memory, namespace=who))):
+        begun = recall.invoke({"messages": said[:end], "memory_turn": entries}, within(who="ann"))
+        entries |= begun["memory_turn"]
+    remember = remember_node(memory, namespace=who)
+    remember.invoke({"messages": said, "memory_turn": entries}, within(who="bob"))
+    assert memory.namespaces() == [ANN]
+
+
 def test_what_a_person_adds_during_a_run_belongs_to_the_turn(memory):
     graph = waiting(memory, adds=True)
     say(graph, "I moved to Oslo.")
