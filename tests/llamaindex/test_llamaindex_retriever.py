@@ -27,7 +27,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from llamaindex_fakes import ANN, BOB, Chatbot, Toolbot, block_of, open_memory, user
 from support.models import model, to_the_insurance
 
-from amem_integrations import AgenticMemory, ConfigurationError
+from amem_integrations import AgenticMemory, ConfigurationError, NoteInput
 from amem_integrations.conversation import Message, message_key
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import AMemMemoryBlock, AMemRetriever, AMemToolSpec
@@ -139,6 +139,16 @@ def test_metadata_is_flat_and_holds_what_the_user_gave(memory):
     assert (flat["source"], flat["metadata.source"]) == ("user", "letter.txt")
     assert metadata_dict_to_node(flat).get_content() == "My dog is called Rex."
     assert found.node.ref_doc_id == "t"
+
+
+def test_metadata_of_a_document_are_as_given_and_those_of_the_turn_are_left_out(memory):
+    given = NoteInput(content="My dog is ill.", origin="document", metadata={"file": "a.txt"})
+    memory.add_many([given], namespace=ANN)
+    (document,) = AMemRetriever(memory, ANN).retrieve("dog")
+    assert document.metadata == {"file": "a.txt"}
+    memory.remember_turn([Message(role="user", text="Rex is my dog.")], namespace=BOB)
+    (said,) = AMemRetriever(memory, BOB).retrieve("dog")
+    assert "message_hash" not in said.metadata
 
 
 def test_a_model_is_shown_no_name_of_a_field_that_is_empty(memory):
