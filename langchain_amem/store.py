@@ -250,9 +250,8 @@ class AMemStore(base.BaseStore):
         """Return the items of some namespaces that the query finds, best first, with scores that never rise."""
         k = wanted = op.offset + op.limit
         also = {str(number): place for number, place in enumerate(places[1:])}
-        if (
-            op.filter or also
-        ):  # whose scores depend on what is below, and have to be the same on every page
+        # Of several namespaces the scores depend on what is below, and have to be the same on every page.
+        if op.filter or also:
             k = max(wanted, DEPTH)
         while True:
             hits = self.memory.search(query, namespace=places[0], also=also, k=k, where=IS_ITEM)
