@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sys
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
@@ -369,20 +370,36 @@ def one_line(text: str) -> str:
     return clean(" ".join(text.splitlines()))
 
 
+# Words of the library about its methods and parameters, and the words of the command line for the same.
+_WORDS = {
+    ", or amem_integrations.reindex.reindex(location, embedder)": "",
+    ", or pass api_key=…": "",
+    "context=": "text=",
+    "give no context, keywords or tags": "leave out --text",
+    "give content or metadata": "give CONTENT or --expires",
+    "or raise MemoryConfig.max_content_chars": "and add each part",
+    "or allow_insecure=True": "or leave out --api-key",
+    "a dict of field": "a JSON object of field",
+}
 _CALL = re.compile(
     r"\b(approve|delete|evolve|export|import|proposals|reject|undo)_?\((?:'(.*?)')?\)"
 )
 _OPTION = re.compile(r"(?<!\w)'(?:[^'\\]|\\.)*'|\b([a-z_]+)=(?:True)?")
+_LABEL = r"'[^'\\\x00-\x1f]+'"  # as it is printed if nothing in it has to be escaped
+_NAMESPACE = re.compile(rf"(?<=namespace )\({_LABEL},(?: {_LABEL},?)*\)(?![^ ;,.])")
 
 
 def in_commands(message: str, options: Mapping[str, str]) -> str:
-    """Return a message of the library on one clean line, with commands for methods and options for parameters.
+    """Return a message of the library on one clean line, in the words of the command line.
 
     Args:
         message: The message.
         options: The options of the command by the names of their parameters, such as "--memory " for "location".
     """
+    for said, told in _WORDS.items():
+        message = message.replace(said, told)
     message = _CALL.sub(lambda one: f"`{' '.join(filter(None, ('amem', *one.groups())))}`", message)
+    message = _NAMESPACE.sub(lambda one: format_namespace(literal_eval(one[0])), message)
     message = _OPTION.sub(lambda one: options.get(one[1], one[0]), message)
     return " ".join(clean(message).split())
 

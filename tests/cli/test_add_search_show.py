@@ -79,6 +79,7 @@ def test_the_embedder_is_the_one_the_memory_was_made_with(amem):
     assert amem.names == ["special", "special", "special"]
     told = amem.fails("search", "two", "--embedder", "other")
     assert "amem reindex --embedder NAME" in told
+    assert "amem_integrations" not in told
 
 
 def test_what_is_stored_only_is_finished_by_evolve(amem):
@@ -135,16 +136,13 @@ ERRORS = [
     (("add", "x", "--at", "0001-01-01T00:00+14:00"), "outside the calendar"),
     (("add", "x", "--metadata", "novalue"), "NAME=VALUE"),
     (("search", "x", "--where", "{"), "not JSON"),
-    (("search", "x", "--where", "[]"), "must be a dict of field"),
+    (("search", "x", "--where", "[]"), "must be a JSON object of field"),
     (("search", "x", "--where", '{"colour": 1}'), "unknown field 'colour'"),
     (("search", "x", "--min-similarity", "7"), "--min-similarity 7.0 must be a cosine"),
     (("search", "x", "--where", "[" * 50_000), "not JSON"),
     (("show", "--namespace", "[" * 50_000), "JSON list of labels"),
     (("show", "--namespace", "a//b"), "--namespace 'a//b' must be labels with / between them"),
-    (
-        ("history", "0" * 8, "-n", "team/ann"),
-        "there is no note '00000000' in namespace ('team', 'ann')",
-    ),
+    (("history", "0" * 8, "-n", "team/ann"), "there is no note '00000000' in namespace team/ann"),
     (("show", "nothing"), "no note has the id or key 'nothing'"),
     (("show", "11111111-1111-1111-1111-111111111111"), "no note has the id or key '1111"),
     (("undo",), "the id of a change, or --model and --since"),
@@ -159,6 +157,8 @@ ERRORS = [
 def test_an_error_is_one_line_and_a_status(talk):
     for arguments, said in ERRORS:
         assert said in talk.fails(*arguments)
+    for name in ("namespace ('it's') x", "namespace ('a', 3, 'b') x"):  # which only look like one
+        assert f"id or key {name!r}" in talk.fails("show", name)
 
 
 def test_a_wrong_call_is_one_line_and_a_status_too(amem):
