@@ -184,7 +184,7 @@ def _not_taken(message: Message, item: Record) -> Iterator[Skipped]:
 
 
 def chatgpt(source: Source) -> Iterator[Found | Skipped]:
-    """Yield the notes of ChatGPT's conversations: `conversations.json` of a data export.
+    """Yield the notes of ChatGPT's conversations: `conversations.json` of a data export, or the zip file it comes in.
 
     OpenAI publishes no schema; this follows the exports as described at
     https://github.com/mitkury/chatgpt-export-parser/blob/main/docs/chatgpt-data-export-format.md. A conversation is a
@@ -199,7 +199,7 @@ def chatgpt(source: Source) -> Iterator[Found | Skipped]:
 
 
 def claude(source: Source) -> Iterator[Found | Skipped]:
-    """Yield the notes of Claude's conversations: `conversations.json` of an export of claude.ai.
+    """Yield the notes of Claude's conversations: `conversations.json` of an export of claude.ai, or its zip file.
 
     Anthropic publishes no schema; this follows the exports as described at
     https://whychose.com/seo/claude-conversation-export-format: conversations with `chat_messages` by `human` and

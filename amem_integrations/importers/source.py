@@ -1,20 +1,23 @@
 """The sources that importers read, and the values that they yield.
 
-JSON and JSON lines are read value by value; only rows in hand are all in memory.
+JSON and JSON lines are read value by value; only rows in hand are all in memory. Of a zip file the `conversations*.json` in
+it are read.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from lzma import LZMAError
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, NamedTuple
-from zipfile import is_zipfile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import ijson
 
@@ -147,12 +150,11 @@ class Source:
             return
         with self._path.open("rb") as file:
             if is_zipfile(file):
-                raise InvalidInputError(
-                    f"{self.name} is a zip file; unpack it and give a file of it"
-                )
-            read = _lines if lines or _has_lines(file, self.name) else _document
-            file.seek(0)
-            yield from read(file, self.name)
+                yield from _zipped(file, self.name)
+            else:
+                read = _lines if lines or _has_lines(file, self.name) else _document
+                file.seek(0)
+                yield from read(file, self.name)
 
 
 def _has_lines(file: IO[bytes], name: str) -> bool:
@@ -171,6 +173,22 @@ def _lines(file: IO[bytes], name: str) -> Iterator[Record]:
             except InvalidInputError as error:
                 value = error
             yield Record(value, name, LINE, number)
+
+
+def _zipped(file: IO[bytes], name: str) -> Iterator[Record]:
+    """Yield the values of the conversations in a zip file."""
+    try:
+        with ZipFile(file) as archive:
+            matches = re.compile(r"(.*/)?conversations[^/]*\.json").fullmatch
+            members = [member for member in sorted(archive.namelist()) if matches(member)]
+            if not members:
+                raise InvalidInputError(f"{name} holds no conversations.json")
+            for member in members:
+                with archive.open(member) as document:
+                    yield from _document(document, f"{name}/{member}")
+    # A file that has a password is a `RuntimeError`, and a stream of bzip2 that is damaged an `OSError`.
+    except (BadZipFile, EOFError, LZMAError, OSError, RuntimeError, zlib.error) as error:
+        raise InvalidInputError(f"{name} cannot be unpacked: {error}") from error
 
 
 def parsed(text: object, where: str) -> Any:  # noqa: ANN401 - JSON

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zipfile import ZipFile
 
 from importing_kit import imported_twice, open_memory, write
 
@@ -81,6 +82,20 @@ def test_chatgpt_takes_what_was_said_on_the_branch_that_was_shown_last(tmp_path)
     }
     where = report.first_skipped["conversation that was not to be remembered"]
     assert where.endswith("conversations.json, item 2")
+
+
+def test_a_zip_file_is_read_as_the_conversations_in_it(tmp_path):
+    path = tmp_path / "export.zip"
+    one, two = chatgpt()
+    write(tmp_path, "0.json", [one])
+    write(tmp_path, "1.json", {"conversations": [{**two, "is_do_not_remember": False}]})
+    with ZipFile(path, "w") as archive:
+        archive.write(tmp_path / "0.json", "conversations-000.json")
+        archive.write(tmp_path / "1.json", "conversations-001.json")
+        archive.writestr("user.json", '{"email": "ann@example.org"}')
+    report, notes = imported_twice(path, namespace=ANN)
+    assert report.added == {ANN: 8}
+    assert {note.thread for note in notes} == {"c-1", "c-2"}
 
 
 def test_a_conversation_that_went_on_adds_only_what_is_new(tmp_path):

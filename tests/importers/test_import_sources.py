@@ -7,6 +7,7 @@ import re
 import tracemalloc
 from codecs import BOM_UTF8
 from datetime import UTC, datetime
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -123,10 +124,30 @@ def test_a_line_is_a_message_or_has_the_fields_of_a_note(tmp_path):
 def test_files_that_are_something_else_are_named(tmp_path):
     (tmp_path / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff\xfe")
     (tmp_path / "x.zip").write_bytes(b"PK\x05\x06" + b"\0" * 18)
+    with ZipFile(tmp_path / "broken.zip", "w") as archive:
+        archive.writestr("conversations.json", "[1, 2, 3]")
+    damaged = (tmp_path / "broken.zip").read_bytes().replace(b"[1, 2, 3]", b"[1, 2, 4]")
+    (tmp_path / "broken.zip").write_bytes(damaged)
+    for method in (ZIP_BZIP2, ZIP_LZMA, ZIP_DEFLATED):
+        path = tmp_path / f"packed-{method}.zip"
+        with ZipFile(path, "w", method) as archive:
+            archive.writestr("conversations.json", "[1, 2, 3]" * 99)
+        packed = path.read_bytes()
+        start = packed.index(b"conversations.json") + len(b"conversations.json")
+        start += 9 if method == ZIP_LZMA else 0  # behind the properties of the stream
+        path.write_bytes(packed[:start] + b"\xff" * 9 + packed[start + 9 :])
+    secret = packed[:6] + b"\1" + packed[7:]
+    central = secret.index(b"PK\1\2") + 8
+    (tmp_path / "secret.zip").write_bytes(secret[:central] + b"\1" + secret[central + 1 :])
     with open_memory() as memory:
         for name, reason in [
             ("image.png", "image.png is not JSON"),
-            ("x.zip", "x.zip is a zip file; unpack it"),
+            ("x.zip", r"holds no conversations\.json"),
+            ("broken.zip", "broken.zip cannot be unpacked: Bad CRC"),
+            (f"packed-{ZIP_DEFLATED}.zip", "packed-8.zip cannot be unpacked: Error"),
+            (f"packed-{ZIP_BZIP2}.zip", "packed-12.zip cannot be unpacked: Invalid"),
+            (f"packed-{ZIP_LZMA}.zip", "packed-14.zip cannot be unpacked: Corrupt"),
+            ("secret.zip", "secret.zip cannot be unpacked: .* is encrypted"),
         ]:
             with pytest.raises(InvalidInputError, match=reason):
                 import_from(memory, tmp_path / name, namespace=ANN)
