@@ -475,6 +475,15 @@ def test_a_dropped_store_is_closed(tmp_path: Path) -> None:
         assert store.notes(ANN, [note_id("a")]) == {note_id("a"): stored("a")}
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system lists no open files")
+def test_a_closed_folder_keeps_no_file_open(tmp_path: Path) -> None:
+    counts = set[int]()
+    for _ in range(3):
+        opened(tmp_path / "m").close()
+        counts.add(len([*Path("/proc/self/fd").iterdir()]))
+    assert len(counts) == 1
+
+
 def test_a_process_that_ends_without_closing_closes(tmp_path: Path) -> None:
     code = "store = opened(); store.insert_notes(('ann',), [stored('a')])"
     assert run_child(code, tmp_path / "m").returncode == 0
