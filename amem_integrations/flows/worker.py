@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -49,6 +49,7 @@ SLICE = 0.2  # seconds from one look whether to stop to the next
 REST = 60.0  # seconds, of a note that failed and of a namespace that has reached a limit of the day
 LONGEST_WAIT = 30.0  # seconds from one try to the next while model or store do not answer
 IN_A_ROW = 5  # calls without an answer after which the model is taken to be down
+OF_A_THREAD = 4  # of them about one thread, after which other threads have their turn
 NEVER = float("inf")
 RENEWALS = 3  # in the time that a lease lasts
 PATIENCE = 1.0  # seconds that `close` and the end of the interpreter wait for the step under way
@@ -132,8 +133,9 @@ class _Worker:
         resting: Until when, by the monotonic clock, a note (by its id) or a namespace is left alone.
         answers: How many calls the model has answered.
         in_a_row: Calls of this round in a row that the model did not answer.
-        silences: The notes about which the model was silent in this round, alone, why, and how many answers there were
-            before.
+        silences: The notes about which the model was silent in this round, alone, and why.
+        answers_before: By note id, how many answers there were when the model was first silent about a note; the note about
+            which it was silent last comes last.
     """
 
     runtime: Runtime
@@ -147,7 +149,8 @@ class _Worker:
     resting: dict[str | Namespace, float] = field(default_factory=dict)
     answers: int = 0
     in_a_row: int = 0
-    silences: list[tuple[Note, str, int]] = field(default_factory=list)
+    silences: list[tuple[Note, str]] = field(default_factory=list)
+    answers_before: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stopped(self) -> bool:
@@ -168,10 +171,14 @@ class _Worker:
                 break
         return self._in_order(found)
 
-    def _in_order(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return jobs with the oldest first; after a round without an answer in any order, or what silences the model hid others for ever."""
-        in_order = sorted(jobs, key=lambda job: job[0].seq)
-        return random.sample(in_order, len(jobs)) if self.trouble else in_order
+    def _in_order(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return jobs with the oldest first; those about which the model was silent come after the others, the last one last.
+
+        So no notes that silence the model hide others for ever.
+        """
+        silent = list(self.answers_before)  # at once: other threads change it meanwhile
+        place = {note_id: n for n, note_id in enumerate(silent, start=1)}
+        return sorted(jobs, key=lambda job: (place.get(job[0].id, 0), job[0].seq))
 
     async def _jobs_of(self, space: Namespace, where: Conditions) -> list[Job]:
         """Return the jobs of the first notes of a namespace that do not rest."""
@@ -187,14 +194,12 @@ class _Worker:
         """Do the jobs, and return whether anything came of it.
 
         A note about which the model was silent has failed, as if its answer were unusable, if the model has answered
-        about others since, or if the note had failed before, unless so many calls had no answer that the model is down.
-        Otherwise no note is to blame.
+        about others since, or if the note had failed before. Otherwise the model is down, and no note is to blame.
         """
         before, self.silences, self.in_a_row = self.report, [], 0
         await self.runtime.map(self._do, jobs, concurrency)
-        is_down = self.in_a_row >= IN_A_ROW
-        for note, why, answers in self.silences:
-            if self.answers > answers or (note.attempts and not is_down):
+        for note, why in self.silences:
+            if note.attempts or self.answers > self.answers_before[note.id]:
                 call = OpenCall(self.runtime, note.namespace, failed={note.id: why})
                 decide_failures(call, [note])
                 async with writing(self.runtime, note.namespace) as writer:
@@ -229,17 +234,22 @@ class _Worker:
     async def _evolve(self, notes: Job) -> None:
         """Evolve notes batch by batch; those that failed before come last, each alone, so that they hold up no others.
 
-        Where the model is silent about a batch, it is asked about each note alone, in any order: so no notes that silence
-        the model hide the others for ever.
+        Where the model is silent about a batch, it is asked about each note alone.
         """
+        silent = 0
         parts = self._in_order(in_parts(notes, self.runtime.config.batch_size))
         for part in sorted(parts, key=lambda part: part[0].attempts > 0):
             why, answers = await self._ask(part), self.answers
-            for note in random.sample(part, len(part)) if why else ():
+            silent = silent + 1 if why else 0
+            for (note,) in self._in_order([note] for note in part) if why else ():
                 if len(part) > 1:
                     why = await self._ask([note])
+                    silent = silent + 1 if why else 0
                 if why:
-                    self.silences.append((note, why, answers))
+                    self.answers_before[note.id] = self.answers_before.pop(note.id, answers)
+                    self.silences.append((note, why))
+                if silent == OF_A_THREAD:
+                    return
 
     async def _ask(self, notes: Job) -> str | None:
         """Evolve notes, unless it is time to leave; return why the model was silent about them, if it was.
@@ -377,7 +387,7 @@ class Background:
         self._work = work
         self._changed = threading.Condition()
         self._waiting: dict[Namespace | None, None] = {}
-        self._is_busy = self._is_closed = False
+        self._is_closed = False
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
         _backgrounds.add(self)
@@ -390,7 +400,6 @@ class Background:
             self._waiting[namespace] = None
             # The thread ends when there is nothing to do, and a forked child has none.
             if self._thread is None or not self._thread.is_alive():
-                self._is_busy = False
                 self._thread = threading.Thread(target=self._run, name="amem-worker", daemon=True)
                 self._thread.start()
 
@@ -421,13 +430,12 @@ class Background:
             return not is_own and self._changed.wait_for(self._is_idle, timeout)
 
     def _is_idle(self) -> bool:
-        return not self._waiting and not self._is_busy
+        return not self._waiting and self._thread is None
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._is_busy = bool(self._waiting)
-                if not self._is_busy:
+                if not self._waiting:
                     self._thread = None
                     self._changed.notify_all()
                     return

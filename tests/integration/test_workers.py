@@ -286,7 +286,7 @@ def test_notes_on_which_the_model_is_silent_keep_no_others_waiting():
     with models.opened(model=model, link=False) as memory:
         talk(memory, notes=20, threads=1)
         note = memory.add("good", namespace=BOB, evolve=False)
-        assert work(memory).interrupted
+        assert work(memory, concurrency=1).interrupted
         assert memory.get(note.id, namespace=BOB).state == "done"
         said = [f"{'good' if n in (4, 9) else 'bad'} {n}" for n in range(10)]
         items = [NoteInput(content=text, thread=text) for text in said]
@@ -314,18 +314,22 @@ def test_what_silences_the_model_is_not_first_for_ever(
 
     def construct(request: Any) -> Any:
         asked.append([note["content"] for note in request.inputs["notes"]])
-        return models.construct(request) if asked[-1] == ["good"] else ValueError("too hot")
+        if asked[-1] != ["good"] or len(asked) < 40:  # at first it is silent about all of them
+            return ValueError("too hot")
+        answered.append(request)
+        return models.construct(request)
 
-    asked = list[list[str]]()
+    asked, answered = list[list[str]](), list[Any]()
     monkeypatch.setattr("amem_integrations.flows.worker._Worker.wait", wait)
     model = models.model(construct=construct)
     with models.opened(model=model, link=False, batch_size=size) as memory:
         said = [*(f"bad {n}" for n in range(8)), "good"]
         items = [NoteInput(content=text, thread=thread or text) for text in said]
         memory.add_many(items, namespace=ANN, evolve=False)
-        memory.work(concurrency=1, stop=lambda: ["good"] in asked or len(asked) > 900)
-    assert asked[:5] == [[text] for text in said[:5]] or asked[0] == said
-    assert ["good"] in asked
+        memory.work(concurrency=1, stop=lambda: answered or len(asked) > 900)
+    assert asked[:4] == [[text] for text in said[:4]] or asked[0] == said
+    assert ["good"] in asked[:20]
+    assert answered
 
 
 def test_notes_about_which_the_model_is_silent_are_told_from_an_outage(opened: Open) -> None:
@@ -368,18 +372,6 @@ def test_a_note_that_failed_holds_up_no_other_of_its_thread(opened: Open) -> Non
     assert asked[0] == ["poison", "good"]
     assert sorted(asked[1:3]) == [["good"], ["poison"]]
     assert asked[3:] == [["more"], ["poison"]]
-
-
-def test_an_outage_uses_up_no_attempts_of_notes_that_failed_before() -> None:
-    answers: list[Any] = ["I would rather not."]
-    model = models.model(construct=lambda _request: answers[0])
-    with models.opened(model=model, link=False, max_attempts=2) as memory:
-        talk(memory, notes=6, threads=1)
-        assert work(memory).failed == 6
-        answers[0] = ModelUnavailableError("away")
-        for _ in range(3):
-            assert work(memory).interrupted
-        assert {note.attempts for note in memory.get_all(namespace=ANN)} == {1}
 
 
 def test_an_outage_after_some_answers_counts_as_no_attempt(tmp_path: Path) -> None:
