@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from . import flows, opening, runtime
 from .budget import Budget
@@ -118,9 +118,13 @@ class AgenticMemory:
         place = Location.of(location, collection, client_options)
         model, embedder = opening.open_model(model), opening.open_embedder(embedder)
         store = opening.open_store(place, embedder=embedder.name, dimensions=embedder.dimensions)
-        memory = cls._over(store, embedder, model, config)
+        try:
+            memory = cls._over(store, embedder, model, config)
+            run(flows.writing.embed_missing(memory._runtime, memory._resumed))
+        except BaseException:
+            store.close()  # or nobody could open the folder again
+            raise
         memory._location = place
-        run(flows.writing.embed_missing(memory._runtime, memory._resumed))
         if worker:
             memory.evolve_later()
         return memory
@@ -198,7 +202,8 @@ class AgenticMemory:
                 "only a memory that was opened in a folder takes another embedder in place; export() this one, and "
                 "import_() the file into a memory that is opened with the other embedder and another collection="
             )
-        self._runtime.store.close()
+        before = self._runtime
+        before.store.close()
         try:
             path, how = self._location.path, {"collection": self._location.collection}
             done = reindex(path, wanted, progress=progress, **how, **self._location.options)
@@ -208,6 +213,9 @@ class AgenticMemory:
                 self._location, embedder=current.name, dimensions=current.dimensions
             )
             self._connect(store, current, self._model, self.config)
+            kept: dict[str, Any] = {"outbox": before.outbox, "usage": before.usage}
+            self._runtime = replace(self._runtime, **kept)
+            self._async_runtime = replace(self._async_runtime, **kept)
         return done
 
     def compact(self) -> None:

@@ -82,11 +82,11 @@ class AMemMemory(Recalling, BaseMemory):
         Raises:
             ConfigurationError: It is not clear which input or output that is.
         """
+        if not self.remember:
+            return
         asked = _only(self._given(inputs), self.input_key, "input_key")
         key = self.output_key or ("output" if "output" in outputs else None)
         answered = _only(outputs, key, "output_key")
-        if not self.remember:
-            return
         said = [_message(asked, "user"), _message(answered, "assistant")]
         await self._door.remembered(call, said, self.namespace, thread=self.thread, new=True)
         self._door.evolve_later(self.namespace)

@@ -68,7 +68,9 @@ class AMemChatMessageHistory(BaseChatMessageHistory):
             self.memory.delete(note.id, namespace=self.namespace)
 
     def _notes(self) -> Iterator[Note]:
-        return notes_of(self.memory, self.namespace, {"thread": self.thread})
+        return notes_of(
+            self.memory, self.namespace, {"thread": self.thread, "origin": "conversation"}
+        )
 
 
 def _message(note: Note) -> BaseMessage:

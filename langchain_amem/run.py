@@ -81,7 +81,10 @@ class Run:
         machinery = ("__", "checkpoint", "thread_id")
         given = self.config.get("configurable", {}).items()
         named = sorted(each for each in given if not each[0].startswith(machinery))
-        return sha256(repr((self.context, named)).encode()).hexdigest()[:16]
+        context = getattr(
+            self.context, "__dict__", self.context
+        )  # its own text may name an address
+        return sha256(repr((context, named)).encode()).hexdigest()[:16]
 
 
 def current_run(state: Any, config: Mapping[str, Any] | None = None) -> Run:

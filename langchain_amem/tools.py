@@ -82,6 +82,10 @@ def memory_tools(
         act, fields, sources = getattr(actions, kind), dict[str, Any](), list[Any]([namespace])
         if kind == "search":
             sources += [*(also or {}).values(), recall.get("where")]
+            if taken := (filters or {}).keys() & inspect.signature(act).parameters.keys():
+                raise ConfigurationError(
+                    f"filters={sorted(taken)} are arguments of the tool itself"
+                )
             for name, text in (filters or {}).items():
                 fields[name] = (str | None, Field(None, description=text))
         if any(map(callable, sources)):

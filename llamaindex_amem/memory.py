@@ -86,7 +86,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then is recalled.
-        window: How many messages before a question make clear what it is about; 0 looks at the question alone.
+        window: How many messages before a question, at most three, make clear what it is about; 0: the question alone.
         node_postprocessors: What the framework has to filter and reorder nodes; what they leave is shown.
         remember: Whether what is said is stored; False only recalls.
         evolve: Whether the memory's background worker links and evolves notes at the end of a turn; False leaves that to

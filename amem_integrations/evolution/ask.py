@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -140,7 +141,7 @@ async def charged(calls: Sequence[OpenCall]) -> AsyncIterator[None]:
     """After an error, write alone the cost of each call that was not committed."""
     try:
         yield
-    except AmemError:
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt):
         with suppress(StoreError):  # the caller is told what failed first
             for call in calls:
                 await _write_cost(call)

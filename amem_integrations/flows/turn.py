@@ -27,7 +27,15 @@ from ..fetch import living
 from ..filters import check_names, conditions_of
 from ..ids import note_id
 from ..journal.writer import as_it_is, insert
-from ..notes import Namespace, Note, NoteInput, ScoredNote, check_namespace, check_note_input
+from ..notes import (
+    Namespace,
+    Note,
+    NoteInput,
+    ScoredNote,
+    check_namespace,
+    check_note_input,
+    storable,
+)
 from ..plans import EvolutionReport
 from ..ports import NoteQuery
 from ..retrieval.context import render_notes
@@ -121,7 +129,8 @@ async def recall_turn(
         namespace: Whose memory.
         also: Further namespaces to read, each by the name that marks its notes in the text.
         max_tokens: Most tokens of text, about.
-        window: How many messages before the question make clear what the question is about. 0: the question alone.
+        window: How many messages before the question, at most the last three, make clear what the question is about. 0: the
+            question alone.
         options: `k` (30), how many notes to consider, of which as many are shown as fit (for more `max_tokens`, consider
             more); `where`, `min_similarity`, `links`, `as_of`: see `AgenticMemory.recall`.
 
@@ -133,7 +142,7 @@ async def recall_turn(
     asked = [n for n, one in enumerate(messages) if one.party == "user" and one.text.strip()]
     if not asked:
         return Recalled()
-    last, errors = asked[-1], list[AmemError]()
+    last, errors, most = asked[-1], list[AmemError](), runtime.config.max_content_chars
     question = messages[last].text.strip()
     spoken = [one.text for one in messages[:last] if one.party in SPEAKING]
     # An agent may give its question a second time, behind what its tools said.
@@ -145,7 +154,7 @@ async def recall_turn(
         namespace=namespace,
         also=also,
         messages=before[-window:] if window else (),
-        said={one.text.strip() for one in messages if one.party in SPEAKING},
+        said={storable(one.text).strip()[:most] for one in messages if one.party in SPEAKING},
         **options,
     )
     known = None

@@ -290,9 +290,11 @@ class _Worker:
         try:
             yield
         except ModelUnavailableError:
-            self.in_a_row += 1
+            with self._lock:
+                self.in_a_row += 1
             raise
-        self.answers, self.in_a_row = self.answers + 1, 0
+        with self._lock:
+            self.answers, self.in_a_row = self.answers + 1, 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,3 +372,25 @@ def test_the_single_steps_raise_and_what_they_spent_is_kept():
         with pytest.raises(BudgetExceededError, match="4 of its 4 calls"):
             memory.construct([fourth.id], namespace=ANN)
         assert states(memory) == {"constructed": 3, "pending": 1}
+
+
+async def test_what_a_cancelled_task_has_spent_counts():
+    class Slow(ScriptedModel):
+        calls, second = 0, asyncio.Event()
+
+        async def agenerate(self, request):
+            self.calls += 1
+            if self.calls > 1:
+                self.second.set()
+                await asyncio.Future()  # for ever
+            return super().generate(request)
+
+    model = Slow(models.model(models.link_to_first).generate)
+    with opened(model=model) as memory:
+        memory.add_many(FACTS[:2], namespace=ANN, evolve=False)
+        task = asyncio.create_task(memory.aevolve(namespace=ANN))
+        await model.second.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert calls_in(memory) == 1

@@ -19,11 +19,23 @@ from amem_integrations import (
     StoreFullError,
     StoreLockedError,
 )
+from amem_integrations.flows import writing
 from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
 MIB = 2**20
 opened = models.opened
+
+
+def test_a_memory_that_cannot_be_opened_leaves_its_folder_to_the_next_try(tmp_path, monkeypatch):
+    opened(tmp_path).close()
+    for step in ("resume_all", "embed_missing"):
+        with monkeypatch.context() as broken:
+            broken.setattr(writing, step, lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError) as told:
+                opened(tmp_path)
+        opened(tmp_path).close()
+        assert told.tb is not None  # which keeps what the error has left
 
 
 def test_closing_a_memory_again_does_nothing_and_what_was_closed_is_found_again(tmp_path):

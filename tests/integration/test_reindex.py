@@ -21,6 +21,7 @@ from amem_integrations import (
     NoteInput,
     StoreError,
 )
+from amem_integrations.conversation import Message
 from amem_integrations.flows.transfer import whole_file
 from amem_integrations.reindex import reindex
 from amem_integrations.testing import HashEmbedder
@@ -348,13 +349,22 @@ def test_reindex_in_place_gives_every_note_a_vector():
         assert all(hit.similarity is not None for hit in hits)
 
 
-def test_reindex_with_another_embedder_keeps_everything_else(tmp_path):
+def test_reindex_with_another_embedder_keeps_everything_else(tmp_path, monkeypatch):
     with opened(tmp_path) as memory:
         fill(memory)
         fill(memory, BOB)
         before = content(memory), content(memory, BOB)
+        with monkeypatch.context() as down:
+            down.setattr(memory._runtime.store, "insert_notes", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                memory.remember_turn([Message(role="user", text="Later.")], namespace=("eve",))
+        spent = memory.stats()["usage"]
         assert memory.reindex(OTHER) == 8
         assert (content(memory), content(memory, BOB)) == before
+        assert memory.stats()["usage"] == spent
+        memory.remember_turn([], namespace=("eve",))  # what waited follows
+        assert [note.content for note in memory.get_all(namespace=("eve",))] == ["Later."]
+        memory.clear(namespace=("eve",))
         assert memory.search("trip", namespace=ANN)[0].similarity is not None
         memory.add("Written with the new embedder", namespace=ANN)
     with pytest.raises(EmbedderMismatchError):

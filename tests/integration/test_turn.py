@@ -63,6 +63,9 @@ def test_what_is_said_is_recalled_and_what_the_prompt_says_is_not(memory):
     assert "I moved to Oslo in May." in recalled.text
     again = [user("I moved to Oslo in May."), user("Where is Oslo?")]
     assert memory.recall_turn(again, namespace=ANN).text == ""
+    odd = [user(f"I moved to Paris\0.{'!' * memory.config.max_content_chars}", "m2")]
+    memory.remember_turn(odd, namespace=("odd",))
+    assert memory.recall_turn([*odd, user("Where is Paris?")], namespace=("odd",)).text == ""
     assert memory.recall_turn([bot("Oslo?")], namespace=ANN).hits == []
     answered = [bot("The canteen is on the roof."), user("Where is the canteen?")]
     memory.remember_turn(answered[:1], namespace=("eve",))

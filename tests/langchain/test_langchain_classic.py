@@ -8,12 +8,13 @@ import pytest
 from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
 from langchain_classic.chains import ConversationalRetrievalChain, ConversationChain, LLMChain
 from langchain_classic.memory import CombinedMemory, ReadOnlySharedMemory, SimpleMemory
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_kit import ANN, BOB, Talker, kept, look
 
 from amem_integrations import ConfigurationError, StoreUnavailableError
-from langchain_amem import AMemChatMessageHistory, AMemMemory, AMemRetriever
+from langchain_amem import AMemChatMessageHistory, AMemMemory, AMemRetriever, AMemVectorStore
 
 # These chains say that they are deprecated when they are made.
 pytestmark = pytest.mark.filterwarnings(
@@ -136,6 +137,9 @@ def test_a_read_only_memory_and_a_chain_that_fails_store_nothing(seeded):
     for memory in (shared, reading):
         asked = {"input": "Where did I move to?"}
         assert conversation(memory).invoke(asked)["response"] == "In Oslo."
+    reading.save_context(
+        {"one": "Oslo", "other": "Rome"}, {"a": "x", "b": "y"}
+    )  # of which none is stored
     assert kept(seeded) == before
 
 
@@ -167,12 +171,14 @@ def test_a_chat_history_keeps_messages_in_order_and_clears_its_thread_only(memor
     monday.add_messages(said)
     assert memory.stats(namespace=ANN)["states"] == {"pending": len(said)}
     tuesday.add_messages([HumanMessage("Hello.")])
+    AMemVectorStore(memory, ANN).add_documents([Document("A page.", metadata={"source": "monday"})])
     assert memory.flush(timeout=10)
-    assert memory.stats(namespace=ANN)["states"] == {"done": len(said) + 1}
+    assert memory.stats(namespace=ANN)["states"] == {"done": len(said) + 2}
     found = monday.messages
     assert [(m.type, m.text, m.name) for m in found] == [(m.type, m.text, m.name) for m in said]
     monday.clear()
     assert monday.messages == []
     assert [one.text for one in tuesday.messages] == ["Hello."]
+    assert sorted(kept(memory)) == ["A page.", "Hello."]
     with pytest.raises(ConfigurationError, match="evolve=1"):
         AMemChatMessageHistory(memory, ANN, "monday", evolve=1)

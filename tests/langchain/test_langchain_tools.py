@@ -115,6 +115,8 @@ def test_a_search_tool_takes_a_limit_and_filters(memory):
     walled = {"metadata.trip": "Oslo"}
     search = one(memory, "search", filters={"trip": "name of a trip"}, where=walled)
     assert "Rome" not in search.invoke({"query": "I saw", "trip": "Rome"})
+    with pytest.raises(ConfigurationError, match="limit"):
+        one(memory, "search", filters={"limit": "most notes"})
     broken = one(memory, "search", where=lambda _: 1 / 0)
     assert "does not answer" in broken.invoke({"query": "I saw"})
 

@@ -36,7 +36,7 @@ from amem_integrations.adapting import LEFT_OVERS
 from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import evolve_node, failures, recall_node, remember_node
-from langchain_amem.run import RECENT
+from langchain_amem.run import RECENT, Run
 
 
 def answer(state):
@@ -278,6 +278,15 @@ def test_what_a_person_adds_during_a_run_belongs_to_the_turn(memory):
     say(graph, "I moved to Oslo.")
     say(graph, Command(resume="The one in Norway."))
     assert kept(memory) == ["I moved to Oslo.", "The one in Norway.", "I do not know."]
+
+
+def test_a_caller_is_told_by_what_its_context_holds_and_not_by_where_that_lies():
+    class Who:
+        def __init__(self, name):
+            self.name = name
+
+    ann, again, bob = (Run(context=Who(name)).caller for name in ("ann", "ann", "bob"))
+    assert ann == again != bob
 
 
 def test_resumed_without_saying_by_whom_nothing_is_stored_and_it_can_be_resumed_again(memory):
