@@ -275,6 +275,8 @@ class _Worker:
         with self._lock:
             self.report += done
             self.resting |= dict.fromkeys(rest, until)
+            for note_id in done.done:
+                self.answers_before.pop(note_id, None)
 
     @asynccontextmanager
     async def calling(self) -> AsyncIterator[None]:
