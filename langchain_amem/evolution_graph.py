@@ -160,7 +160,8 @@ class _Steps(Door):
         if not state["ids"]:
             return {}
         plan = await call(self.memory.propose, state["ids"], namespace=self._kept(state, run))
-        kinds = Counter(f"{item.kind}s" for item in plan.items.values())
+        kinds = Counter(dict.fromkeys((f"{kind}s" for kind in KINDS), 0))
+        kinds.update(f"{item.kind}s" for item in plan.items.values())
         report("propose", notes=[note.id for note in plan.notes], **kinds)
         return {"plan": plan.to_dict()}
 

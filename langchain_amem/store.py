@@ -22,7 +22,7 @@ from langgraph.store import base
 from langgraph.store.memory import InMemoryStore
 from pydantic import TypeAdapter
 
-from amem_integrations import AgenticMemory, Note, NoteInput, adapting
+from amem_integrations import AgenticMemory, Note, NoteInput, ScoredNote, adapting
 from amem_integrations.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -248,14 +248,16 @@ class AMemStore(base.BaseStore):
         self, op: base.SearchOp, query: str, places: Sequence[Namespace]
     ) -> list[tuple[Note, float]]:
         """Return the items of some namespaces that the query finds, best first, with scores that never rise."""
-        k = wanted = op.offset + op.limit
+        wanted, found = op.offset + op.limit, dict[str, ScoredNote]()
         also = {str(number): place for number, place in enumerate(places[1:])}
         # Of several namespaces the scores depend on what is below, and have to be the same on every page.
-        if op.filter or also:
-            k = max(wanted, DEPTH)
+        k = DEPTH if op.filter or also else min(wanted, DEPTH)
         while True:
             hits = self.memory.search(query, namespace=places[0], also=also, k=k, where=IS_ITEM)
-            fitting = [hit for hit in hits if _fits(hit.note, op.filter)]
+            # A deeper search ranks anew: what it finds more follows what earlier pages have shown.
+            for hit in hits:
+                found.setdefault(hit.note.id, hit)
+            fitting = [hit for hit in found.values() if _fits(hit.note, op.filter)]
             if len(fitting) >= wanted or len(hits) < k:
                 return [(hit.note, score) for hit, score in adapting.falling(fitting)]
             k *= 4

@@ -191,8 +191,9 @@ def _where(filters: MetadataFilters | None) -> dict[str, Any]:
         raise ConfigurationError(
             f"filters={filters!r} must be MetadataFilters joined by 'and' or 'or'"
         )
-    parts = [_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters]
-    return {"$or" if parts and filters.condition == FilterCondition.OR else "$and": parts}
+    made = (_where(f) if isinstance(f, MetadataFilters) else _test(f) for f in filters.filters)
+    parts = [part for part in made if part]  # empty ones say nothing
+    return {"$or" if filters.condition == FilterCondition.OR else "$and": parts} if parts else {}
 
 
 def _test(one: MetadataFilter) -> dict[str, Any]:

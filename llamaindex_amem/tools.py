@@ -39,10 +39,11 @@ def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, 
 
     Agents copy their tools, which a span of the framework cannot bear: the tool is a function around it.
     """
-    spanned = dispatcher.span(work)
+    spanned, takes = dispatcher.span(work), signature(work)
 
     @wraps(work)
     def tool(self: S, /, *args: P.args, **kwargs: P.kwargs) -> str:
+        takes.bind(self, *args, **kwargs)  # raises what agents tell the model: it is no outage
         name, answer = work.__name__, Answer(DOWN, [])
         with self._door.failures.tolerated(name, callback=True):
             try:
@@ -56,8 +57,7 @@ def _tool(work: Callable[Concatenate[S, P], Answer]) -> Callable[Concatenate[S, 
         return answer.text
 
     # Of the signature the framework makes what it tells the model about the tool.
-    shown = signature(work).replace(return_annotation="str")
-    tool.__signature__ = shown  # type: ignore[attr-defined]
+    tool.__signature__ = takes.replace(return_annotation="str")  # type: ignore[attr-defined]
     return tool
 
 
@@ -163,9 +163,10 @@ class AMemToolSpec(BaseToolSpec):
 
         Optionally at most limit notes, only what a speaker said, or only since a date such as 2024-05-31.
         """
-        if not str(limit or 1).isdecimal():
+        asked = str(limit or 0).strip().removesuffix(".0")  # some models write each number so
+        if not asked.isdecimal():
             raise InvalidInputError(f"limit={limit!r} must be a whole number of at least 1")
-        k = min(int(limit or self._door.recall["k"]), MOST)
+        k = min(int(asked) or self._door.recall["k"], MOST)
         told: dict[str, Any] = {"speaker": speaker} if speaker else {}
         when: dict[str, Any] = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
         space = self._door.space()

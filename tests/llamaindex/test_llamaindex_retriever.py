@@ -283,6 +283,8 @@ def test_filters_of_the_framework_are_understood(towns):
         (every(one("town", "Oslo"), one("speaker", "Ann"), condition="or"), "Oslo Rome Graz"),
         (every(one("year", 2022, ">"), one("year", 2021, "<"), condition="or"), "Oslo Graz"),
         (every(every(one("town", "Oslo")), one("town", "Rome"), condition="or"), "Oslo Rome"),
+        (every(every(), one("town", "Rome"), condition="or"), "Rome"),
+        (every(every(), every(every())), "Oslo Rome Bonn Graz"),
     ]:
         nodes = AMemRetriever(towns, ANN, filters=filters).retrieve("moved")
 

@@ -92,6 +92,16 @@ def test_what_is_wrong_is_said_in_one_sentence(memory, call):
         assert call(name, **arguments) == "The memory does not answer now. Go on without it."
 
 
+async def test_missing_and_unknown_arguments_are_errors_and_no_outage(memory):
+    spec = AMemToolSpec(memory, ANN)
+    for tool in spec.to_tool_list():
+        with pytest.raises(TypeError, match="missing a required argument"):
+            tool.call()
+        with pytest.raises(TypeError, match="unexpected keyword argument 'mood'"):
+            await tool.acall("x", "y", mood="good")
+    assert spec.failures == {}
+
+
 def test_no_user_is_an_error_and_others_are_out_of_reach(memory, call):
     theirs = memory.add("My dog is called Max.", namespace=BOB)
 
@@ -147,8 +157,10 @@ def test_a_search_is_narrowed_by_the_model_and_by_the_application(memory):
     assert "2023" not in spec.recall("dog", speaker="Bob")
     since = spec.recall("dog", since="2021-06-01")
     assert ["2020" in since, "2021" in since] == [False, True]
-    for limit in (1, "1"):
+    for limit in (1, "1", 1.0, " 1 "):  # Gemini's models write numbers as 1.0
         assert spec.recall("dog", limit=limit).count("A dog") == 1
+    for limit in (None, 0, "0"):
+        assert spec.recall("dog", limit=limit) == spec.recall("dog")
     for limit in ("two", float("inf"), [1], -3, 1.5, True):
         assert "must be a whole number" in spec.recall("dog", limit=limit)
     assert spec.failures == {}
