@@ -500,9 +500,10 @@ class Session(AsyncDBChatStore):
 
 
 def _copy(message: ChatMessage) -> ChatMessage:
-    """Return a message that may be changed: the framework puts what is recalled into messages, and blocks mark them."""
-    parts = {"blocks": [*message.blocks], "additional_kwargs": {**message.additional_kwargs}}
-    return message.model_copy(update=parts)
+    """Return a message that may be changed: recalled notes, marks, and the state of a workflow are put into messages."""
+    blocks = [block.model_copy() for block in message.blocks]
+    extra = {**message.additional_kwargs}
+    return message.model_copy(update={"blocks": blocks, "additional_kwargs": extra})
 
 
 def _keep(values: dict[Any, Any], key: object, value: object) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import InsertMethod, Memory, StaticMemoryBlock
@@ -299,6 +299,14 @@ async def test_the_history_in_the_process_is_the_one_of_a_sql_store(memory, tmp_
 
 
 # --- what a turn costs: calls of the embedder, and the texts it is given
+
+
+async def test_the_state_of_a_workflow_stays_out_of_the_history(memory):
+    made, agent = ann(memory), FunctionAgent(name="only", llm=Toolbot(), tools=[])
+    team = AgentWorkflow(agents=[agent], root_agent="only", initial_state={"calm": True})
+    await team.run("Rex is ill.", memory=made)
+    assert "calm" in agent.llm.prompts[0]
+    assert made.get_all()[0].content == "Rex is ill."
 
 
 async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls():
