@@ -198,3 +198,16 @@ def test_a_graph_and_the_proposals_leave_out_what_has_expired(clock, open_memory
         memory.approve(proposal.id, namespace=ANN)
     if find_spec("networkx"):
         assert list(memory.graph(namespace=ANN)) == [may.id]
+
+
+def test_what_has_expired_takes_no_place_any_more(clock):
+    with opened(None) as memory:
+        home = memory.add("I live in Oslo", namespace=ANN)
+        stay = {"supersedes": [home.id], "expires_at": NOON + WEEK}
+        memory.add("I live in Rome for a week", namespace=ANN, **stay)
+        for time, places in ((NOON, ["Rome", "Oslo"]), (NOON + 2 * WEEK, ["Oslo"])):
+            clock(time)
+            hits = memory.search("Where do I live?", namespace=ANN)
+            assert [hit.note.content.split()[3] for hit in hits] == places
+            assert (hits[-1].note.superseded_by is None) == (len(places) == 1)
+            assert (memory.get(home.id, namespace=ANN).superseded_by is None) == (len(places) == 1)

@@ -169,6 +169,8 @@ def test_a_chat_history_keeps_messages_in_order_and_clears_its_thread_only(memor
     said = [SystemMessage("Be kind."), *[HumanMessage("ok"), AIMessage("ok")] * 2]
     said.append(HumanMessage("Hm.", name="Eva"))
     monday.add_messages(said)
+    monday.add_messages([HumanMessage("ok")])  # again, without an id
+    said.append(HumanMessage("ok"))
     assert memory.stats(namespace=ANN)["states"] == {"pending": len(said)}
     tuesday.add_messages([HumanMessage("Hello.")])
     AMemVectorStore(memory, ANN).add_documents([Document("A page.", metadata={"source": "monday"})])

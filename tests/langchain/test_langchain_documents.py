@@ -123,6 +123,9 @@ def test_the_same_text_twice_in_a_source_is_two_documents(memory, store):
     assert (len(set(report.ids)), report.ids[-1]) == (73, "")
     assert texts(memory) == sorted([*others, "Same.", "Same."])
     assert store.add(pages("Same.", *others), replace=True).removed == 1
+    store.add(pages("Gone.", source="b.txt"))
+    many = [*pages("Here.", source="b.txt"), *pages("Same.", *others)]
+    assert store.add(many, replace=True).removed == 1  # of the source that came first
 
 
 def test_a_long_document_is_one_note_and_found_by_its_passages(memory, store):

@@ -174,6 +174,8 @@ def test_reasoning_is_no_answer(openai_server):
     for structured in ("auto", "words"):
         with pytest.raises(ModelReplyError, match="raise max_tokens"):
             chat(openai_server, structured=structured).generate(REQUEST)
+    openai_server.message = {"content": f"{REPLY}, and"}  # what there is of a cut answer counts
+    assert chat(openai_server).generate(REQUEST).text == f"{REPLY}, and"
 
 
 def test_a_response_without_token_counts_is_read(openai_server, monkeypatch):
