@@ -129,6 +129,8 @@ class AgenticMemory:
             memory.evolve_later()
         return memory
 
+    _runtime: Runtime  # as a synchronous caller has it
+    _async_runtime: Runtime  # with the same state, as an asynchronous caller has it
     _location: Location | None  # where it was opened, if it was
     _resumed: Sequence[Namespace]  # where something was left, or had no vector, when it was opened
     _worker: flows.worker.Background

@@ -314,12 +314,14 @@ class AMemStore(base.BaseStore):
         seconds = 60 * (minutes or SWEEP_MINUTES)
 
         def sweep_at_intervals() -> None:
-            with suppress(StoreClosedError):  # then nothing is left to sweep
-                while configured and not stopped.wait(seconds):
-                    with self._failures.tolerated("sweep", callback=True):
-                        self.sweep_ttl()  # the next time again, if it fails
-            with suppress(InvalidStateError):  # it was cancelled
-                future.set_result(None)
+            try:
+                with suppress(StoreClosedError):  # then nothing is left to sweep
+                    while configured and not stopped.wait(seconds):
+                        with self._failures.tolerated("sweep", callback=True):
+                            self.sweep_ttl()  # the next time again, if it fails
+            finally:
+                with suppress(InvalidStateError):  # it was cancelled
+                    future.set_result(None)
 
         future.add_done_callback(lambda _: stopped.set())
         self.memory.on_close(self.stop_ttl_sweeper)
@@ -405,6 +407,9 @@ def _meets(value: Any, wanted: Any) -> bool:
 def _holds(value: Any, name: str, wanted: Any) -> bool:
     if name not in TESTS:
         raise ValueError(f"Unsupported operator: {name}; use {', '.join(TESTS)}")
-    with suppress(TypeError):
+    are_texts = isinstance(value, str) and isinstance(wanted, str)  # such as dates in ISO 8601
+    with suppress(TypeError, ValueError):
+        if name in RANGES and not are_texts:
+            value, wanted = float(value), float(wanted)
         return bool(TESTS[name](value, wanted))
-    return False  # such as a number and a text, which have no order
+    return False

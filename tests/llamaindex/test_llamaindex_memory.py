@@ -101,6 +101,14 @@ def test_templates_and_insert_methods_that_are_given_are_kept(memory):
 # --- writing
 
 
+def test_messages_of_the_caller_stay_as_they_are_when_the_history_overflows(memory):
+    made, said = ann(memory, token_limit=60), [user(f"Tree {n} is an oak.") for n in range(20)]
+    for message in said:
+        made.put(message)
+    assert len(made.get()) < len(said)
+    assert {repr(message.additional_kwargs) for message in said} == {"{}"}
+
+
 def test_history_that_is_given_is_not_remembered_unless_asked_for(memory):
     history = [user("My dog is called Rex."), assistant("A fine name.")]
     made = ann(memory, chat_history=history, session_id="s")

@@ -145,6 +145,7 @@ def test_a_search_is_narrowed_by_the_model_and_by_the_application(memory):
     for year in range(2020, 2024):
         at = datetime(year, 6, 1, tzinfo=UTC)
         memory.add(f"A dog of {year}.", namespace=ANN, at=at, speaker="Ann" if year % 2 else "Bob")
+    memory.add("A dog of now.", namespace=ANN)
     shared = memory.add("A dog of the team.", namespace=("team",))
     whose = {"user": "ann"}
     where = {"metadata.missing": None}
@@ -156,7 +157,7 @@ def test_a_search_is_narrowed_by_the_model_and_by_the_application(memory):
     assert shared.id in spec.recall("dog")
     assert "2023" not in spec.recall("dog", speaker="Bob")
     since = spec.recall("dog", since="2021-06-01")
-    assert ["2020" in since, "2021" in since] == [False, True]
+    assert ["2020" in since, "2021" in since, "of now" in since] == [False, True, True]
     for limit in (1, "1", 1.0, " 1 "):  # Gemini's models write numbers as 1.0
         assert spec.recall("dog", limit=limit).count("A dog") == 1
     for limit in (None, 0, "0"):

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ from amem_integrations.errors import (
 from amem_integrations.filters import FIELDS, VALUES, WITHOUT_VECTOR, parse
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
-from amem_integrations.stores import Bm25, FolderStore, ServerStore, sidecar
+from amem_integrations.stores import Bm25, FolderStore, ServerStore, connection, sidecar
 from amem_integrations.stores.payloads import TIMES
 from amem_integrations.testing import HashEmbedder
 
@@ -92,6 +93,8 @@ def test_another_embedder_is_refused_and_reindex_is_named(
     for options, named in others:
         with pytest.raises(EmbedderMismatchError, match=f"(?s){named}.*reindex"):
             opener(**{"embedder": "mine", **options})
+    with pytest.raises(EmbedderMismatchError, match="dimensions 4, now 5"):
+        opener(embedder="", dimensions=5)
     with monkeypatch.context() as patch:  # notes are embedded with other texts
         patch.setattr(sidecar, "TEMPLATE", "another")
         with pytest.raises(EmbedderMismatchError, match=r"(?s)template.*reindex"):
@@ -203,17 +206,28 @@ def test_a_lasting_fault_is_unavailability(fake: FakeQdrant, store: ServerStore)
         assert store.notes(ANN, [note_id("a")]) == {}
 
 
-def test_a_busy_server_is_asked_again_when_it_says(fake: FakeQdrant) -> None:
+def test_a_busy_server_is_asked_again_when_it_says(
+    fake: FakeQdrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = opened(fake, pauses=(0.001,))
-    waited: list[float] = []
-    fake.faults.append(rate_limited(1))
-    fake.on_request = waited.append
-    assert store.count(ANN) == 0
-    assert waited[1] - waited[0] >= 1
+    requests, slept = list[float](), list[float]()
+    fake.on_request = requests.append
+    monkeypatch.setattr(connection, "time", SimpleNamespace(sleep=slept.append))
+    for seconds in (1, 30):
+        fake.faults.append(rate_limited(seconds))
+        assert store.count(ANN) == 0
+    assert slept == [1, 30]
     fake.faults.append(rate_limited(3600))
     with pytest.raises(StoreUnavailableError, match="try again later"):
         store.count(ANN)
-    assert len(waited) == 3
+    assert len(requests) == 5
+    store.close()
+
+
+def test_a_collection_that_another_process_makes_meanwhile_is_opened(fake: FakeQdrant) -> None:
+    fake.faults.append(Fault(works=True, status=409, path="/collections/amem", method="PUT"))
+    store = opened(fake)
+    assert (store.count(ANN), list(fake.faults)) == (0, [])
     store.close()
 
 

@@ -274,6 +274,9 @@ def test_namespaces_are_sorted_and_hold_notes(store: Store) -> None:
     for space in spaces:
         store.insert_notes(space, [stored(repr(space), namespace=space)])
     assert store.namespaces() == sorted(spaces)
+    store.insert_notes(("gone",), [tombstone("gone", namespace=("gone",))])
+    assert store.namespaces() == sorted(spaces)
+    assert store.namespaces(recorded=True) == sorted([*spaces, ("gone",)])
 
 
 def test_namespaces_are_found_by_what_their_notes_are_like(store: Store) -> None:
