@@ -209,6 +209,19 @@ def test_an_id_that_no_change_of_a_decision_has_is_told_from_a_text_that_is_gone
             memory.undo(unknown, namespace=ANN)
 
 
+def test_a_note_is_known_in_the_wording_of_each_time(open_memory, clock):
+    noon, memory = datetime(2031, 5, 8, 12, tzinfo=UTC), open_memory()
+    clock(noon)
+    note = memory.add("It is one", namespace=ANN, metadata={"n": 1}, evolve=False)
+    for hours, content in ((1, "It is two"), (2, "It is three")):
+        clock(noon + timedelta(hours=hours))
+        memory.update(note.id, namespace=ANN, content=content, metadata={"n": hours + 1})
+    for hours, word in enumerate(("one", "two", "three")):
+        time = noon + timedelta(hours=hours, minutes=1)
+        known = memory.get(note.id, namespace=ANN, known_at=time)
+        assert (known.content, known.metadata) == (f"It is {word}", {"n": hours + 1})
+
+
 def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved):
     memory, first, second = evolved
     times = [datetime.now(UTC)]

@@ -432,3 +432,22 @@ def test_what_the_user_has_said_shows_whatever_models_decide_before_and_after(op
     memory.evolve()
     given = memory.get(old.id, namespace=ANN)
     assert (given.superseded_by, given.supersessions[new.id].reason) == (new.id, "")
+
+
+def test_a_models_verdict_goes_with_a_correction_of_the_earlier_note_and_yields_to_the_users(
+    open_memory,
+):
+    memory = open_memory(replacing(), max_attempts=9)
+    old, new = moved(memory)
+    assert memory.get(old.id, namespace=ANN).superseded_by == new.id
+    memory.update(old.id, namespace=ANN, content="The canteen opens at ten")
+    assert memory.get(old.id, namespace=ANN).supersessions == {}
+    earlier = memory.add("The choir sings at six", namespace=ANN, at=day(2), evolve=False)
+    later = memory.add("Now the choir sings at seven", namespace=ANN, at=day(3), evolve=False)
+    ids = {"older": earlier.id, "newer": later.id, "namespace": ANN}
+    memory.supersede(**ids, relation="contradicts", reason="nobody knows")
+    memory.evolve(namespace=ANN)
+    verdicts = [c for c in memory.history(earlier.id, namespace=ANN) if c.kind == "supersede"]
+    assert [change.by for change in verdicts] == ["user", "scripted"]
+    said = memory.get(earlier.id, namespace=ANN).supersessions[later.id]
+    assert (said.relation, said.reason) == ("contradicts", "nobody knows")

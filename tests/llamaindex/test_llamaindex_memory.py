@@ -102,7 +102,11 @@ def test_templates_and_insert_methods_that_are_given_are_kept(memory):
 
 
 def test_messages_of_the_caller_stay_as_they_are_when_the_history_overflows(memory):
-    made, said = ann(memory, token_limit=60), [user(f"Tree {n} is an oak.") for n in range(20)]
+    static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
+    made, said = (
+        ann(memory, token_limit=60, memory_blocks=[static]),
+        [user(f"Tree {n} is an oak.") for n in range(20)],
+    )
     for message in said:
         made.put(message)
     assert len(made.get()) < len(said)

@@ -77,6 +77,15 @@ def test_a_word_of_a_query_weighs_as_often_as_it_is_said() -> None:
     assert weights(bm25.encode_query("clay clay the pottery clay")) == {pottery: 1.0, clay: 3.0}
 
 
+def test_of_several_passages_the_one_counts_that_a_word_says_most_about() -> None:
+    bm25, best, other = Bm25(), "pottery pottery", "the history of pottery in a small old town"
+    (pottery,) = bm25.encode_query("pottery")[0]
+    expected = weights(bm25.encode_document(best))[pottery]
+    assert expected > weights(bm25.encode_document(other))[pottery]
+    for passages in ((best, other), (other, best)):
+        assert weights(bm25.encode_document(*passages))[pottery] == expected
+
+
 PARTS = [
     ("昨日東京で陶芸をした", "東京"),
     ("昨日東京で陶芸をした", "陶"),
