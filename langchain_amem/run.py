@@ -81,9 +81,8 @@ class Run:
         machinery = ("__", "checkpoint", "thread_id")
         given = self.config.get("configurable", {}).items()
         named = sorted(each for each in given if not each[0].startswith(machinery))
-        context = getattr(
-            self.context, "__dict__", self.context
-        )  # its own text may name an address
+        # The text of an object may name an address, which another process has not.
+        context = getattr(self.context, "__dict__", self.context)
         return sha256(repr((context, named)).encode()).hexdigest()[:16]
 
 
