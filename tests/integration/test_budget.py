@@ -321,10 +321,11 @@ def test_a_call_under_way_counts_whatever_is_read_of_the_ledger_meanwhile():
             assert memory.add(FACTS[1], namespace=ANN).state == "pending"
         return models.construct(request)
 
-    model = models.model(construct=busy)
-    with opened(model=model, daily_calls=1) as memory:
-        memory.add(FACTS[0], namespace=ANN)
-        assert len(model.requests) == 1
+    for limit in ({"daily_calls": 1}, {"daily_tokens": 600}):  # there is room for one call
+        model = models.model(construct=busy)
+        with opened(model=model, **limit) as memory:
+            memory.add(FACTS[0], namespace=ANN)
+            assert len(model.requests) == 1, limit
 
 
 def test_a_smaller_call_is_made_where_a_larger_one_has_no_room():

@@ -265,8 +265,9 @@ def test_what_answers_and_is_no_qdrant_server_is_a_store_error_at_once(fake: Fak
 
 
 def test_a_revoked_key_is_named_but_not_shown(fake: FakeQdrant) -> None:
-    with closing(opened(fake, api_key="s3cret")) as store:
-        assert all(headers["api-key"] == "s3cret" for _, _, headers in fake.requests)
+    with closing(opened(fake, api_key="s3cret", headers={"x-team": "a"})) as store:
+        sent = {(headers["api-key"], headers["x-team"]) for _, _, headers in fake.requests}
+        assert sent == {("s3cret", "a")}
         for status in (401, 403):
             fake.faults.append(Fault(status=status))
             with pytest.raises(StoreError, match="API key") as caught:
