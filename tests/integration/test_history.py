@@ -209,6 +209,24 @@ def test_an_id_that_no_change_of_a_decision_has_is_told_from_a_text_that_is_gone
             memory.undo(unknown, namespace=ANN)
 
 
+def test_an_undo_that_another_one_overtakes_is_done_too(evolved, monkeypatch):
+    memory, first, _ = evolved
+    sentence, link = (last(memory, first, kind) for kind in ("evolve", "link"))
+    assert sentence.id.partition(":")[0] == link.id.partition(":")[0]  # of one decision
+    store = memory._runtime.store
+    swap = store.swap_records
+
+    def overtaken(space, swaps):
+        monkeypatch.setattr(store, "swap_records", swap)
+        memory.undo(link.id, namespace=ANN)
+        return swap(space, swaps)
+
+    monkeypatch.setattr(store, "swap_records", overtaken)
+    memory.undo(sentence.id, namespace=ANN)
+    states = {change.id: change.state for change in memory.history(first, namespace=ANN)}
+    assert (states[sentence.id], states[link.id]) == ("off", "off")
+
+
 def test_a_note_is_known_in_the_wording_of_each_time(open_memory, clock):
     noon, memory = datetime(2031, 5, 8, 12, tzinfo=UTC), open_memory()
     clock(noon)
