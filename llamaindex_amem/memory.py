@@ -444,10 +444,11 @@ class Session(AsyncDBChatStore):
     async def get_messages(
         self, key: str, status: Status = ACTIVE, limit: int | None = None, offset: int | None = None
     ) -> list[ChatMessage]:
-        """Return the messages of a session, all of them or those of a status."""
+        """Return copies of the messages of a session, or the messages of a status, which the framework counts each turn."""
         wanted = (ARCHIVED, ACTIVE) if status is None else (status,)
         said = [message for one in wanted for message in self._said.get((key, one), ())]
-        return said[offset:][:limit]
+        page = said[offset:][:limit]
+        return [*map(_copy, page)] if status is None else page
 
     async def count_messages(self, key: str, status: Status = ACTIVE) -> int:
         """Return how many messages of a status there are."""

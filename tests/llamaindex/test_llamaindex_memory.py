@@ -94,7 +94,8 @@ def test_templates_and_insert_methods_that_are_given_are_kept(memory):
         found = [m.role.value for m in shown_to_model if "Rex" in (m.content or "")]
         assert found == [method.value]
         # Neither the framework nor who has these messages changes the history.
-        shown_to_model[-1].additional_kwargs["mark"] = shown_to_model[-1].blocks = []
+        for message in (shown_to_model[-1], made.get_all()[-1]):
+            message.additional_kwargs["mark"] = message.blocks = []
         assert made.get_all() == [asked]
 
 
