@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from cli_kit import DIALOGUE, Amem, add_wedding
+from support.processes import copy_folder
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def dialogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def talk(amem: Amem, dialogue: Path) -> Amem:
     """A memory that holds the dialogue of the examples."""
-    shutil.copytree(dialogue, amem.folder)
+    copy_folder(dialogue, amem.folder)
     return amem
 
 

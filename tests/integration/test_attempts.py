@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 
 import pytest
 from support import models
 from support.ports import WatchedStore, fail_once
+from support.processes import copy_folder
 
 from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError, NoteInput
 from amem_integrations.stores import FolderStore
@@ -222,7 +222,7 @@ def test_a_kill_at_any_write_of_an_upgrade_leaves_one_set_of_links(folder, tmp_p
     kills += [("_records", "swap", 1), ("_notes", "swap", 1)]
     copies = [tmp_path_factory.mktemp("copy") / "m" for _ in kills]
     for copy, (collection, write, after) in zip(copies, kills, strict=True):
-        shutil.copytree(folder, copy)
+        copy_folder(folder, copy)
         with reopened(copy, models.model()) as memory:
             written = getattr(memory._runtime.store, collection)
             fail_once(written, write, after=after, error=KeyboardInterrupt())

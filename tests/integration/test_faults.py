@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from support import models
 from support.ports import fail_once
-from support.processes import run_python
+from support.processes import copy_folder, run_python
 from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import (
@@ -111,7 +111,7 @@ def test_an_interruption_of_the_engine_is_no_store_error(tmp_path):
 def test_a_folder_with_a_part_missing_or_replaced_is_a_store_error(folder, tmp_path, part):
     for kind in ("nothing", "a file", "a folder"):
         copy = tmp_path / kind
-        shutil.copytree(folder, copy)
+        copy_folder(folder, copy)
         path = copy / "amem" / part
         shutil.rmtree(path) if path.is_dir() else path.unlink()
         if kind == "a file":

@@ -14,6 +14,9 @@ from typing import Any
 
 import support.stored  # noqa: F401
 
+import amem_integrations.memory
+import amem_integrations.stores.folder  # noqa: F401
+
 Job = dict[str, Any]
 
 

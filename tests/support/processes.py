@@ -24,6 +24,11 @@ def environment(*folders: Path, **variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **variables}
 
 
+def copy_folder(folder: Path, copy: Path) -> None:
+    """Copy the folder of a memory, whose files are mostly holes: 0.7 MB of 400."""
+    subprocess.run(["cp", "-r", "--sparse=always", folder, copy], check=True)
+
+
 def run_alone(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Return how a new interpreter ended, into which nothing was imported before, and what it wrote."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
