@@ -253,6 +253,6 @@ def telling_words(text: str) -> frozenset[str]:
 
 def _pieces(word: str) -> list[str]:
     """Return the beginning of a word; of a script without spaces, every two characters."""
-    if ord(word[0]) >= 0x3040:  # noqa: PLR2004 - kana, Han and Hangul begin here
+    if word[:1] >= "\u3040":  # kana, Han and Hangul begin here
         return [word[n : n + 2] for n in range(max(len(word) - 1, 1))]
     return [_ENDING.sub("", word)[:STEM]] if len(word) >= LEAST_LETTERS else []

@@ -23,7 +23,7 @@ DOWN = "The memory does not answer now. Go on without it."
 UNKNOWN = "Error: there is no note with this id. Use recall, and take an id from there."
 NOTHING = "Nothing is known about this."
 
-MOST = 50  # notes that a model may ask for
+MOST = 50  # notes that a model may ask for, unless more are shown anyway
 
 
 class Answer(NamedTuple):
@@ -166,7 +166,8 @@ class AMemToolSpec(BaseToolSpec):
         asked = str(limit or 0).strip().removesuffix(".0")  # some models write each number so
         if not asked.isdecimal():
             raise InvalidInputError(f"limit={limit!r} must be a whole number of at least 1")
-        k = min(int(asked) or self._door.recall["k"], MOST)
+        own = self._door.recall["k"]
+        k = min(int(asked) or own, max(own, MOST))
         told: dict[str, Any] = {"speaker": speaker} if speaker else {}
         when: dict[str, Any] = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
         space = self._door.space()

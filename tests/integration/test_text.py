@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import models
 
@@ -114,3 +114,43 @@ def test_text_without_spaces_is_found_by_its_words(memory):
         for text, query in zip(texts, queries, strict=True):
             hits = memory.search(query, namespace=space, k=3, explain=True)
             assert {h.note.content: h.why.lexical_rank for h in hits}[text] == 1, query
+
+
+# any text
+
+PIECES = st.sampled_from(
+    [
+        "'s",
+        "\u2019s",
+        " ",
+        " ",
+        "%",
+        "ab",
+        "A.",
+        "?!",
+        "日本",
+        "한",
+        "é",
+        "\u0301",
+        "🏺",
+        "09",
+        "-",
+        "\n",
+    ]
+)
+TEXT = st.lists(PIECES, max_size=5).map("".join)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(TEXT, min_size=2, max_size=4))
+def test_whatever_is_said_is_stored_evolves_and_can_be_asked_for(memory, texts):
+    said, space = [f"Ann {text} dog" for text in texts], ("any", str(len(texts)))
+    memory.clear(namespace=space)
+    notes = memory.add_many(said, namespace=space)
+    assert {note.state for note in notes} == {"done"}
+    for text in said:
+        assert text in {hit.note.content for hit in memory.search(text, namespace=space)}
+        memory.recall(text, namespace=space, messages=said)
+        assert memory.context(text, namespace=space)

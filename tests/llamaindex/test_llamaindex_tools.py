@@ -175,11 +175,14 @@ def test_a_search_is_narrowed_by_the_model_and_by_the_application(memory):
         spec.recall("dog")
 
 
-def test_a_model_gets_fifty_notes_at_most(memory):
+def test_a_model_gets_fifty_notes_at_most_unless_the_developer_shows_more(memory):
     memory.add_many([f"A dog of {n}." for n in range(60)], namespace=ANN, evolve=False)
     for max_tokens, counts in ((9999, {50}), (200, range(1, 20))):
         found = AMemToolSpec(memory, ANN, max_tokens=max_tokens).recall("dog", limit=1000)
         assert found.count("A dog of") in counts
+    for limit in (None, 1000):
+        spec = AMemToolSpec(memory, ANN, k=55, max_tokens=9999)
+        assert spec.recall("dog", limit=limit).count("A dog of") == 55
     found = AMemToolSpec(memory, ANN, max_tokens=10).recall("dog", limit=1)
     (note_id,) = re.findall(r"[0-9a-f-]{36}", found)
     assert "too long to be shown" in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from amem_integrations.kinds import kind_of
+from amem_integrations.kinds import kind_of, telling_words
 
 TEXTS = json.loads((Path(__file__).parents[1] / "data/kinds.json").read_text(encoding="utf-8"))
 
@@ -27,3 +27,8 @@ def test_a_long_text_is_read_in_reasonable_steps():
     assert kind_of("thanks " * 250 + "Rex") == "statement"
     assert kind_of("ha" * 900 + "t") == "statement"
     assert kind_of("thanks " * 4_000) == "statement"
+
+
+def test_an_s_that_stands_alone_tells_nothing():
+    for text in ("Ann 's dog ran", "Ann \u2019s dog ran", "Ann's dog ran", "50%'s dog ran Ann"):
+        assert telling_words(text) == telling_words("Ann dog ran"), text
