@@ -31,7 +31,7 @@ PAGE = 256  # points; a call holds the GIL, so none should be long
 MAX_VALUES = 1_000_000
 FEW = 256  # points, among which everything is found quickly
 EMBEDDED = '"embedded":'  # in the text of a note that has vectors
-NEEDED = ("namespace", "buried", "owing", "seq", "last")  # no order and no values without an index
+NEEDED = {"namespace", "buried", "owing", "seq", "last"}  # no order and no values without an index
 _WORDS = {LEXICAL: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)}
 
 
@@ -57,7 +57,7 @@ class FolderCollection:
         self.forgotten, self.was_killed = 0, False
         self._is_dirty = True  # something may not survive a power cut
         self._shard: edge.EdgeShard
-        self._lacking, self._few = dict[str, IndexKind](), FEW
+        self._lacking, self._few = list[str](), FEW
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -86,8 +86,8 @@ class FolderCollection:
     def create(self, *, dimensions: int | None, is_temporary: bool = False) -> None:
         """Make a new shard; without `dimensions` its points have no vectors.
 
-        A temporary one outlives no kill. It is made in a third of the time: most indexes, without which filters find the
-        same, come when there are some points.
+        A temporary one outlives no kill. Most indexes, without which filters find the same, come one by one when there are
+        some points: each takes time to make and to open.
         """
         if dimensions is None:  # the engine wants some vector, which no point needs to have
             dense = edge.EdgeVectorParams(1, edge.Distance.Dot)
@@ -103,12 +103,10 @@ class FolderCollection:
         with self._using():
             self._path.mkdir(parents=True)
             self._shard = edge.EdgeShard.create(str(self._path), config)
-            if is_temporary:
-                self._lacking = {f: k for f, k in self._indexes.items() if f not in NEEDED}
-            self._make_indexes(self._indexes.keys() - self._lacking.keys())
+            self._look()
 
     def load(self) -> None:
-        """Open the shard, with the indexes an earlier version did not make.
+        """Open the shard.
 
         Raises:
             StoreLockedError: It is open already.
@@ -116,10 +114,21 @@ class FolderCollection:
         """
         with self._using():
             self._shard = edge.EdgeShard.load(str(self._path))
-            self._make_indexes(self._indexes.keys() - self._shard.info().payload_schema.keys())
+            self._look()
 
-    def _make_indexes(self, fields: Iterable[str]) -> None:
-        for field in fields:
+    def _look(self) -> None:
+        """See which indexes are lacking, and make those that are needed; all of them, if there are many points."""
+        info = self._shard.info()
+        self._few = FEW - info.points_count
+        lacking = self._indexes.keys() - info.payload_schema.keys()
+        self._lacking = sorted(lacking, key=lambda field: (field in NEEDED, field))
+        is_needed = NEEDED if self._few >= 0 else self._indexes.keys()
+        self._make_indexes(len(is_needed & {*self._lacking}))
+
+    def _make_indexes(self, count: int) -> None:
+        """Make so many of the indexes that are lacking."""
+        for _ in range(min(count, len(self._lacking))):
+            field = self._lacking.pop()
             how = dict(INDEXES[self._indexes[field]])
             schema = getattr(edge, f"{how.pop('type').title()}IndexParams")(**how)
             self._update(edge.UpdateOperation.create_field_index(field, schema))
@@ -136,8 +145,7 @@ class FolderCollection:
         self._few -= len(points)
         if self._lacking and self._few < 0:
             with self._using():
-                self._make_indexes(self._lacking)
-                self._lacking = {}
+                self._make_indexes(1 + len(points) // 16)  # the write is not much longer for it
 
     def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
         """Replace each point whose stored `token` is the one given; what stays of a point is not written again."""

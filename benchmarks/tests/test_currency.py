@@ -13,7 +13,7 @@ CASES = currency.cases("report")[::5]
 
 @pytest.fixture(scope="module")
 def embedder():
-    return MiniLmEmbedder()
+    return MiniLmEmbedder(cache_size=20_000)  # the dialogues are the same in each test
 
 
 def test_with_right_verdicts_no_outdated_note_stands_above_the_current_one(embedder):

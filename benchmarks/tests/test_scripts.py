@@ -35,7 +35,7 @@ def test_the_memory_is_compared_with_its_engine_and_with_itself(capsys, monkeypa
 
 
 def test_a_checkout_is_compared_with_another_in_everything_that_is_to_be_quicker(capsys):
-    against.main([str(speed.__file__).partition("/benchmarks/")[0], "--sizes=40", "--rounds=1"])
+    against.main([str(speed.__file__).partition("/benchmarks/")[0], "--sizes=20", "--rounds=1"])
     found = {line[:18].strip(): line[18:].split() for line in capsys.readouterr().out.splitlines()}
     for name in against.ASKED:
         other, own, ratio, *_ = map(float, found[name][:3])

@@ -40,10 +40,11 @@ from amem_integrations.errors import (
     StoreFullError,
     StoreLockedError,
 )
+from amem_integrations.filters import Condition
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
 from amem_integrations.stores import FolderStore, folder, sidecar
-from amem_integrations.stores.folder_collection import FolderCollection
+from amem_integrations.stores.folder_collection import FEW, NEEDED, FolderCollection
 
 ROOT = Path(__file__).parents[2]
 
@@ -610,6 +611,26 @@ def test_damaged_engine_files_are_no_worse_than_a_store_error(tmp_path: Path, da
     ends = [line.split()[0] for line in done.stdout.splitlines()]
     assert len(ends) == len(ENGINE_FILES), (ends, done.returncode, done.stderr[-2000:])
     assert {*ends} <= {"refused:", "opened"}
+
+
+def test_indexes_that_filters_can_do_without_come_one_by_one_when_there_are_some_points(tmp_path):
+    def indexes() -> set[str]:
+        return set(store._notes._shard.info().payload_schema)
+
+    threads = (Condition("thread", "$eq", "t"),)
+    with closing(opened(tmp_path / "m")) as store:
+        assert indexes() == NEEDED
+        store.insert_notes(ANN, [stored(str(n), thread="t") for n in range(FEW)])
+        assert (indexes(), store.count(ANN, threads)) == (NEEDED, FEW)
+        for n in range(3):
+            store.insert_notes(ANN, [stored(f"more {n}")])
+            assert len(indexes()) == len(NEEDED) + n + 1
+            assert store.count(ANN, threads) == FEW
+    with closing(
+        opened(tmp_path / "m")
+    ) as store:  # it was closed, or killed, before all were there
+        assert "attempts" in indexes() > NEEDED
+        assert store.count(ANN, threads) == FEW
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
