@@ -11,7 +11,7 @@ from support import models
 from support.ports import WatchedEmbedder
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import ModelReplyError, NoteInput
+from amem_integrations import AgenticMemory, ModelReplyError, NoteInput
 from amem_integrations.runtime import VectorCache
 from amem_integrations.testing import HashEmbedder, RecordedModel
 
@@ -369,3 +369,20 @@ def test_the_vector_of_a_note_is_of_its_words_and_of_what_was_understood(open_me
     entry = next(c for c in memory.history(note.id, namespace=ANN) if c.kind == "construct")
     memory.undo(entry.id, namespace=ANN)
     assert similarity() == pytest.approx(bare)
+
+
+def test_a_question_in_the_words_of_a_note_is_encoded_as_a_question():
+    class Prefixed(HashEmbedder):
+        def embed_documents(self, texts):
+            return super().embed_documents([f"passage {text}" for text in texts])
+
+        def embed_query(self, text):
+            return super().embed_query(f"query {text}")
+
+    embedder, text = Prefixed(), "A cello lesson"
+    expected = embedder.embed_query(text) @ embedder.embed_documents([text])[0]
+    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+        for space in (("ann",), ("bob",)):  # the note first, then the question
+            memory.add(text, namespace=space, evolve=False)
+            (hit,) = memory.search(text, namespace=space)
+            assert hit.similarity == pytest.approx(expected, abs=0.001)

@@ -46,6 +46,14 @@ def same(one: StoredNote, other: StoredNote) -> bool:
 # insertion and swap
 
 
+def test_more_notes_than_a_page_holds_come_back_all(store: Store) -> None:
+    names = [str(n) for n in range(600)]
+    store.insert_notes(ANN, [stored(name) for name in names])
+    found = store.find_notes(ANN, NoteQuery())
+    assert found.keys() == {note_id(name) for name in names}
+    assert store.notes(ANN, list(found)).keys() == found.keys()
+
+
 def test_every_field_comes_back_as_it_was(store: Store) -> None:
     given = full_stored("a")
     store.insert_notes(ANN, [given])
