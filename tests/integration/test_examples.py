@@ -27,7 +27,10 @@ warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
 os.environ["OPENAI_API_KEY"] = "none"
 """
 # The packages that nearly every page imports.
-PRELOADED = ("langchain.agents", "langgraph.graph", "llama_index.core", "amem_integrations.memory")
+PRELOADED = (
+    "langchain.agents", "langgraph.graph", "llama_index.core", "openai.types.chat", "tokenizers", "yake",
+    "amem_integrations.memory", "langchain_amem.nodes", "llamaindex_amem.memory",
+)  # fmt: skip
 
 
 def run(program: str, *, folder: Path) -> str:

@@ -5,6 +5,7 @@ It opens nothing itself: the engine does not survive a fork.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -26,6 +27,7 @@ def forked() -> Job | None:
         job: Job = json.loads(line)
         for module in job["preload"]:
             import_module(module)
+        gc.freeze()  # a child that looked through all of it would copy it
         if (pid := os.fork()) == 0:
             return job
         print(pid, flush=True)  # noqa: T201
