@@ -158,6 +158,8 @@ def test_a_search_is_narrowed_by_the_model_and_by_the_application(memory):
     assert "2023" not in spec.recall("dog", speaker="Bob")
     since = spec.recall("dog", since="2021-06-01")
     assert ["2020" in since, "2021" in since, "of now" in since] == [False, True, True]
+    both = spec.recall("dog", speaker="Ann", since="2022-01-01")
+    assert [str(year) in both for year in range(2020, 2024)] == [False, False, False, True]
     for limit in (1, "1", 1.0, " 1 "):  # Gemini's models write numbers as 1.0
         assert spec.recall("dog", limit=limit).count("A dog") == 1
     for limit in (None, 0, "0"):
