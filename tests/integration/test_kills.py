@@ -33,7 +33,6 @@ KILLS = 3
 CONFIG = MemoryConfig(min_gate_similarity=-1, candidates=1, recent=0)
 WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions")
 FORGETTING = {
-    "delete": lambda memory, first, *_: memory.delete(first, namespace=ANN),
     "delete thoroughly": lambda memory, first, *_: memory.delete(
         first, namespace=ANN, thorough=True
     ),
@@ -45,7 +44,6 @@ FORGETTING = {
 OPERATIONS: dict[str, Callable[..., Any]] = {
     **FORGETTING,
     "add": lambda memory, *_: memory.add("We met at the river", namespace=ANN, thread="t"),
-    "supersede": lambda memory, first, third, _: memory.supersede(first, third, namespace=ANN),
     "undo": lambda memory, _first, _third, link: memory.undo(link, namespace=ANN),
 }
 
@@ -128,7 +126,8 @@ def test_kills_at_random_moments_leave_nothing_wrong(tmp_path):
     assert report.done["add"] > 0
 
 
-PLACES = [*(("folder", name) for name in OPERATIONS), ("server", "delete thoroughly")]
+# All others are explored in memory (`protocol`).
+PLACES = [("server" if name == "delete thoroughly" else "folder", name) for name in OPERATIONS]
 
 
 @pytest.mark.parametrize(("place", "operation"), PLACES)
