@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,6 @@ PAGE = 256  # points; a call holds the GIL, so none should be long
 MAX_VALUES = 1_000_000
 FEW = 256  # points, among which everything is found quickly
 EMBEDDED = '"embedded":'  # in the text of a note that has vectors
-NEEDED = {"namespace", "buried", "owing", "seq", "last"}  # no order and no values without an index
 _WORDS = {LEXICAL: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)}
 
 
@@ -57,7 +57,7 @@ class FolderCollection:
         self.forgotten, self.was_killed = 0, False
         self._is_dirty = True  # something may not survive a power cut
         self._shard: edge.EdgeShard
-        self._lacking, self._few = list[str](), FEW
+        self._lacking, self._most_points = set[str](), 0
 
     @contextmanager
     def _using(self) -> Iterator[None]:
@@ -86,8 +86,8 @@ class FolderCollection:
     def create(self, *, dimensions: int | None, is_temporary: bool = False) -> None:
         """Make a new shard; without `dimensions` its points have no vectors.
 
-        A temporary one outlives no kill. Most indexes, without which filters find the same, come one by one when there are
-        some points: each takes time to make and to open.
+        A temporary one outlives no kill. An index, which takes time to make and to open, is made when the order or the values
+        of its field are first asked for, or when there are some points: filters find the same without.
         """
         if dimensions is None:  # the engine wants some vector, which no point needs to have
             dense = edge.EdgeVectorParams(1, edge.Distance.Dot)
@@ -117,21 +117,20 @@ class FolderCollection:
             self._look()
 
     def _look(self) -> None:
-        """See which indexes are lacking, and make those that are needed; all of them, if there are many points."""
+        """See which indexes are lacking, and make them if there are many points."""
         info = self._shard.info()
-        self._few = FEW - info.points_count
-        lacking = self._indexes.keys() - info.payload_schema.keys()
-        self._lacking = sorted(lacking, key=lambda field: (field in NEEDED, field))
-        is_needed = NEEDED if self._few >= 0 else self._indexes.keys()
-        self._make_indexes(len(is_needed & {*self._lacking}))
+        self._most_points = info.points_count
+        self._lacking = self._indexes.keys() - info.payload_schema.keys()
+        if self._most_points > FEW:
+            self._make_indexes(*self._lacking)
 
-    def _make_indexes(self, count: int) -> None:
-        """Make so many of the indexes that are lacking."""
-        for _ in range(min(count, len(self._lacking))):
-            field = self._lacking.pop()
+    def _make_indexes(self, *fields: str) -> None:
+        """Make those of the indexes that are lacking."""
+        for field in self._lacking.intersection(fields):
             how = dict(INDEXES[self._indexes[field]])
             schema = getattr(edge, f"{how.pop('type').title()}IndexParams")(**how)
             self._update(edge.UpdateOperation.create_field_index(field, schema))
+            self._lacking.remove(field)
 
     def retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> list[Point]:
         """Return the points with these ids, with the fields that readers look at: each takes time to convert."""
@@ -142,10 +141,10 @@ class FolderCollection:
         """Write those of the points whose ids are not there, some in one operation of the log."""
         for page in pieces(points, PAGE):
             self._upsert(page, edge.UpdateMode.InsertOnly)
-        self._few -= len(points)
-        if self._lacking and self._few < 0:
-            with self._using():
-                self._make_indexes(1 + len(points) // 16)  # the write is not much longer for it
+        self._most_points += len(points)
+        if self._lacking and self._most_points > FEW:
+            with self._using():  # the write is not much longer for it
+                self._make_indexes(*islice(self._lacking, 1 + len(points) // 16))
 
     def swap(self, swaps: Sequence[tuple[str, Point]]) -> None:
         """Replace each point whose stored `token` is the one given; what stays of a point is not written again."""
@@ -202,13 +201,22 @@ class FolderCollection:
         return [Ranked(**own) for own in lists]
 
     def ordered(self, by: str, queries: Limited, *, newest_first: bool = True) -> list[Point]:
-        """Return for each query that many matching points in the order of a field."""
+        """Return for each query that many matching points in the order of an indexed field."""
+        if not self._has_index(by):
+            return []
         order = edge.OrderBy(by, edge.Direction.Desc if newest_first else edge.Direction.Asc)
         requests = [
             edge.QueryRequest(limit, query=order, filter=_filter(which), with_payload=READ)
             for which, limit in queries
         ]
         return [point for found in self._batch(requests) for point in _points(found)]
+
+    def _has_index(self, field: str) -> bool:
+        """Make the index of a field, unless there is no point."""
+        if self._most_points and field in self._lacking:
+            with self._using():
+                self._make_indexes(field)
+        return self._most_points > 0
 
     def _batch(self, requests: list[edge.QueryRequest]) -> Sequence[Sequence[Any]]:
         if not requests:
@@ -243,6 +251,8 @@ class FolderCollection:
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
+        if not self._has_index(key):
+            return []
         request = edge.FacetRequest(key, MAX_VALUES, exact=True, filter=_filter(which))
         with self._using():
             return [str(hit.value) for hit in self._shard.facet(request).hits if hit.count]
