@@ -11,7 +11,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 
 from amem_integrations import adapting
-from amem_integrations.conversation import Message, from_dict, time_of
+from amem_integrations.conversation import Message, time_of
 
 from .events import AMemRecallEvent, dispatcher
 
@@ -40,17 +40,17 @@ def to_message(message: ChatMessage, *, stored: bool = True) -> Message:
     """
     extra, blocks = message.additional_kwargs, message.blocks
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
-    made = {
-        "role": message.role.value,
-        "content": adapting.storable("\n".join(texts)),
-        "id": extra.get("id"),
-        "name": extra["name"] if isinstance(extra.get("name"), str) else None,
-        "at": time_of((extra[field] for field in TIMES if field in extra), UTC),
-        "tool_calls": extra.get("tool_calls")
-        or [b for b in blocks if isinstance(b, ToolCallBlock)],
-    }
-    said = from_dict(made)
-    return replace(said, text=_spoken(said), stored=stored)
+    said = Message(
+        role=message.role.value,
+        text=adapting.storable("\n".join(texts)).strip(),
+        id=None if (known := extra.get("id")) in (None, "") else str(known),
+        speaker=name if (name := extra.get("name")) and isinstance(name, str) else None,
+        at=time_of((extra[field] for field in TIMES if field in extra), UTC),
+        calls_tools=bool(extra.get("tool_calls"))
+        or any(isinstance(block, ToolCallBlock) for block in blocks),
+        stored=stored,
+    )
+    return said if (spoken := _spoken(said)) == said.text else replace(said, text=spoken)
 
 
 def _spoken(message: Message) -> str:

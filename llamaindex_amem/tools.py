@@ -166,8 +166,7 @@ class AMemToolSpec(BaseToolSpec):
         asked = str(limit or 0).strip().removesuffix(".0")  # some models write each number so
         if not asked.isdecimal():
             raise InvalidInputError(f"limit={limit!r} must be a whole number of at least 1")
-        own = self._door.recall["k"]
-        k = min(int(asked) or own, max(own, MOST))
+        k = min(int(asked) or self._door.recall["k"], max(self._door.recall["k"], MOST))
         told: dict[str, Any] = {"speaker": speaker} if speaker else {}
         when: dict[str, Any] = {"when": {"$gte": adapting.parse_time(str(since))}} if since else {}
         space = self._door.space()
