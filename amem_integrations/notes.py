@@ -8,6 +8,7 @@ which keywords, tags and context are derived. Removing one entry therefore undoe
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -391,14 +392,19 @@ def storable(text: str) -> str:
     return text.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _storable_values(value: Any) -> Any:  # noqa: ANN401 - JSON values
-    """Return a value with all texts in it as they can be stored."""
+def _storable_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON values
+    """Return a value with all texts in it as they can be stored; what is nested too deep is left for `plain` to refuse."""
     if isinstance(value, str):
         return storable(value)
+    if depth > MAX_DEPTH:
+        return value
     if isinstance(value, Mapping):
-        return {_storable_values(key): _storable_values(item) for key, item in value.items()}
+        return {
+            _storable_values(key, depth + 1): _storable_values(item, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_storable_values(item) for item in value]
+        return [_storable_values(item, depth + 1) for item in value]
     return value
 
 
@@ -427,6 +433,8 @@ def check_note_input(item: NoteInput, max_chars: int) -> None:
     ids = item.supersedes
     if not isinstance(ids, tuple | list) or not all(isinstance(one, str) for one in ids):
         raise InvalidInputError(f"supersedes={ids!r} must be a list of ids of notes")
+    if not isinstance(item.metadata, Mapping):
+        raise InvalidInputError(f"metadata={item.metadata!r:.200} must be a dict of JSON values")
     plain(item.metadata, "metadata")
 
 
@@ -468,5 +476,6 @@ def plain(value: object, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - a
         is_plain = False
     if not is_plain:
         problem = next(text for kind, text in NOT_PLAIN.items() if isinstance(value, kind))
-        raise InvalidInputError(f"{where} {problem}: {value!r:.200}")
+        shown = reprlib.repr(value)  # `repr` itself fails at what is nested very deep
+        raise InvalidInputError(f"{where} {problem}: {shown}")
     return value

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -111,8 +112,12 @@ def test_a_question_of_such_text_is_asked_without_it(memory):
 # Among it a number of 70 bits, a key that is no text, and what is nested too deep.
 NO_VALUES = [float("inf"), float("nan"), 2**70, {1: 2}, b"bytes", datetime(2024, 1, 1, tzinfo=UTC)]
 NO_VALUES.append(json.loads("[" * 40 + "]" * 40))
+NO_VALUES.append(reduce(lambda inner, _: [inner], range(5000), []))
+NO_VALUES.append(itself := {})
+itself["itself"] = itself
 BAD_FIELDS = [
     *(("metadata", {"a": value}) for value in NO_VALUES),
+    *(("metadata", value) for value in ("text", ["text"], [("name", 1)], 5)),
     ("at", datetime(2024, 1, 1)),  # noqa: DTZ001 - that is the point
     ("at", datetime.min.replace(tzinfo=timezone(timedelta(hours=2)))),
     ("source", "alien"),
