@@ -85,7 +85,8 @@ def parties(roles: Sequence[str]) -> set[str]:
     Raises:
         InvalidInputError: They are no list of texts.
     """
-    if isinstance(roles, str) or not all(isinstance(role, str) for role in roles):
+    is_list = isinstance(roles, Iterable) and not isinstance(roles, str)
+    if not is_list or not all(isinstance(role, str) for role in roles):
         raise InvalidInputError(f"roles={roles!r} must be a list of roles, such as ('user',)")
     return {_party(role) for role in roles}
 
@@ -140,8 +141,10 @@ def note_inputs(
         new: The messages follow what is stored: those without an id get no key, as their numbers are still to be found.
 
     Raises:
-        InvalidInputError: `roles` are no list of texts.
+        InvalidInputError: `roles` are no list of texts, or `thread` is no text.
     """
+    if not isinstance(thread, str | None):
+        raise InvalidInputError(f"thread={thread!r} must be a string")
     wanted, seen, items = parties(roles), Counter[tuple[str, str]](), []
     for message in messages:
         full = storable(message.text).strip()

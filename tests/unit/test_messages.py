@@ -66,6 +66,9 @@ def test_what_is_no_message_is_refused_and_nothing_stored(memory):
     for message in ("hello", {"content": "x"}, {"role": "user", "content": 5}):
         with pytest.raises(InvalidInputError, match="message"):
             memory.add_messages([CHAT[1], message], namespace=ANN)
+    for wrong in ({"thread": 42}, {"roles": None}, {"roles": "user"}):
+        with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+            memory.add_messages(CHAT, namespace=ANN, **wrong)
     assert memory.stats()["notes"] == 0
 
 
