@@ -192,11 +192,11 @@ class AgenticMemory:
         `amem_integrations.reindex.reindex(location, embedder)`; one on a server is exported and imported.
 
         Raises:
-            ConfigurationError: Another embedder, and the memory is not in a folder.
+            ConfigurationError: Another embedder, and the memory is not in a folder; or it is no embedder.
             ModelUnavailableError: The embedder failed; call it again to go on.
         """
         current = self._embedder
-        wanted = embedder or current
+        wanted = current if embedder is None else opening.open_embedder(embedder)
         if (wanted.name, wanted.dimensions) == (current.name, current.dimensions):
             return run(flows.writing.embed_anew(self._runtime, progress))
         if self._location is None or not self._location.is_folder:

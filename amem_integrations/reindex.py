@@ -8,7 +8,7 @@ from os import PathLike
 
 from .embedding import with_vectors_anew
 from .errors import ConfigurationError
-from .opening import Location, open_store
+from .opening import Location, open_embedder, open_store
 from .ports import Embedder
 from .runtime import Meter, Progress, run
 from .stored_note import StoredNote
@@ -30,12 +30,12 @@ def reindex(
     exported, and imported into another collection.
 
     Raises:
-        ConfigurationError: The location is no folder.
+        ConfigurationError: The location is no folder, or `embedder` is none.
         StoreLockedError: It is open.
         StoreError: There is no memory in it.
         ModelUnavailableError: The embedder failed; the old collection is as it was.
     """
-    place = Location.of(location, collection, options)
+    place, embedder = Location.of(location, collection, options), open_embedder(embedder)
     if not place.is_folder:
         raise ConfigurationError(
             f"{place.path!r} is no folder; export() it, and import_() the file into a memory that is opened with "

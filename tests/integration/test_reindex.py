@@ -401,6 +401,16 @@ def test_an_interrupted_reindex_leaves_the_old_collection_and_nothing_else(tmp_p
         assert content(memory) == before
 
 
+def test_a_reindex_with_what_is_no_embedder_is_refused_and_changes_nothing(tmp_path):
+    with opened(tmp_path) as memory:
+        note = memory.add("It was moved to May.", namespace=ANN)
+        with pytest.raises(ConfigurationError, match="embed_documents"):
+            memory.reindex("minilm")
+        assert memory.get(note.id, namespace=ANN) == note
+    with pytest.raises(ConfigurationError, match="embed_documents"):
+        reindex(tmp_path, "minilm")
+
+
 def test_a_reindex_takes_records_and_tombstones_along_and_leaves_what_was_deleted(tmp_path):
     with opened(tmp_path) as memory:
         gone = memory.add("SECRET-TEXT", namespace=ANN)
