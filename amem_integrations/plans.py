@@ -52,6 +52,7 @@ class ItemData(BaseModel, extra="forbid"):
     form: str = ""
     read_to: int = 0
     expires_at: Time = ""
+    stage: Literal["construct", "link"] = "construct"  # of a failure
     why: str = ""
 
 

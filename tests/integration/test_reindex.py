@@ -24,7 +24,7 @@ from amem_integrations import (
 from amem_integrations.conversation import Message
 from amem_integrations.flows.transfer import whole_file
 from amem_integrations.reindex import reindex
-from amem_integrations.testing import HashEmbedder
+from amem_integrations.testing import HashEmbedder, ScriptedModel
 
 ANN, BOB = ("ann",), ("bob", "work")
 TIME = datetime(2024, 5, 7, tzinfo=UTC)
@@ -132,6 +132,18 @@ def test_what_is_exported_and_imported_is_the_same_in_another_engine(filled, tmp
         changes = target.history(None, namespace=ANN)
         evolved = [c for c in changes if c.kind == "evolve" and c.state == "on"][-1]
         target.undo(evolved.id, namespace=ANN)
+
+
+def test_what_a_model_failed_at_is_imported_as_failed(tmp_path):
+    for task in ("construct", "evolve"):
+        answers = {"construct": models.construct, task: "no JSON"}
+        with models.opened(model=ScriptedModel(answers)) as source:
+            notes = [source.add(f"The trip is in {n}", namespace=ANN) for n in ("May", "June")]
+            assert notes[-1].state == "failed"
+            source.export(tmp_path / task, namespace=ANN)
+            with models.opened(model=ScriptedModel(answers)) as target:
+                assert target.import_(tmp_path / task, namespace=ANN) == len(notes)
+                assert content(target) == content(source)
 
 
 def test_importing_again_changes_nothing_and_leaves_what_is_newer(filled):
