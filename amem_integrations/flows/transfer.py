@@ -97,6 +97,8 @@ async def export(
                     kind: Any = type(record)
                     made = adapter_of(kind).dump_python(record, mode="json", exclude=OF_ONE_MEMORY)
                     write({kind.__name__.lower(): made})
+        if not spaces:  # a file of no namespace is an export as well
+            write({"format": FORMAT, "version": VERSION, "namespace": None})
     return len(alive)
 
 
@@ -233,13 +235,14 @@ def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[N
             message names the line.
         OSError: The file cannot be read.
     """
-    own, last = Namespace(), 0
+    own, last, is_export = Namespace(), 0, False
     with Path(path).open("rb") as file:
         for number, text in enumerate(file, start=1):
             try:
                 line = dict(json.loads(text))
                 if not own or "format" in line:
                     own, last = _namespace(line), 0
+                    is_export = True
                     continue
                 record = _record(line, into or own, last)
             except NOT_READ as error:
@@ -247,12 +250,12 @@ def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[N
             if isinstance(record, StoredNote) and record.note is not None:
                 last = record.note.seq
             yield own, record
-    if not own:
+    if not is_export:
         raise InvalidInputError(f"{path} is damaged: {NO_EXPORT}")
 
 
 def _namespace(line: Line) -> Namespace:
-    """Return the namespace whose notes follow this line."""
+    """Return the namespace whose notes follow this line; an empty one in the export of an empty memory."""
     if line.get("format") != FORMAT:
         raise ValueError(NO_EXPORT)
     if (version := line["version"]) != VERSION:
@@ -261,7 +264,7 @@ def _namespace(line: Line) -> Namespace:
             f"it is of version {version}, this version of amem-integrations reads version {VERSION}; "
             f"import it with the {other} version that wrote it"
         )
-    return check_namespace(line.get("namespace"))
+    return Namespace() if line["namespace"] is None else check_namespace(line["namespace"])
 
 
 def _record(line: Line, namespace: Namespace, last: int) -> Record:

@@ -134,6 +134,14 @@ def test_what_is_exported_and_imported_is_the_same_in_another_engine(filled, tmp
         target.undo(evolved.id, namespace=ANN)
 
 
+def test_the_export_of_an_empty_memory_is_imported_as_one(tmp_path):
+    with opened() as source, opened() as target:
+        assert source.export(tmp_path / "all") == 0
+        assert target.import_(tmp_path / "all") == 0
+        assert target.import_(tmp_path / "all", namespace=ANN) == 0
+        assert target.namespaces() == []
+
+
 def test_what_a_model_failed_at_is_imported_as_failed(tmp_path):
     for task in ("construct", "evolve"):
         answers = {"construct": models.construct, task: "no JSON"}
