@@ -61,6 +61,7 @@ def test_a_damaged_document_is_an_error_with_its_place(tmp_path):
         ("[1] 2", "trailing garbage"),
         ('["abc', "premature EOF"),
         ('["\xff"]', "invalid bytes in UTF8 string"),
+        ('["\xed\xa0\x80"]', "can't decode byte"),  # half of a surrogate pair
         ("[" * 100_000, "recursion"),
     ]:
         path = tmp_path / "x.json"
