@@ -105,7 +105,7 @@ async def export(
 @contextmanager
 def whole_file(path: str | PathLike[str]) -> Iterator[TextIO]:
     """Open a file that is there whole in the end, or stays as it was; an error names the file, not the draft beside it."""
-    draft = Path(f"{path}.tmp")
+    draft = Path(f"{path}.{new_token()}.tmp")  # no file of somebody else has this name
     try:
         with draft.open("w", encoding="utf-8") as file:
             yield file

@@ -245,6 +245,8 @@ def test_a_file_that_is_no_export_is_a_clear_error(tmp_path):
 def test_an_export_that_breaks_off_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "out.jsonl"
     path.write_text("before", encoding="utf-8")
+    other = tmp_path / "out.jsonl.tmp"  # somebody else's
+    other.write_text("of another", encoding="utf-8")
     writing = ExitStack()
     file = writing.enter_context(whole_file(path))
     file.write("half")
@@ -252,7 +254,8 @@ def test_an_export_that_breaks_off_leaves_the_file_as_it_was(tmp_path):
     assert path.read_text(encoding="utf-8") == "before"
     assert not writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert path.read_text(encoding="utf-8") == "before"
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [path, other]
+    assert other.read_text(encoding="utf-8") == "of another"
 
 
 def test_of_a_file_with_a_record_that_makes_no_view_or_cannot_be_stored_nothing_is_imported(filled):
