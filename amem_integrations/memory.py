@@ -205,6 +205,7 @@ class AgenticMemory:
                 "import_() the file into a memory that is opened with the other embedder and another collection="
             )
         before = self._runtime
+        before.store.last_seq()  # an error, if the memory is closed: it stays so
         before.store.close()
         try:
             path, how = self._location.path, {"collection": self._location.collection}

@@ -22,6 +22,7 @@ from amem_integrations import (
     StoreError,
 )
 from amem_integrations.conversation import Message
+from amem_integrations.errors import StoreClosedError
 from amem_integrations.flows.transfer import whole_file
 from amem_integrations.reindex import reindex
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -430,6 +431,9 @@ def test_a_reindex_with_what_is_no_embedder_is_refused_and_changes_nothing(tmp_p
         with pytest.raises(ConfigurationError, match="embed_documents"):
             memory.reindex("minilm")
         assert memory.get(note.id, namespace=ANN) == note
+    for embedder in (None, HashEmbedder(32, name="other")):
+        with pytest.raises(StoreClosedError):
+            memory.reindex(embedder)
     with pytest.raises(ConfigurationError, match="embed_documents"):
         reindex(tmp_path, "minilm")
 
