@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, is_dataclass, replace
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
 
@@ -71,5 +71,8 @@ def with_final_answer(messages: Sequence[BaseMessage], structured: object) -> li
     text = str(last.text)
     if structured is not None:
         dump = getattr(structured, "model_dump", None)
-        text = json.dumps(dump() if dump else structured, default=str, ensure_ascii=False)
+        values = dump() if dump else structured
+        if is_dataclass(values) and not isinstance(values, type):
+            values = asdict(values)
+        text = json.dumps(values, default=str, ensure_ascii=False)
     return [*messages, AIMessage(text, id=f"{last.id}:answer")]

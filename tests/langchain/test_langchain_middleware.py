@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from datetime import date
 from itertools import product
 from typing import Any
@@ -216,18 +217,25 @@ def test_an_answer_that_a_tool_gives_is_remembered(memory):
         name: str
         since: date
 
+    @dataclass
+    class Town:
+        """A structured answer of another kind."""
+
+        name: str
+
     agent = agent_of(memory, calling(called("look_up", what="It")), tools=[look_up])
     say(agent, "What is it?")
     say(agent, ask("I see.", "It is 42."), "bob")  # where the run before has ended is known
     assert kept(memory, BOB) == ["I see.", "It is 42.", "Done."]
-    structured = create_agent(
-        calling(called("City", name="Tromsø", since="1794-05-08")),
-        response_format=City,
-        middleware=[AMemMiddleware(memory, namespace=ANN)],
-    )
-    structured.invoke(ask("Which city?"))
-    city = '{"name": "Tromsø", "since": "1794-05-08"}'
-    assert kept(memory) == ["What is it?", "It is 42.", "Which city?", city]
+    for kind, given in (City, {"name": "Tromsø", "since": "1794-05-08"}), (Town, {"name": "Bodø"}):
+        structured = create_agent(
+            calling(called(kind.__name__, **given)),
+            response_format=kind,
+            middleware=[AMemMiddleware(memory, namespace=ANN)],
+        )
+        structured.invoke(ask("Which?"))
+    answers = ["Which?", '{"name": "Tromsø", "since": "1794-05-08"}', "Which?", '{"name": "Bodø"}']
+    assert kept(memory) == ["What is it?", "It is 42.", *answers]
 
 
 def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(memory):
