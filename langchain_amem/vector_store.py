@@ -123,6 +123,9 @@ class AMemVectorStore(VectorStore):
 
         `filter` is a condition on metadata, `{"source": "trees.txt"}` or with the operators of
         `AgenticMemory.search`.
+
+        Raises:
+            InvalidInputError: `filter` is none, such as a function.
         """
         if not query.strip():
             return []
@@ -179,10 +182,20 @@ def _document(given: adapting.DocumentInput) -> Document:
 
 
 def _on_metadata(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return conditions on the metadata of documents as conditions on notes."""
+    """Return conditions on the metadata of documents as conditions on notes.
+
+    Raises:
+        InvalidInputError: They are no dict, but a function for example.
+    """
+    if not isinstance(conditions, Mapping) or not all(isinstance(name, str) for name in conditions):
+        raise InvalidInputError(
+            f"filter={conditions!r} must be a dict of field to value, such as {{'source': 'trees.txt'}}"
+        )
     return {
         name if name.startswith("$") else f"metadata.{name}": (
-            [_on_metadata(one) for one in test] if name in ("$or", "$and") else test
+            [_on_metadata(one) for one in test]
+            if name in ("$or", "$and") and isinstance(test, list | tuple)
+            else test
         )
         for name, test in conditions.items()
     }

@@ -290,6 +290,11 @@ def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(mem
     ):
         assert found(store.similarity_search("One", filter=conditions)) == expected
     assert store.similarity_search(" ") == []
+    for wrong in (lambda _: True, "b.txt", {1: 2}, {"$or": ["b.txt"]}):
+        with pytest.raises(InvalidInputError, match="must be a dict of field to value"):
+            store.similarity_search("One", filter=wrong)
+    with pytest.raises(InvalidInputError, match="wants a list of filters"):
+        store.similarity_search("One", filter={"$or": {"page": 1}})
 
 
 def test_metadata_that_is_no_json_becomes_text_and_no_character_costs_a_document(store):
