@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from .errors import InvalidInputError
 from .filters import check_names
 from .ids import derive, note_id
 from .memory import AgenticMemory
@@ -112,7 +113,14 @@ class Documents:
         return report
 
     def remove(self, *, ids: Iterable[str] = (), sources: Iterable[str] = ()) -> int:
-        """Remove the documents of these ids, and all of these sources, for good; return how many that were."""
+        """Remove the documents of these ids, and all of these sources, for good; return how many that were.
+
+        Raises:
+            InvalidInputError: `ids` or `sources` is a single text.
+        """
+        for name, given in (("ids", ids), ("sources", sources)):
+            if isinstance(given, str):
+                raise InvalidInputError(f"{name}={given!r} must be a list, such as [{given!r}]")
         return self._delete([*self._of(map(_key, ids)), *self.held(sources)])
 
     def get(self, ids: Iterable[str]) -> list[DocumentInput]:

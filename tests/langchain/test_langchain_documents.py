@@ -102,6 +102,11 @@ def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store)
     assert texts(memory) == ["I like quinces.", "No source.", "Other."]
     with pytest.raises(InvalidInputError, match="name the ids or the sources"):
         store.delete()
+    store.add_documents([Document("One.", id="1")])
+    for single in ({"ids": "1"}, {"sources": "b.txt"}):  # whose characters were taken for a list
+        with pytest.raises(InvalidInputError, match="must be a list"):
+            store.delete(**single)
+    assert texts(memory) == ["I like quinces.", "No source.", "One.", "Other."]
 
 
 def test_splits_of_one_source_added_bit_by_bit_all_stay(store):
