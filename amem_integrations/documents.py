@@ -170,7 +170,7 @@ def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteI
     # What is no JSON, such as a path or a date, becomes its text.
     metadata = json.loads(json.dumps(dict(document.metadata), default=str), parse_constant=str)
     identity = document.id
-    if identity is None:
+    if not identity:  # some loaders have "" where there is none
         identity = derive("document", document.source, document.text, sorted(metadata.items()))
         seen[identity] += 1  # the same text may stand there several times
         identity = identity if seen[identity] == 1 else derive("document", identity, seen[identity])

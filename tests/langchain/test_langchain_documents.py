@@ -91,6 +91,8 @@ def test_a_document_with_an_id_replaces_the_one_of_that_id_alone(memory, store):
     store.delete(["1"])
     assert texts(memory) == ["Two."]
     assert store.add_documents([Document("Three.", id="9")], ids=["3"]) == ["3"]
+    ids = store.add_documents([Document("Four.", id=""), Document("Five.", id="")])  # of no id
+    assert [one.page_content for one in store.get_by_ids(ids)] == ["Four.", "Five."]
 
 
 def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store):
