@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage
 
 from amem_integrations import AgenticMemory, Note
 from amem_integrations.adapting import check_flags, check_namespace, notes_of
+from amem_integrations.conversation import Message
 
 from .messages import to_message
 
@@ -51,7 +53,7 @@ class AMemChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Store messages that have just been said."""
-        said = list(map(to_message, messages))
+        said = [_named(to_message(message)) for message in messages]
         self.memory.remember_turn(
             said,
             namespace=self.namespace,
@@ -71,6 +73,12 @@ class AMemChatMessageHistory(BaseChatMessageHistory):
         return notes_of(
             self.memory, self.namespace, {"thread": self.thread, "origin": "conversation"}
         )
+
+
+def _named(message: Message) -> Message:
+    """Return a message whose speaker is "system" if and only if it is a system message, by which `_message` tells it."""
+    is_it = message.party == "system" or message.speaker == "system"
+    return replace(message, speaker=None) if is_it else message
 
 
 def _message(note: Note) -> BaseMessage:
