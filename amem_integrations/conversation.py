@@ -133,7 +133,8 @@ def note_inputs(
     """Return a note for each non-empty message of the given roles that is not left out, in order.
 
     Args:
-        messages: A conversation from its start: a message without an id is known as the nth of its text and role.
+        messages: A conversation from its start: a message without an id is known as the nth of its text and role
+            that has none.
         thread: The conversation.
         roles: Whose messages are taken, by any name (see `ROLES`).
         max_chars: Longest text that can be stored; of a longer one the beginning is, with a warning.
@@ -151,7 +152,8 @@ def note_inputs(
         text = full[:max_chars]
         # Of the roles that are stored several may be one source, whose occurrences are counted together.
         said = message.source if message.party in wanted else message.party, text
-        seen[said] += 1
+        # As what is new counts on from what is stored: there a message with an id has no number.
+        seen[said] += message.id is None
         is_looked_at = message.stored is None and message.id is not None
         if message.party not in wanted or not text or not (message.stored or is_looked_at):
             continue

@@ -100,11 +100,15 @@ def test_a_message_is_known_by_its_id_or_by_its_text_and_occurrence(memory):
         notes = memory.remember_turn(talk, namespace=ANN, thread="a").notes
         assert [note.key for note in notes] == [
             message_key("a", "user", "m1"),
-            occurrence_key("a", "user", "ok", 2),
+            occurrence_key("a", "user", "ok", 1),
             occurrence_key("a", "assistant", "ok", 1),
-            occurrence_key("a", "user", "ok", 3),
+            occurrence_key("a", "user", "ok", 2),
         ]
     assert contents(memory) == ["ok"] * 4
+    for message in talk:  # each as it is said is the same
+        memory.remember_turn([message], namespace=BOB, thread="a", new=True)
+    memory.remember_turn(talk, namespace=BOB, thread="a")
+    assert contents(memory, BOB) == ["ok"] * 4
 
 
 def test_equal_messages_that_are_new_are_notes_of_their_own(memory):
