@@ -42,6 +42,9 @@ VALUES: dict[str, tuple[str, ...]] = {
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d+)?( ?([Zz]|[+-]\d\d(:?\d\d)?))?)?)?", re.ASCII
 )
+# The fields that hold a time, and those of the others that have an order.
+TIMES = ("at", "when", "recorded_at", "until", "expires_at")
+ORDERED = ("seq", "attempts")
 Scalar = str | int | float | bool | datetime | None
 
 
@@ -114,8 +117,11 @@ def _conditions(field: str, operator: str, value: object) -> Conditions:
     if not isinstance(value, types) or isinstance(value, others):
         raise InvalidInputError(f"{operator} for {field!r} wants {wanted}, not {value!r}")
     if operator == "$exists":
-        return (Condition(field, "$ne" if value else "$eq", None),)
+        return (Condition(field, "$ne" if value else "$eq", _scalar(field, None)),)
     if operator not in ("$in", "$nin"):
+        has_order = field in (*TIMES, *ORDERED) or field.startswith("metadata.")
+        if operator in _RANGES and not has_order:
+            raise InvalidInputError(f"{field!r} in where has no order; {operator} cannot be used")
         return (Condition(field, cast("Operator", operator), _scalar(field, value)),)
     values = tuple(_scalar(field, item) for item in cast("Iterable[object]", value))
     if operator == "$in":
@@ -132,6 +138,13 @@ def _scalar(field: str, value: object) -> Scalar:
         message = f"the time {value!r} for {field!r} in where has no time zone; add tzinfo"
         raise InvalidInputError(message)
     if value is None or isinstance(value, str | int | float | bool | datetime):
+        fits = field.startswith("metadata.") or not isinstance(value, datetime)
+        if field == "seq":
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        elif field in TIMES:
+            fits = value is None or isinstance(value, datetime)
+        if not fits:  # it could only match by mistake
+            raise InvalidInputError(f"{field!r} in where cannot be compared with {value!r}")
         return value
     message = f"{value!r} for {field!r} in where cannot be compared; use a string, number, bool or datetime"
     raise InvalidInputError(message)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ..errors import InvalidInputError
 from ..filters import WITHOUT_VECTOR, AnyOf, Condition, Conditions, Scalar
 from ..notes import plain
-from .payloads import ALWAYS, DENSE, TERMS, TIMES, is_id, is_metadata_name, stamp, term
+from .payloads import ALWAYS, DENSE, TERMS, is_id, is_metadata_name, stamp, term
 
 Filter = dict[str, Any]
 IndexKind = Literal["tenant", "keyword", "number", "integer", "float", "datetime"]
@@ -68,10 +68,7 @@ class Where:
         self._ordered = ordered
 
     def filter(self, namespace: str | None, where: Conditions = ()) -> Filter:
-        """Return the filter for the notes of a namespace (its key; None: of all) that meet all conditions.
-
-        A field compared with what it cannot be compared with is an `InvalidInputError`.
-        """
+        """Return the filter for the notes of a namespace (its key; None: of all) that meet all conditions."""
         must = [] if namespace is None else [any_of("namespace", [namespace])]
         must_not: list[Filter] = []
         for condition in where:
@@ -96,14 +93,13 @@ class Where:
             )
         values = value if isinstance(value, tuple) else (value,)
         for one in values:
-            _check(field, one)
+            if not isinstance(one, datetime):
+                plain(one, f"{field} in where")
         if operator in ("$eq", "$ne", "$in"):
             return self._equals(field, values)
         bound = operator.removeprefix("$")
         if isinstance(value, datetime):
             return self._during(field, {bound: stamp(value, field)})
-        if field not in ("seq", "attempts") and name == field:
-            raise InvalidInputError(f"{field!r} in where has no order; {operator} cannot be used")
         number: Any = value  # see `filters.parse`
         if field == "seq":
             return _seq_range(bound, int(number))
@@ -159,17 +155,3 @@ def json_path(field: str) -> str:
     """Return the path of a field in a payload, as an index and a filter name it."""
     names = field.split(".")
     return ".".join(name if _PLAIN_NAME.fullmatch(name) else f'"{name}"' for name in names)
-
-
-def _check(field: str, value: Scalar) -> None:
-    """Refuse what the engine does not take, and what could only match by mistake."""
-    if field == "seq":
-        fits = isinstance(value, int) and not isinstance(value, bool)
-    elif field in (*TIMES, "when"):
-        fits = value is None or isinstance(value, datetime)
-    else:
-        fits = field.startswith("metadata.") or not isinstance(value, datetime)
-    if not fits:
-        raise InvalidInputError(f"{field!r} in where cannot be compared with {value!r}")
-    if not isinstance(value, datetime):
-        plain(value, f"{field} in where")

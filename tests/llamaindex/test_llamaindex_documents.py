@@ -10,9 +10,9 @@ from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 
-from amem_integrations import AgenticMemory, InvalidInputError
+from amem_integrations import AgenticMemory, ConfigurationError, InvalidInputError
 from amem_integrations.testing import HashEmbedder
 from llamaindex_amem import AMemIngest, AMemRetriever
 
@@ -164,6 +164,18 @@ def test_a_node_comes_back_as_it_was(memory):
         filters = MetadataFilters(filters=[MetadataFilter(key=key, value=value)])
         assert AMemRetriever(memory, TEAM, filters=filters).retrieve("quince")
     assert AMemIngest(memory, TEAM).remove(["x100"]) == len(nodes)
+
+
+def test_metadata_under_the_name_of_a_field_are_filtered_by_any_value(memory):
+    AMemIngest(memory, TEAM).add([TextNode(text="One.", metadata={"at": "the desk", "id": 7})])
+    for key, value, operator in (("at", "the desk", "=="), ("id", 5, ">")):
+        test = MetadataFilter(key=key, value=value, operator=FilterOperator(operator))
+        filters = MetadataFilters(filters=[test])
+        (hit,) = AMemRetriever(memory, TEAM, filters=filters, on_error="raise").retrieve("one")
+        assert hit.text == "One."
+    for where in ({"at": "the desk"}, {"id": {"$gt": 5}}, {"seq": {"$exists": True}}):
+        with pytest.raises(ConfigurationError, match="cannot be"):  # where it is made
+            AMemRetriever(memory, TEAM, where=where)
 
 
 def test_a_node_with_children_comes_back_with_all_of_them(memory):
