@@ -183,12 +183,8 @@ class AMemToolSpec(BaseToolSpec):
 
         With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.
         """
-        if not isinstance(
-            thorough, bool | None
-        ):  # "false", as some models write it, counts as true
-            raise InvalidInputError(f"thorough={thorough!r} must be true or false")
         space, wanted = self._door.space(), _id(note_id)
-        self._door.memory.delete(wanted, namespace=space, thorough=bool(thorough))
+        self._door.memory.delete(wanted, namespace=space, thorough=thorough or False)
         return Answer("Forgotten.", [wanted])
 
     @_tool

@@ -222,6 +222,7 @@ async def update(
     values |= {} if metadata is None else {"metadata": metadata}
     if not values:
         raise InvalidInputError("update was given nothing to change; give content or metadata")
+    _check_flag(thorough)
     if thorough and values.keys().isdisjoint(WORDING):
         raise InvalidInputError("thorough=True is for another content, time or speaker; give one")
     item = NoteInput(**{"content": "any", **values})
@@ -301,8 +302,10 @@ async def delete(
 
     Raises:
         NoteNotFoundError: There is none with this id in this namespace.
+        InvalidInputError: `thorough` is neither True nor False.
     """
     space = check_namespace(namespace)
+    _check_flag(thorough)
     time, is_again = now(), space in runtime.unfinished
 
     def is_there(stored: StoredNote) -> bool:
@@ -540,6 +543,11 @@ async def _decide(
         if decision.void:
             await existing(writer.store, writer.namespace, decision.about)
     return decisions
+
+
+def _check_flag(thorough: object) -> None:
+    if not isinstance(thorough, bool):  # "false", as some models write it, would count as true
+        raise InvalidInputError(f"thorough={thorough!r} must be True or False")
 
 
 def _forgotten(note_id: str, redacted: Redacted) -> Forgotten:

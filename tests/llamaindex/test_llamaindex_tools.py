@@ -66,7 +66,7 @@ def test_a_fact_is_remembered_recalled_corrected_and_forgotten(memory, call):
 
 def test_a_fact_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(memory, call):
     first, second = memory.add_many(["My dog is called Max.", "It rains."], namespace=ANN)
-    wrong = "Error: thorough='false' must be true or false"
+    wrong = "Error: thorough='false' must be True or False"
     assert call("forget", note_id=first.id, thorough="false") == wrong
     assert memory.stats(namespace=ANN)["notes"] == 2
     assert call("forget", note_id=first.id, thorough=True) == "Forgotten."
