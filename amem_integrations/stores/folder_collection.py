@@ -202,20 +202,19 @@ class FolderCollection:
 
     def ordered(self, by: str, queries: Limited, *, newest_first: bool = True) -> list[Point]:
         """Return for each query that many matching points in the order of an indexed field."""
-        if not self._has_index(by):
-            return []
         order = edge.OrderBy(by, edge.Direction.Desc if newest_first else edge.Direction.Asc)
         requests = [
             edge.QueryRequest(limit, query=order, filter=_filter(which), with_payload=READ)
             for which, limit in queries
         ]
-        return [point for found in self._batch(requests) for point in _points(found)]
+        with self._using():  # of one shard: another thread may compact the folder
+            found = self._batch(requests) if self._has_index(by) else []
+        return [point for some in found for point in _points(some)]
 
     def _has_index(self, field: str) -> bool:
-        """Make the index of a field, unless there is no point."""
-        if self._most_points and field in self._lacking:
-            with self._using():
-                self._make_indexes(field)
+        """Return whether there are points, and so an index of the field, which is made if it is lacking."""
+        if self._most_points:
+            self._make_indexes(field)
         return self._most_points > 0
 
     def _batch(self, requests: list[edge.QueryRequest]) -> Sequence[Sequence[Any]]:
@@ -251,11 +250,10 @@ class FolderCollection:
 
     def distinct(self, key: str, which: Filter | None = None) -> list[str]:
         """Return the values of an indexed keyword field, in all points or in those that match."""
-        if not self._has_index(key):
-            return []
         request = edge.FacetRequest(key, MAX_VALUES, exact=True, filter=_filter(which))
         with self._using():
-            return [str(hit.value) for hit in self._shard.facet(request).hits if hit.count]
+            hits = self._shard.facet(request).hits if self._has_index(key) else []
+        return [str(hit.value) for hit in hits if hit.count]
 
     def optimize(self) -> bool:
         """Merge segments and build the graph of neighbours; return whether there was anything to do."""
