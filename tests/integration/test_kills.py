@@ -33,6 +33,7 @@ KILLS = 3
 CONFIG = MemoryConfig(min_gate_similarity=-1, candidates=1, recent=0)
 WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions")
 FORGETTING = {
+    "delete": lambda memory, first, *_: memory.delete(first, namespace=ANN),
     "delete thoroughly": lambda memory, first, *_: memory.delete(
         first, namespace=ANN, thorough=True
     ),
@@ -44,6 +45,7 @@ FORGETTING = {
 OPERATIONS: dict[str, Callable[..., Any]] = {
     **FORGETTING,
     "add": lambda memory, *_: memory.add("We met at the river", namespace=ANN, thread="t"),
+    "supersede": lambda memory, first, third, _: memory.supersede(first, third, namespace=ANN),
     "undo": lambda memory, _first, _third, link: memory.undo(link, namespace=ANN),
 }
 
@@ -126,8 +128,7 @@ def test_kills_at_random_moments_leave_nothing_wrong(tmp_path):
     assert report.done["add"] > 0
 
 
-# All others are explored in memory (`protocol`).
-PLACES = [("server" if name == "delete thoroughly" else "folder", name) for name in OPERATIONS]
+PLACES = [*(("folder", name) for name in OPERATIONS), ("server", "delete thoroughly")]
 
 
 @pytest.mark.parametrize(("place", "operation"), PLACES)

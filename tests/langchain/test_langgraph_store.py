@@ -378,17 +378,17 @@ def test_pages_over_several_namespaces_hold_each_item_once_and_the_best_first(st
 
 def test_pages_deeper_than_a_search_hold_each_item_once(store):
     for name in ("ann", "bob"):
-        values = [{"text": f"cat {n} and {n} more", "n": n} for n in range(120)]
+        values = [{"text": f"cat {n} and {n} more", "n": n} for n in range(300)]
         store.batch([PutOp((name,), str(value["n"]), value) for value in values])
-    for space, conditions in ((("ann",), None), ((), None), ((), {"n": {"$gte": 60}})):
+    for space, conditions in ((("ann",), None), ((), None), ((), {"n": {"$gte": 150}})):
         found = [
             (item.namespace, item.key)
-            for at in range(0, 240, 20)
-            for item in store.search(space, query="cat 3", limit=20, offset=at, filter=conditions)
+            for at in range(0, 600, 50)
+            for item in store.search(space, query="cat 3", limit=50, offset=at, filter=conditions)
         ]
-        at_once = store.search(space, query="cat 3", limit=240, filter=conditions)
+        at_once = store.search(space, query="cat 3", limit=600, filter=conditions)
         assert found == [(item.namespace, item.key) for item in at_once]
-        assert len({*found}) == len(found) == 120 * (2 if space == () and not conditions else 1)
+        assert len({*found}) == len(found) == 300 * (2 if space == () and not conditions else 1)
 
 
 def test_a_negative_cosine_is_shown_as_it_is():
