@@ -42,9 +42,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d+)?( ?([Zz]|[+-]\d\d(:?\d\d)?))?)?)?", re.ASCII
 )
-# The fields that hold a time, and those of the others that have an order.
-TIMES = ("at", "when", "recorded_at", "until", "expires_at")
-ORDERED = ("seq", "attempts")
+TIMES = ("recorded_at", "at", "until", "expires_at")  # the fields that hold a time
 Scalar = str | int | float | bool | datetime | None
 
 
@@ -119,8 +117,8 @@ def _conditions(field: str, operator: str, value: object) -> Conditions:
     if operator == "$exists":
         return (Condition(field, "$ne" if value else "$eq", _scalar(field, None)),)
     if operator not in ("$in", "$nin"):
-        has_order = field in (*TIMES, *ORDERED) or field.startswith("metadata.")
-        if operator in _RANGES and not has_order:
+        ordered = field in (*TIMES, "when", "seq", "attempts") or field.startswith("metadata.")
+        if operator in _RANGES and not ordered:
             raise InvalidInputError(f"{field!r} in where has no order; {operator} cannot be used")
         return (Condition(field, cast("Operator", operator), _scalar(field, value)),)
     values = tuple(_scalar(field, item) for item in cast("Iterable[object]", value))
@@ -141,7 +139,7 @@ def _scalar(field: str, value: object) -> Scalar:
         fits = field.startswith("metadata.") or not isinstance(value, datetime)
         if field == "seq":
             fits = isinstance(value, int) and not isinstance(value, bool)
-        elif field in TIMES:
+        elif field in (*TIMES, "when"):
             fits = value is None or isinstance(value, datetime)
         if not fits:  # it could only match by mistake
             raise InvalidInputError(f"{field!r} in where cannot be compared with {value!r}")

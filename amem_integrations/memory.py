@@ -193,6 +193,7 @@ class AgenticMemory:
 
         Raises:
             ConfigurationError: Another embedder, and the memory is not in a folder; or it is no embedder.
+            StoreClosedError: The memory is closed.
             ModelUnavailableError: The embedder failed; call it again to go on.
         """
         current = self._embedder

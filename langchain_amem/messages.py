@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import replace
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
+from pydantic_core import to_jsonable_python
 
 from amem_integrations import adapting
 from amem_integrations.conversation import SPEAKING, Message, time_of
@@ -70,9 +71,6 @@ def with_final_answer(messages: Sequence[BaseMessage], structured: object) -> li
         return list(messages)
     text = str(last.text)
     if structured is not None:
-        dump = getattr(structured, "model_dump", None)
-        values = dump() if dump else structured
-        if is_dataclass(values) and not isinstance(values, type):
-            values = asdict(values)
-        text = json.dumps(values, default=str, ensure_ascii=False)
+        values = to_jsonable_python(structured, fallback=str, bytes_mode="base64")
+        text = json.dumps(values, ensure_ascii=False)
     return [*messages, AIMessage(text, id=f"{last.id}:answer")]

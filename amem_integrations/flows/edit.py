@@ -222,7 +222,7 @@ async def update(
     values |= {} if metadata is None else {"metadata": metadata}
     if not values:
         raise InvalidInputError("update was given nothing to change; give content or metadata")
-    _check_flag(thorough)
+    _check(thorough)
     if thorough and values.keys().isdisjoint(WORDING):
         raise InvalidInputError("thorough=True is for another content, time or speaker; give one")
     item = NoteInput(**{"content": "any", **values})
@@ -305,7 +305,7 @@ async def delete(
         InvalidInputError: `thorough` is neither True nor False.
     """
     space = check_namespace(namespace)
-    _check_flag(thorough)
+    _check(thorough)
     time, is_again = now(), space in runtime.unfinished
 
     def is_there(stored: StoredNote) -> bool:
@@ -545,7 +545,7 @@ async def _decide(
     return decisions
 
 
-def _check_flag(thorough: object) -> None:
+def _check(thorough: object) -> None:
     if not isinstance(thorough, bool):  # "false", as some models write it, would count as true
         raise InvalidInputError(f"thorough={thorough!r} must be True or False")
 

@@ -235,14 +235,13 @@ def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[N
             message names the line.
         OSError: The file cannot be read.
     """
-    own, last, is_export = Namespace(), 0, False
+    own, last = None, 0
     with Path(path).open("rb") as file:
         for number, text in enumerate(file, start=1):
             try:
                 line = dict(json.loads(text))
                 if not own or "format" in line:
                     own, last = _namespace(line), 0
-                    is_export = True
                     continue
                 record = _record(line, into or own, last)
             except NOT_READ as error:
@@ -250,7 +249,7 @@ def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[N
             if isinstance(record, StoredNote) and record.note is not None:
                 last = record.note.seq
             yield own, record
-    if not is_export:
+    if own is None:
         raise InvalidInputError(f"{path} is damaged: {NO_EXPORT}")
 
 

@@ -33,6 +33,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from ..decisions import Call, Decision, Lease, Record
 from ..errors import InvalidInputError, NamespaceError, StoreError
+from ..filters import TIMES
 from ..notes import Namespace, Note, plain
 from ..stored_note import StoredNote, Vector
 from .bm25 import Sparse
@@ -50,7 +51,6 @@ SEARCHED = (
     "state", "attempts", "superseded_by",
 )  # fmt: skip
 ALWAYS = frozenset(("content", "source", "kind", "origin", "state", "attempts"))  # of every note
-TIMES = ("recorded_at", "at", "until", "expires_at")
 ALONE = ("token", "phase", "seq")  # two of which change alone: they are not in the text of a record
 READ = [
     *ALONE,
