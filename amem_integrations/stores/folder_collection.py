@@ -104,7 +104,9 @@ class FolderCollection:
             self._path.mkdir(parents=True)
             self._shard = edge.EdgeShard.create(str(self._path), config)
             self._look()
-            if not is_temporary:  # made among points they would be slower for good
+            if (
+                not is_temporary
+            ):  # on a disk each takes a tenth of a second, in which no write is done
                 self._make_indexes(*self._lacking)
 
     def load(self) -> None:
