@@ -173,9 +173,18 @@ class WrappedEmbedder(LimitedEmbedder):
 
     @property
     def dimensions(self) -> int:
-        """Length of a vector; a word is encoded to find out, unless the length was given."""
+        """Length of a vector; a word is encoded to find out, unless the length was given.
+
+        Raises:
+            ConfigurationError: The embedder gave no numbers for the word.
+        """
         if self._dimensions is None:
-            self._dimensions = len(self._query("dimensions"))
+            row = np.asarray(self._query("dimensions"))
+            if row.ndim != 1 or not row.size:
+                raise ConfigurationError(
+                    f"{self.name} gave {row} for a word; a list of numbers is due"
+                )
+            self._dimensions = row.size
         return self._dimensions
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:

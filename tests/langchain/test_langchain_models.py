@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -257,6 +258,12 @@ def test_vectors_are_of_unit_length_and_know_their_dimensions():
     assert (rows.shape, rows.dtype) == ((2, 2), np.float32)
     np.testing.assert_allclose(rows[0], [0.6, 0.8], rtol=1e-6)
     np.testing.assert_allclose(embedder.embed_query("a"), [0, 1])
+    for nothing in ([], None):
+        with (
+            patch.object(Native, "embed_query", return_value=nothing),
+            pytest.raises(ConfigurationError, match=r"Native gave .+; a list of numbers is due"),
+        ):
+            _ = LangChainEmbedder(Native()).dimensions
 
 
 async def test_prefixes_stand_before_the_texts_and_are_in_the_name():
