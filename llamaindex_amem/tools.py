@@ -143,7 +143,7 @@ class AMemToolSpec(BaseToolSpec):
 
         In supersedes, give the ids (from recall) of notes that are no longer true because of it.
         """
-        named = [supersedes] if isinstance(supersedes, str) else supersedes or ()
+        named = [supersedes] if isinstance(supersedes, str | float | int) else supersedes or ()
         older, space = list(dict.fromkeys(map(_id, named))), self._door.space()
         how: dict[str, Any] = {"thread": self._thread, "assistant_supersedes": self._supersedes}
         remember = self._door.memory.remember_fact
