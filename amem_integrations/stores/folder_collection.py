@@ -86,8 +86,8 @@ class FolderCollection:
     def create(self, *, dimensions: int | None, is_temporary: bool = False) -> None:
         """Make a new shard; without `dimensions` its points have no vectors.
 
-        A temporary one outlives no kill, and is mostly small. Its indexes, which take most of the time, are made when the order
-        or the values of a field are first asked for, or when there are some points: filters find the same without.
+        A temporary one outlives no kill. An index, which takes time to make and to open, is made when the order or the values
+        of its field are first asked for, or when there are some points: filters find the same without.
         """
         if dimensions is None:  # the engine wants some vector, which no point needs to have
             dense = edge.EdgeVectorParams(1, edge.Distance.Dot)
@@ -104,13 +104,9 @@ class FolderCollection:
             self._path.mkdir(parents=True)
             self._shard = edge.EdgeShard.create(str(self._path), config)
             self._look()
-            if (
-                not is_temporary
-            ):  # on a disk each takes a tenth of a second, in which no write is done
-                self._make_indexes(*self._lacking)
 
     def load(self) -> None:
-        """Open the shard, with the indexes an earlier version did not make.
+        """Open the shard.
 
         Raises:
             StoreLockedError: It is open already.
@@ -119,13 +115,14 @@ class FolderCollection:
         with self._using():
             self._shard = edge.EdgeShard.load(str(self._path))
             self._look()
-            self._make_indexes(*self._lacking)
 
     def _look(self) -> None:
-        """See how many points there are, and which indexes are lacking."""
+        """See which indexes are lacking, and make them if there are many points."""
         info = self._shard.info()
         self._most_points = info.points_count
         self._lacking = self._indexes.keys() - info.payload_schema.keys()
+        if self._most_points > FEW:
+            self._make_indexes(*self._lacking)
 
     def _make_indexes(self, *fields: str) -> None:
         """Make those of the indexes that are lacking."""

@@ -594,6 +594,7 @@ ENGINE_FILES = (
 def test_damaged_engine_files_are_no_worse_than_a_store_error(tmp_path: Path, damage: str) -> None:
     with closing(opened(tmp_path / "whole")) as store:
         store.insert_notes(ANN, [stored(str(n), [1, n]) for n in range(50)])
+        assert store.namespaces() == [ANN]  # makes an index
     for number, pattern in enumerate(ENGINE_FILES):
         copy_folder(tmp_path / "whole", tmp_path / f"{number}")
         files = [path for path in (tmp_path / f"{number}/amem").glob(pattern) if path.is_file()]
@@ -613,12 +614,12 @@ def test_damaged_engine_files_are_no_worse_than_a_store_error(tmp_path: Path, da
     assert {*ends} <= {"refused:", "opened"}
 
 
-def test_in_memory_an_index_is_made_when_it_is_needed_and_all_are_when_there_are_some_points():
+def test_an_index_is_made_when_it_is_needed_and_all_are_when_there_are_some_points(tmp_path):
     def indexes() -> set[str]:
         return set(store._notes._shard.info().payload_schema)
 
     threads = (Condition("thread", "$eq", "t"),)
-    with closing(opened(":memory:")) as store:
+    with closing(opened(tmp_path / "m")) as store:
         assert (store.namespaces(), store.last_seq(), store.scan(ANN)) == ([], 0, [])
         assert indexes() == set()
         store.insert_notes(ANN, [stored(str(n), thread="t") for n in range(FEW)])
@@ -629,6 +630,9 @@ def test_in_memory_an_index_is_made_when_it_is_needed_and_all_are_when_there_are
             store.insert_notes(ANN, [stored(f"more {n}", thread="u")])
             assert len(indexes()) == n + 3
             assert store.count(ANN, threads) == FEW
+    with closing(opened(tmp_path / "m")) as store:  # closed, or killed, before all were there
+        assert indexes() >= {"attempts", "buried", "last", "owing"}
+        assert store.count(ANN, threads) == FEW
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
