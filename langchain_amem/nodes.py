@@ -93,8 +93,9 @@ def recall_node(
         report("recall", notes=[hit.note.id for hit in found.hits])
         entries, name = _value(state, turn_key, {}), json.dumps(space)
         own = entries.get(name, {})
-        begun = history.began([own, *_apart(entries, own.get("run"))], space)
-        begun |= {"run": [run.caller, *begun["seen"]], "fixed": not callable(namespace)}
+        by = run.caller
+        begun = history.began([own, *_apart(entries, own.get("run"))], space, by=by)
+        begun |= {"run": [by, *begun["seen"]], "fixed": not callable(namespace), "by": by}
         return {output_key: found.text, turn_key: {name: begun}}
 
     return node("recall", step)
@@ -149,7 +150,7 @@ def remember_node(
         history, space = _history(state, messages_key), turns.space(run)
         entries, name = _value(state, turn_key, {}), json.dumps(space)
         begun, noted = _begun(entries, name, run.caller, is_fixed=not callable(namespace))
-        over = {**history.entry(space), "run": noted}
+        over = {**history.entry(space), "run": noted, "by": run.caller}
         # The notes that a node has just remembered of this turn stand there already.
         ended = [one["seen"] for one in entries.values() if "start" not in one]
         ids = list(_value(state, output_key, ())) if over["seen"] in ended else []

@@ -4,7 +4,8 @@ A graph keeps an entry of a run in its state, without any text: `namespace`, who
 the run began, or when it ended; and, until it has ended, `start`, the last message before those that are to be
 remembered, and `since`, the last before those of this run alone, both with the message after it, as a call of the model
 may show the end of a history alone. Of a message the entry has the id, or a digest. Nodes add `run`, a digest of who
-began the run and the last message then, and `fixed`, whether the namespace is the same for everybody.
+began the run and the last message then, `fixed`, whether the namespace is the same for everybody, and `by`, a digest of
+who had the node run.
 """
 
 from __future__ import annotations
@@ -220,7 +221,12 @@ class History:
         return {"namespace": list(namespace), **marks, "seen": self.marks[-1:]}
 
     def began(
-        self, known: Iterable[Entry], namespace: Namespace, *, is_over: bool = False
+        self,
+        known: Iterable[Entry],
+        namespace: Namespace,
+        *,
+        by: str | None = None,
+        is_over: bool = False,
     ) -> Entry:
         """Return the entry of a run that begins with these messages, or `is_over`; `known` are the entries of earlier ones.
 
@@ -231,12 +237,14 @@ class History:
         sinces = [last if is_over else 0]
         for entry in known:
             seen, is_own = self.place(entry, "seen"), entry.get("namespace") == list(namespace)
-            # Another memory may have dealt with this very run: then the entry has seen the last thing that was said.
-            if seen is None or (seen > last and not is_own):
+            # Another memory of the same caller may have dealt with this very run, whose last words it has seen then.
+            is_same = seen is not None and seen > last and not is_own and entry.get("by", "") == by
+            if seen is None or is_same:
                 is_cut |= seen is None and "namespace" in entry and not is_own
                 continue
             if "start" in entry or not is_own:
-                seen = min((n for n in self.people if n >= seen), default=len(self.said))
+                end = seen if is_over else len(self.said)
+                seen = min((n for n in self.people if n >= seen), default=end)
             left = self.place(entry, "start") if is_own else None
             starts.append(seen if left is None else left)
             sinces.append(seen)
@@ -295,7 +303,7 @@ class Turns(Door):
             NamespaceError: Nothing says whose it is.
         """
         if "start" not in entry:  # nobody has noted the run when it began
-            entry = history.began(known, self.space(run), is_over=True)
+            entry = history.began(known, self.space(run), by=run.caller, is_over=True)
         begun, end = tuple(entry["namespace"]), len(history.messages)
         seen = history.place(entry, "seen")
         seen = end if seen is None else seen

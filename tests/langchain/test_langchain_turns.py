@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents.middleware import wrap_model_call
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 from langchain_kit import (
     BOB,
     State,
@@ -190,6 +190,15 @@ def test_what_is_answered_after_the_run_of_another_belongs_to_nobody_else(flaky)
         graph.update_state(within(), {"messages": [AIMessage("re: Bob")]})
         say(graph, "2.", who)
         assert kept(flaky, (who,)) == turns("2.")
+
+
+@all_doors
+def test_a_run_in_which_nobody_speaks_stores_its_answer_and_no_turn_of_others(flaky, door):
+    graph = door(flaky)
+    say(graph, "1.", "bob")
+    say(graph, SystemMessage("It is nine."))
+    assert kept(flaky) == ["re: It is nine."]
+    assert kept(flaky, BOB) == turns("1.")
 
 
 def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky):
