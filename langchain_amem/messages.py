@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
 from pydantic_core import to_jsonable_python
@@ -66,11 +67,11 @@ def with_final_answer(messages: Sequence[BaseMessage], structured: object) -> li
 
     So it is with `return_direct`, and with `response_format` by a tool, whose answer is JSON.
     """
-    last = messages[-1] if messages else None
-    if not isinstance(last, ToolMessage):
-        return list(messages)
-    text = str(last.text)
-    if structured is not None:
+    said = [*takewhile(lambda one: isinstance(one, ToolMessage), reversed(messages))][::-1]
+    answers = {
+        one.id: str(one.text) for one in said
+    }  # of calls at the same time each has the last word
+    if said and structured is not None:
         values = to_jsonable_python(structured, fallback=str, bytes_mode="base64")
-        text = json.dumps(values, ensure_ascii=False)
-    return [*messages, AIMessage(text, id=f"{last.id}:answer")]
+        answers = {said[-1].id: json.dumps(values, ensure_ascii=False)}
+    return [*messages, *(AIMessage(text, id=f"{known}:answer") for known, text in answers.items())]

@@ -236,6 +236,10 @@ def test_an_answer_that_a_tool_gives_is_remembered(memory):
         structured.invoke(ask("Which?"))
     answers = ["Which?", '{"name": "Tromsø", "since": "1794-05-08"}', "Which?", '{"name": "Bodø"}']
     assert kept(memory) == ["What is it?", "It is 42.", *answers]
+    calls = [called("look_up", what=what).tool_calls[0] | {"id": what} for what in ("It", "That")]
+    asking = Talker(answer=lambda _: AIMessage("", tool_calls=calls))
+    say(agent_of(memory, asking, tools=[look_up]), "What are both?", "eve")
+    assert kept(memory, ("eve",)) == ["What are both?", "It is 42.", "That is 42."]
 
 
 def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(memory):
