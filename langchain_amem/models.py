@@ -123,12 +123,22 @@ def _by_schema(model: Any, reply: type[Any]) -> Runnable[Any, Any]:
 
 
 def _completion(answer: Any) -> Completion:
-    """Return the parsed reply as JSON, else the raw text, of which the core reads what it can."""
-    parsed, raw = (answer["parsed"], answer["raw"]) if isinstance(answer, dict) else (None, answer)
-    usage = raw.usage_metadata or {}
-    text = str(raw.text) if parsed is None else parsed.model_dump_json()
-    if not text and raw.tool_calls:
-        text = json.dumps(raw.tool_calls[0]["args"])
+    """Return the parsed reply as JSON, else what the model wrote, of which the core reads what it can.
+
+    That is the arguments of its calls, which with several are parts of one reply, or its text.
+    """
+    is_dict = isinstance(answer, dict)
+    parsed, raw = (answer["parsed"], answer["raw"]) if is_dict else (None, answer)
+    # Some integrations answer by a message of another kind, which has no calls and no usage.
+    calls = [*getattr(raw, "tool_calls", ()), *getattr(raw, "invalid_tool_calls", ())]
+    given = [one["args"] for one in calls if one["args"]]
+    text = str(raw.text)
+    if parsed is not None and len(given) <= 1:
+        text = parsed.model_dump_json()
+    elif given and (is_dict or not text):
+        texts = [one if isinstance(one, str) else json.dumps(one) for one in given]
+        text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    usage = getattr(raw, "usage_metadata", None) or {}
     asked, answered = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
     return Completion(text=text, input_tokens=asked, output_tokens=answered)
 

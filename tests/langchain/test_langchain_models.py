@@ -12,7 +12,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ChatMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_kit import ANN, Talker, User, agent_of, ask, called
@@ -122,6 +122,28 @@ def test_a_model_that_refuses_both_forms_is_asked_by_schema_again():
     with opened(chat) as memory:
         assert add(memory).state == add(memory).state == "failed"
     assert chat.forms == ["schema", "words"] * (len(chat.forms) // 2)
+
+
+def test_what_can_be_read_of_a_reply_is_read():
+    by_alias = {"n1": NOTE, "n2": NOTE}  # not in the form that was asked for
+    calls = [
+        called("ConstructReply", notes=[{"id": name, **NOTE}]).tool_calls[0] for name in by_alias
+    ]
+    broken = {"name": "ConstructReply", "args": f"{WORDS[:-1]},}}", "id": "1", "error": None}
+    for reply in (
+        called("ConstructReply", "Here it is:", notes=by_alias),
+        AIMessage("", tool_calls=calls),
+        AIMessage("", invalid_tool_calls=[broken | {"type": "invalid_tool_call"}]),
+        ChatMessage(WORDS, role="model"),
+    ):
+        chat = Talker(
+            answer=lambda said, reply=reply: reply if "annotate" in said[0].text else "{}"
+        )
+        with opened(chat) as memory:
+            memory.add_many(["I moved to Oslo.", "I like it."], namespace=ANN)
+            texts = [note.contexts[0].text for note in memory.get_all(namespace=ANN)]
+            assert texts == ["Secret thought."] * 2
+            assert memory.stats()["usage"]["construct"]["calls"] == 1
 
 
 def test_a_model_that_is_down_leaves_the_note_pending():
