@@ -263,7 +263,8 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     async def aflush_from(self, memory: Memory) -> None:
         """Remember what is still in short-term memory: call it at the end of a session.
 
-        Doing it again, or going on with the session, makes no second notes.
+        Doing it again, or going on with the session, makes no second notes. Another process, in which the session goes on,
+        does it first: it does not know what is remembered of the messages that are yet to fall out.
         """
         archived = await memory.aget_all(status=ARCHIVED)
         active = await memory.aget_all(status=ACTIVE)

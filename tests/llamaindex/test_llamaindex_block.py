@@ -192,6 +192,20 @@ async def test_what_falls_out_after_a_flush_is_counted_behind_what_fell_out_befo
     assert contents(memory).count("ok") == 15 - waiting
 
 
+async def test_a_session_that_goes_on_elsewhere_after_a_flush_is_flushed_first(memory, tmp_path):
+    uri = f"sqlite+aiosqlite:///{tmp_path}/chat.db"
+    said = [f"I planted tree number {n} in the garden." for n in range(16)]
+    for day in (said[:8], said[8:]):
+        block = block_of(memory)
+        options = {"session_id": "s", "async_database_uri": uri, **SMALL}
+        stock = Memory.from_defaults(memory_blocks=[block], **options)
+        await block.aflush_from(stock)
+        for text in day:
+            await stock.aput(user(text))
+        await block.aflush_from(stock)
+    assert contents(memory) == said
+
+
 async def test_only_what_was_said_becomes_a_note(memory):
     call = calling("weather", {})
     spoken = {
