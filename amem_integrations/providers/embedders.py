@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
-from ..errors import ConfigurationError, needed
+from ..errors import ConfigurationError, model_error, needed
 from ..filters import check_count
 from ..runtime import VectorCache
 from ..stored_note import Vector
@@ -176,14 +176,16 @@ class WrappedEmbedder(LimitedEmbedder):
         """Length of a vector; a word is encoded to find out, unless the length was given.
 
         Raises:
-            ConfigurationError: The embedder gave no numbers for the word.
+            ModelUnavailableError: The model failed.
+            ConfigurationError: The model refused access, is not known, or gave no numbers.
         """
         if self._dimensions is None:
-            row = np.asarray(self._query("dimensions"))
+            try:
+                row = np.asarray(self._query("dimensions"))
+            except Exception as error:  # a model is anybody's code
+                raise model_error(f"the embedder {self.name}", error) from error
             if row.ndim != 1 or not row.size:
-                raise ConfigurationError(
-                    f"{self.name} gave {row} for a word; a list of numbers is due"
-                )
+                raise ConfigurationError(f"{self.name} gave {row} for a word; a list of numbers is due")
             self._dimensions = row.size
         return self._dimensions
 

@@ -18,7 +18,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_kit import ANN, Talker, User, agent_of, ask, called
 from pydantic import Field
 
-from amem_integrations import AgenticMemory, ConfigurationError, RuleModel
+from amem_integrations import AgenticMemory, ConfigurationError, ModelUnavailableError, RuleModel
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import LangChainChatModel, LangChainEmbedder, open_memory
 
@@ -286,6 +286,15 @@ def test_vectors_are_of_unit_length_and_know_their_dimensions():
             pytest.raises(ConfigurationError, match=r"Native gave .+; a list of numbers is due"),
         ):
             _ = LangChainEmbedder(Native()).dimensions
+
+
+def test_a_memory_cannot_be_opened_while_embeddings_that_say_no_length_are_down():
+    class Unreachable(Native):
+        def embed_query(self, text):
+            raise ConnectionError("no route")
+
+    with pytest.raises(ModelUnavailableError, match="the embedder Unreachable did not answer"):
+        open_memory(":memory:", embedder=Unreachable())
 
 
 async def test_prefixes_stand_before_the_texts_and_are_in_the_name():
