@@ -67,11 +67,12 @@ def with_final_answer(messages: Sequence[BaseMessage], structured: object) -> li
 
     So it is with `return_direct`, and with `response_format` by a tool, whose answer is JSON.
     """
-    said = [*takewhile(lambda one: isinstance(one, ToolMessage), reversed(messages))][::-1]
-    answers = {
-        one.id: str(one.text) for one in said
-    }  # of calls at the same time each has the last word
-    if said and structured is not None:
+    # Of calls at the same time each has the last word.
+    answers = [*takewhile(lambda one: isinstance(one, ToolMessage), reversed(messages))][::-1]
+    if structured is None:
+        said = [AIMessage(str(one.text), id=f"{one.id}:answer") for one in answers]
+    else:
         values = to_jsonable_python(structured, fallback=str, bytes_mode="base64")
-        answers = {said[-1].id: json.dumps(values, ensure_ascii=False)}
-    return [*messages, *(AIMessage(text, id=f"{known}:answer") for known, text in answers.items())]
+        text = json.dumps(values, ensure_ascii=False)
+        said = [AIMessage(text, id=f"{one.id}:answer") for one in answers[-1:]]
+    return [*messages, *said]

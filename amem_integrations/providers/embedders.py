@@ -185,7 +185,9 @@ class WrappedEmbedder(LimitedEmbedder):
             except Exception as error:  # a model is anybody's code
                 raise model_error(f"the embedder {self.name}", error) from error
             if row.ndim != 1 or not row.size:
-                raise ConfigurationError(f"{self.name} gave {row} for a word; a list of numbers is due")
+                raise ConfigurationError(
+                    f"{self.name} gave {row} for a word; a list of numbers is due"
+                )
             self._dimensions = row.size
         return self._dimensions
 
