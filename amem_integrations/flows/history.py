@@ -18,7 +18,7 @@ from ..notes import USER, Change, Namespace, Note, check_namespace, check_time
 from ..plans import UndoReport
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import Runtime, resolve
-from .writing import change_note, writing
+from .writing import change_note, finish, writing
 
 BATCH = 64  # items that are switched by one request
 APPROVED = "a reviewer approved it"
@@ -125,6 +125,7 @@ async def undo(
         raise InvalidInputError(f"model={model!r} must be the name of a model")
     if (change_id is None) == (model is None and since is None):
         raise InvalidInputError("undo takes either the id of a change, or model= and since=")
+    await finish(runtime, space)  # the same call before may have failed half way
     undoing = _Undoing(runtime, space)
     if change_id is None:
         return await undoing.of_model(model, first_seq(since) if since else 0)
@@ -361,6 +362,7 @@ async def _answer(
     edits: Mapping[str, Any],
 ) -> Change | list[Change]:
     """Set the switches of proposals, with what the reviewer has edited; return the proposals as they are now."""
+    await finish(runtime, space)
     ids = list(change_id) if isinstance(change_id, list | tuple) else [change_id]
     found, values = dict[Place, Decided](), dict[str, Any]()
     for key, one in (await _find(runtime, space, ids)).items():

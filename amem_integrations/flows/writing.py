@@ -47,15 +47,20 @@ def writer_of(runtime: Runtime, namespace: Namespace, by: str = USER) -> Writer:
     )
 
 
+async def finish(runtime: Runtime, namespace: Namespace) -> None:
+    """Finish what a failed write has left in a namespace."""
+    if namespace in runtime.unfinished:
+        await resume(writer_of(runtime, namespace))
+        runtime.unfinished.discard(namespace)
+
+
 @asynccontextmanager
 async def writing(runtime: Runtime, namespace: Namespace, by: str = USER) -> AsyncIterator[Writer]:
     """Yield the journal's writer for a namespace, once what a failed write has left there is finished.
 
     A write that fails within is remembered, so that the next one finishes it first.
     """
-    if namespace in runtime.unfinished:
-        await resume(writer_of(runtime, namespace))
-        runtime.unfinished.discard(namespace)
+    await finish(runtime, namespace)
     try:
         yield writer_of(runtime, namespace, by)
     except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -14,6 +15,7 @@ from support.qdrant_server import FakeQdrant, Fault, serving
 
 from amem_integrations import (
     EmbedderMismatchError,
+    InvalidInputError,
     OpenAIChatModel,
     StoreError,
     StoreFullError,
@@ -238,6 +240,24 @@ def test_what_was_begun_is_finished_by_the_next_write(told, collection):
     assert kinds(memory, second) == ["delete"]
     assert len(memory.get_all(namespace=ANN)) == before - 1
     assert "in May now" not in repr(memory.history(None, namespace=ANN))
+
+
+def test_an_undo_and_an_approval_that_were_interrupted_show_when_they_are_called_again(told):
+    memory, first, _ = told
+    fail_once(memory._runtime.store._notes, "swap")
+    with pytest.raises(StoreError, match="told to fail"):
+        memory.undo(model="scripted", namespace=ANN)
+    assert memory.undo(model="scripted", namespace=ANN).undone == ()
+    assert memory.get(first, namespace=ANN).contexts == ()
+    memory._runtime = replace(memory._runtime, config=replace(memory.config, review=True))
+    memory.evolve(namespace=ANN)
+    (proposal,) = [one for one in memory.proposals(namespace=ANN) if one.kind == "evolve"]
+    fail_once(memory._runtime.store._notes, "swap")
+    with pytest.raises(StoreError, match="told to fail"):
+        memory.approve(proposal.id, namespace=ANN)
+    with pytest.raises(InvalidInputError, match="was approved"):
+        memory.approve(proposal.id, namespace=ANN)
+    assert memory.get(first, namespace=ANN).contexts[-1].text == "It was moved to May."
 
 
 @pytest.mark.enable_socket
