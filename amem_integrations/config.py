@@ -54,8 +54,8 @@ class MemoryConfig:
         candidates: Most earlier notes shown for each new one; those that are much less near than the nearest are
             left out. Of the links a language model drew over a whole conversation, 84 % led to one of them.
         recent: How many of the candidates are simply the last notes of the same thread.
-        max_links: Most links a note keeps; beyond it the weakest goes, and the history says so. Search follows all
-            links alike, since weights by strength did not find more.
+        max_links: Most links that a note shows: the strongest. The others stay, and come back when a stronger one goes. Search
+            follows all links alike, since weights by strength did not find more.
         min_gate_similarity: Least cosine between a new context entry and the note it is for. None takes what was
             measured for the embedder (all-MiniLM-L6-v2: .50, at which 99 % of honest updates pass and 91 % of updates of
             a random note do not), or finds it for another one, by one call of it, on pairs of texts that ship; `info()`
