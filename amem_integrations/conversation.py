@@ -180,12 +180,14 @@ def note_inputs(
     return items
 
 
-def from_dict(message: Mapping[str, Any]) -> Message:
-    """Return a message given as `{"role": …, "content": …}`; see `AgenticMemory.add_messages`.
+def from_dict(message: Mapping[str, Any] | Message) -> Message:
+    """Return a message given as `{"role": …, "content": …}`, or as it is; see `AgenticMemory.add_messages`.
 
     Raises:
         InvalidInputError: It has no role, or its content is no text.
     """
+    if isinstance(message, Message):
+        return message
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise InvalidInputError(f"message {message!r} must be a dict with 'role' and 'content'")
     known = message.get("id")

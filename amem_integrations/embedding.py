@@ -15,13 +15,14 @@ from hashlib import blake2b
 
 import numpy as np
 
+from .conversation import Message
 from .errors import AmemError, ModelReplyError, ModelUnavailableError, model_error, status_of
-from .notes import Note
+from .notes import Note, storable
 from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
-from .splitting import spans
+from .splitting import spans, split
 from .stored_note import StoredNote, Vector
-from .texts import embedding_texts
+from .texts import embedding_texts, spoken
 
 log = logging.getLogger("amem_integrations")
 
@@ -143,6 +144,22 @@ async def embed_query(runtime: Runtime, text: str) -> Vector | None:
     if row is not None:
         runtime.vectors.put("query", text, row)
     return row
+
+
+async def embed_said(runtime: Runtime, messages: Sequence[Message]) -> list[Vector]:
+    """Return the vectors that the notes of messages have, of a long one that of the first passage.
+
+    Messages that were stored lately are not embedded again; those of which the embedder refuses the text are left out.
+
+    Raises:
+        ModelUnavailableError: The embedder failed.
+    """
+    size = size_of(runtime.embedder)
+    first = [
+        spoken(one.speaker or one.party, split(storable(one.text).strip(), size)[0].strip())
+        for one in messages
+    ]
+    return [row for row in await embed(runtime, first) if row is not None]
 
 
 async def _encoded(embedder: Embedder, encode: Encode, texts: list[str]) -> list[Vector | None]:

@@ -62,12 +62,17 @@ def _with_attributes(note: Note, content: str, shown: Sequence[ContextEntry]) ->
     keywords = dict.fromkeys(word for entry in shown for word in entry.keywords)
     tags = dict.fromkeys(tag for entry in shown for tag in entry.tags)
     parts = [
-        f"{note.speaker}: {content}" if note.speaker else content,
+        spoken(note.speaker, content),
         ", ".join(list(keywords)[:MAX_WORDS]),
         ", ".join(list(tags)[:MAX_WORDS]),
         " ".join(entry.text for entry in shown if entry.text),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def spoken(speaker: str | None, text: str) -> str:
+    """Return what somebody said, after the name of who said it."""
+    return f"{speaker}: {text}" if speaker else text
 
 
 def lexical_texts(note: Note) -> list[str]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
+from ..conversation import Message
 from ..errors import InvalidInputError, NoteNotFoundError
 from ..fetch import NOTES, existing, living, note_pages
 from ..filters import Condition, check_count, conditions_of, matches
@@ -108,7 +109,7 @@ async def recall(
     links: bool = True,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
-    messages: Sequence[str | Mapping[str, Any]] = (),
+    messages: Sequence[str | Mapping[str, Any] | Message] = (),
     said: Collection[str] = (),
 ) -> list[ScoredNote]:
     """Return the notes that are worth showing for a question, best first, at most `k` notes and the questions they reply to.

@@ -144,9 +144,9 @@ async def recall_turn(
         return Recalled()
     last, errors, most = asked[-1], list[AmemError](), runtime.config.max_content_chars
     question = messages[last].text.strip()
-    spoken = [one.text for one in messages[:last] if one.party in SPEAKING]
+    spoken = [one for one in messages[:last] if one.party in SPEAKING]
     # An agent may give its question a second time, behind what its tools said.
-    before = [text for text in spoken if text.strip() not in ("", question)]
+    before = [one for one in spoken if one.text.strip() not in ("", question)]
     options.setdefault("k", RECALLED)
     hits = await recall(
         replace(runtime, degraded=errors.append),

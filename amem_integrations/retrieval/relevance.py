@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..conversation import from_dict
+from ..conversation import Message, from_dict
 from ..errors import InvalidInputError
 from ..kinds import kind_of, names_in, points_back, says, telling_words, words_of
 from ..notes import ScoredNote, Via
@@ -27,12 +27,14 @@ LEAST_WORDS = 2  # of them, where the cosine says otherwise
 
 # Chosen on half of 72 follow-ups written for it: see `docs/evaluation.md`.
 WINDOW = 3  # messages before the question
-BACKGROUND = 0.3  # what the messages weigh in the vector, where the question weighs 1
+BACKGROUND = 0.4  # what the messages weigh in the vector, all together, where the question weighs 1
 TIMES = 3  # how often the words of the question count, where those of the messages count once
 
 
-def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) -> tuple[str, ...]:
-    """Return the last messages, oldest first, if the query cannot be understood without them; each is cut to `MESSAGE_CHARS`.
+def messages_before(
+    query: str, messages: Sequence[str | Mapping[str, object] | Message]
+) -> tuple[Message, ...]:
+    """Return the last messages, oldest first, if the query cannot be understood without them; a mere text is the user's.
 
     Raises:
         InvalidInputError: The query is no text, or a message is neither text nor a dict with `role` and `content`.
@@ -41,23 +43,29 @@ def messages_before(query: str, messages: Sequence[str | Mapping[str, object]]) 
         raise InvalidInputError(f"query={query!r} must be text that says what to look for")
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise InvalidInputError(f"messages={messages!r} must be a list of messages, newest last")
-    texts = [one.strip() if isinstance(one, str) else from_dict(one).text for one in messages]
-    before = [text for text in texts if text and kind_of(text) != "filler"]
-    if before and before[-1] == query.strip():  # the question itself
+    said = [
+        Message(role="user", text=one) if isinstance(one, str) else from_dict(one)
+        for one in messages
+    ]
+    before = [one for one in said if kind_of(one.text) != "filler" and one.text.strip()]
+    if before and before[-1].text.strip() == query.strip():  # the question itself
         before.pop()
-    if not points_back(query):
-        return ()
-    return tuple(text[:MESSAGE_CHARS] for text in before[-WINDOW:])
+    return tuple(before[-WINDOW:]) if points_back(query) else ()
 
 
-def together(query: str, before: Sequence[str]) -> str:
+def together(query: str, before: Sequence[Message]) -> str:
     """Return the text whose words are looked for: a word weighs as often as it stands there."""
-    return "\n".join([*[query] * TIMES, *before]) if before else query
+    return "\n".join([*[query] * TIMES, *map(words_before, before)]) if before else query
 
 
-def mixed(query: Vector, background: Vector) -> Vector:
-    """Return the unit vector of a query mixed with the vector of the messages before the query."""
-    both = query + BACKGROUND * background
+def words_before(message: Message) -> str:
+    """Return the words of a message before a query that count: a long answer would drown the question."""
+    return message.text.strip()[:MESSAGE_CHARS]
+
+
+def mixed(query: Vector, before: Sequence[Vector]) -> Vector:
+    """Return the unit vector of a query mixed with the vectors of the messages before the query."""
+    both = query + BACKGROUND * np.mean(before, axis=0)
     unit: Vector = (both / np.linalg.norm(both)).astype(np.float32)
     return unit
 

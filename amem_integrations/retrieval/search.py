@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..embedding import embed_query, size_of
+from ..conversation import Message
+from ..embedding import embed_query, embed_said, size_of
 from ..errors import InvalidInputError, ModelUnavailableError
 from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
 from ..ids import now
@@ -25,7 +26,7 @@ from ..stored_note import StoredNote, Vector
 from . import ranking
 from .current_facts import CurrentFacts, named
 from .passages import best_passages, in_order_of_passages
-from .relevance import messages_before, mixed, together
+from .relevance import messages_before, mixed, together, words_before
 
 PAGE = 64
 SPARE = 20  # notes
@@ -103,7 +104,7 @@ class Asked:
 
     query: str
     k: int
-    before: tuple[str, ...] = ()  # the messages that make the query clear
+    before: tuple[Message, ...] = ()  # the messages that make the query clear
     where: Conditions = ()
     min_similarity: float | None = None
     as_of: datetime | None = None
@@ -173,19 +174,18 @@ async def searched(runtime: Runtime, spaces: Sequence[Namespace], asked: Asked) 
 
 
 async def _query_vector(runtime: Runtime, asked: Asked) -> Vector | None:
-    what, vector, said_before = f"embedder {runtime.embedder.name}", None, None
+    what, vector, said_before = f"embedder {runtime.embedder.name}", None, list[Vector]()
     failed = ModelUnavailableError(f"{what} gave no vector for the question")
     try:
         vector = await embed_query(runtime, asked.query)
-        background = "\n".join(asked.before)
-        said_before = await embed_query(runtime, background) if background else None
+        said_before = await embed_said(runtime, asked.before)
     except ModelUnavailableError as error:
         vector, failed = None, error
     if vector is None:
         runtime.usage.count("search", without_vectors=1)
         runtime.degraded(failed)
         return None
-    return vector if said_before is None else mixed(vector, said_before)
+    return mixed(vector, said_before) if said_before else vector
 
 
 @dataclass(slots=True)
@@ -375,7 +375,7 @@ class Search(Reader):
     async def _weigh(self, lists: Ranked) -> dict[str, float]:
         """Fuse lists by what the best notes of them are, which are fetched; return the weights of these."""
         looked_at = ranking.looked_at(self.asked.k)
-        said = set(map(words_of, self.asked.before))
+        said = {words_of(words_before(one)) for one in self.asked.before}
         weights: dict[str, float] = {}
         self.lists = lists
         self.cosines |= {**lists.cosines, **dict(lists.dense)}

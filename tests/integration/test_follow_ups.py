@@ -112,8 +112,8 @@ def test_messages_that_are_none_are_an_error(memory):
 def test_only_the_last_messages_count_and_small_talk_does_not():
     said = ["I met Ann.", "Then Bob came.", "Carl sang.", "Thanks!", "Dora left."]
     for messages in (said, [*said, "And why?"]):  # the question itself may stand there
-        found = messages_before("And why?", messages)
-        assert found == tuple(said[1:3] + said[4:])[-WINDOW:]
+        found = [one.text for one in messages_before("And why?", messages)]
+        assert found == [*said[1:3], *said[4:]][-WINDOW:]
     assert messages_before("When did Dora leave?", said) == ()
     assert together("Where?", ()) == "Where?"
 

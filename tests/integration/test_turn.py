@@ -236,6 +236,10 @@ def test_a_turn_calls_the_embedder_twice(memory, embedder):
     memory.remember_turn([bot("Nice!", "m2")], namespace=ANN, thread="a")
     assert len(embedder.calls) == 1
     assert without_vectors(memory, "I moved to Oslo.") == []
+    embedder.calls.clear()
+    said = [asked, bot("Nice!", "m2"), user("And since when do I live there?", "m3")]
+    memory.recall_turn(said, namespace=ANN)  # what was said before has its vectors
+    assert len(embedder.calls) == 1
 
 
 def without_vectors(memory, query):
