@@ -237,8 +237,11 @@ class History:
         sinces = [last if is_over else 0]
         for entry in known:
             seen, is_own = self.place(entry, "seen"), entry.get("namespace") == list(namespace)
-            # Another memory of the same caller may have dealt with this very run, whose last words it has seen then.
-            is_same = seen is not None and seen > last and not is_own and entry.get("by", "") == by
+            # Another memory of the same caller may have dealt with this very run, whose last words it has seen then. As
+            # the namespace may come from the state, a run that is over when this one begins is another all the same.
+            is_same = False
+            if seen is not None and not is_own and entry.get("by", "") == by:
+                is_same = seen == len(self.said) if is_over else "start" in entry and seen > last
             if seen is None or is_same:
                 is_cut |= seen is None and "namespace" in entry and not is_own
                 continue

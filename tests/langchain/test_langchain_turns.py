@@ -201,6 +201,24 @@ def test_a_run_in_which_nobody_speaks_stores_its_answer_and_no_turn_of_others(fl
     assert kept(flaky, BOB) == turns("1.")
 
 
+def test_where_the_state_says_whose_it_is_a_run_in_which_nobody_speaks_stores_no_turn_of_others():
+    class Whose(State):
+        who: str
+
+    def whose(run):
+        return (run.state["who"],)
+
+    for first in (True, False):
+        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+            recall = {"recall": recall_node(memory, namespace=whose)} if first else {}
+            remember = remember_node(memory, namespace=whose)
+            graph = sequence(Whose, **recall, answer=answered, remember=remember)
+            say(graph, {**ask("1."), "who": "bob"})
+            say(graph, {**ask(SystemMessage("It is nine.")), "who": "ann"})
+            assert kept(memory) == ["re: It is nine."]
+            assert kept(memory, BOB) == turns("1.")
+
+
 def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky):
     graph = by_both_nodes(flaky)
     tell(graph, flaky, "1.", "bob")
