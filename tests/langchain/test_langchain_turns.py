@@ -6,6 +6,7 @@ import operator
 from typing import Annotated, Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain.agents.middleware import wrap_model_call
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 from langchain_kit import (
@@ -27,7 +28,14 @@ from support.ports import Silent, WatchedEmbedder
 
 from amem_integrations import AgenticMemory
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import AMemMemory, MemoryState, evolve_node, recall_node, remember_node
+from langchain_amem import (
+    AMemMemory,
+    AMemMiddleware,
+    MemoryState,
+    evolve_node,
+    recall_node,
+    remember_node,
+)
 
 
 class WithoutIds(MemoryState):
@@ -217,6 +225,22 @@ def test_where_the_state_says_whose_it_is_a_run_in_which_nobody_speaks_stores_no
             say(graph, {**ask(SystemMessage("It is nine.")), "who": "ann"})
             assert kept(memory) == ["re: It is nine."]
             assert kept(memory, BOB) == turns("1.")
+
+
+def test_an_agent_in_a_graph_that_keeps_its_state_leaves_a_failed_run_to_whom_it_belongs(flaky):
+    def answer(said):
+        if said[-1].text == "1.":
+            raise TimeoutError
+        return f"re: {said[-1].text}"
+
+    middleware = [AMemMiddleware(flaky, namespace=user)]
+    agent = create_agent(Talker(answer=answer), middleware=middleware, checkpointer=True)
+    graph = sequence(State, agent=agent)
+    with pytest.raises(TimeoutError):
+        say(graph, "1.")
+    say(graph, "2.", "bob")
+    assert kept(flaky) == ["1."]
+    assert kept(flaky, BOB) == turns("2.")
 
 
 def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky):
