@@ -283,9 +283,10 @@ class Outbox:
             return self._waiting.pop(namespace, [])
 
     def keep(self, namespace: Namespace, items: Sequence[NoteInput]) -> int:
-        """Keep items that could not be stored; return how many messages were given up for want of room."""
+        """Keep items that could not be stored, of each key the first; return how many were given up for want of room."""
         with self._lock:
-            mine = [*items, *self._waiting.get(namespace, ())]
+            every = [*items, *self._waiting.get(namespace, ())]
+            mine = [*{item.key or id(item): item for item in reversed(every)}.values()][::-1]
             others = sum(len(some) for space, some in self._waiting.items() if space != namespace)
             room = max(0, self._most - others)
             self._waiting[namespace] = mine[len(mine) - min(room, len(mine)) :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, get_args
 from uuid import uuid4
@@ -17,7 +18,7 @@ from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.adapting import Call
 
 from .messages import ShouldStore, is_spoken, with_final_answer
-from .run import ByRun, Entry, Failures, History, NamespaceOf, Turns, current_run, merged
+from .run import ByRun, Entry, Failures, History, Namespace, NamespaceOf, Turns, current_run, merged
 from .tools import Kind, memory_tools
 
 Inject = Literal["system", "message"]
@@ -157,15 +158,17 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         token = Token() if token is None else token  # the run was resumed
         parts, is_first = self._turns.parts(history, entry, [entry], run), token.notes is None
         if token.notes is None:
-            found = await self._turns.recalled(call, history.said, run, [*parts][-1])
+            found = await self._turns.recalled(call, history.said, run, parts[-1].namespace)
             token.notes = found.text
-        for space, places in parts.items() if self._remember else ():
-            people = {n: history.marks[n + 1] for n in places if n in history.people}
-            new = {n for n, mark in people.items() if mark not in token.stored}
+        shown = defaultdict[Namespace, set[int]](set)
+        for space, places, is_left in parts if self._remember else ():
+            shown[space] |= {n for n in places if is_left or n in history.people}
+        for space, some in shown.items():
+            new = {n for n in some if history.marks[n + 1] not in token.stored}
             # Also where nothing is new, a message of an earlier turn may have been edited.
             if new or is_first:
                 await self._turns.store(call, history, run, space, new, complete=False)
-            token.stored |= {*people.values()}
+            token.stored |= {history.marks[n + 1] for n in new}
         return self._with_notes(request, token.notes)
 
     _prepare, _aprepare = adapting.both(_prepared)
@@ -173,18 +176,24 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     async def _after_agent(
         self, call: Call, state: AMemState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
-        """Store the answer, and have the turn evolve."""
+        """Store the answer, and have the turn evolve; a run that was not stored stays open, for the next one."""
         messages = with_final_answer(state["messages"], state.get("structured_response"))
         run, (token, entry), history = current_run(state), self._noted(state), History(messages)
         parts = self._turns.parts(history, entry, [entry], run)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
         blocked = "start" not in entry or (token is not None and token.notes is None)
-        remembers = self._remember and (self._turns.unanswered or not blocked)
-        for space, places in parts.items() if remembers else ():
-            wanted = {n for n in places if blocked or n not in history.people}
-            await self._turns.store(call, history, run, space, wanted, looks=blocked)
+        remembers, is_stored = self._remember and (self._turns.unanswered or not blocked), True
+        wanted = defaultdict[Namespace, set[int]](set)
+        for space, places, is_left in parts if remembers else ():
+            asked = set(places if is_left else history.people)  # which the model was shown
+            wanted[space] |= {n for n in places if blocked or n not in asked}
+        for space, some in wanted.items():
+            notes = await self._turns.store(call, history, run, space, some, looks=blocked)
             self._turns.evolve_later(space)
-        over = history.entry([*parts][-1])
+            is_stored &= notes is not None
+        if not is_stored:
+            return {}
+        over = history.entry(parts[-1].namespace)
         over["seen"] = [history.marks[len(state["messages"])]]
         return {"amem": {self._name: over}}
 

@@ -155,11 +155,15 @@ def remember_node(
         ended = [one["seen"] for one in entries.values() if "start" not in one]
         ids = list(_value(state, output_key, ())) if over["seen"] in ended else []
         known = [entries.get(name, {}), *_apart(entries, noted)]
-        for each, places in turns.parts(history, begun, known, run).items():
-            ids += [n.id for n in await turns.store(call, history, run, each, places)]
+        is_stored = True
+        for each, places, is_left in turns.parts(history, begun, known, run):
+            notes = await turns.store(call, history, run, each, places)
+            is_stored &= notes is not None
+            ids += [note.id for note in notes or () if not is_left]
             turns.evolve_later(each)
         report("remember", notes=ids)
-        return {output_key: ids, turn_key: {name: over}}
+        # A run that was not stored stays open, for the next one.
+        return {output_key: ids, **({turn_key: {name: over}} if is_stored else {})}
 
     return node("remember", step)
 

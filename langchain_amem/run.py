@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
@@ -175,11 +175,13 @@ class Door(adapting.Door):
 
     async def remembered(
         self, call: Call, said: Sequence[Message], space: Namespace, **options: Any
-    ) -> list[Note]:
-        """Store messages, and return their notes; none if the memory does not answer."""
-        done = adapting.Remembered()
+    ) -> list[Note] | None:
+        """Store messages, and return their notes; None if the memory does not answer."""
+        done: adapting.Remembered | None = None
         with self.failures.tolerated("remember"):
             done = await call(self.memory.remember_turn, said, namespace=space, **options)
+        if done is None:
+            return None
         self.failures.failed("remember", done.error)
         return done.notes
 
@@ -273,6 +275,14 @@ def _digest(place: int, message: BaseMessage) -> str:
     return sha256(said.encode(errors="replace")).hexdigest()[:24]
 
 
+class Part(NamedTuple):
+    """Whose the messages at some places are, and whether an earlier run left them, which failed or was not stored."""
+
+    namespace: Namespace
+    places: range
+    is_left: bool = False
+
+
 @dataclass(eq=False)
 class Turns(Door):
     """Recalls for what was asked, and remembers what was said.
@@ -294,10 +304,8 @@ class Turns(Door):
                 f"should_store={self.should_store!r} must be a function of a message"
             )
 
-    def parts(
-        self, history: History, entry: Entry, known: Iterable[Entry], run: Run
-    ) -> dict[Namespace, range]:
-        """Return the messages to remember, by place, and for whom; `known` are the entries of earlier runs.
+    def parts(self, history: History, entry: Entry, known: Iterable[Entry], run: Run) -> list[Part]:
+        """Return the messages to remember, oldest first, the last part of this run; `known` are the entries of earlier runs.
 
         They are for whom the run began, as its entry says; where a person has added something since, such as who resumed
         the run, what follows is for that person.
@@ -317,9 +325,12 @@ class Turns(Door):
         start = starts[0] if starts else last
         added = min((at for at in history.people if at >= max(start, seen)), default=end)
         space = self.space(run) if added < end else begun
+        since = history.place(entry, "since")
+        since = start if since is None else min(max(start, since), added)
+        left = [Part(begun, range(start, since), is_left=True)] if start < since else []
         if space == begun:
-            return {begun: range(start, end)}
-        return {begun: range(start, added), space: range(added, end)}
+            return [*left, Part(begun, range(since, end))]
+        return [*left, Part(begun, range(since, added)), Part(space, range(added, end))]
 
     async def store(
         self,
@@ -331,8 +342,8 @@ class Turns(Door):
         *,
         looks: bool = True,
         complete: bool = True,
-    ) -> list[Note]:
-        """Store those of the messages that are wanted, by place, and worth storing; return their notes.
+    ) -> list[Note] | None:
+        """Store those of the messages that are wanted, by place, and worth storing; return their notes, None if that failed.
 
         If it `looks`, notes of other messages among the last ones are edited where the messages were.
         """

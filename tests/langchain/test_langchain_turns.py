@@ -23,6 +23,7 @@ from langchain_kit import (
     user,
     within,
 )
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from support.ports import Silent, WatchedEmbedder
 
@@ -103,6 +104,18 @@ async def test_turns_of_an_outage_are_stored_after_it(flaky, door):
         flaky.down = text == "1."
         await asay(awaited, text)
     assert kept(flaky) == turns("1.", "2.")
+
+
+@all_doors
+def test_with_a_checkpointer_a_turn_of_an_outage_is_stored_after_a_restart_too(tmp_path, door):
+    saver, said = InMemorySaver(), ("1.", "2.", "3.", "4.")
+    for text in said:
+        with Silent.open(tmp_path / "m", embedder=HashEmbedder()) as memory:
+            graph = door(memory)
+            graph.checkpointer = saver
+            tell(graph, memory, text, down=text in ("2.", "3."))
+            if text == "4.":
+                assert kept(memory) == turns(*said)
 
 
 def test_what_an_outage_left_is_not_evolved_all_at_once(flaky):
