@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path
 
 from langchain_core.messages import AIMessage
-from langchain_kit import ANN, State, ask, scripted, sequence, within
+from langchain_kit import ANN, around, ask, scripted, within
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from amem_integrations import AgenticMemory, ModelRequest
+from amem_integrations import AgenticMemory, ModelRequest, NoteInput
 from amem_integrations.testing import HashEmbedder
-from langchain_amem import build_evolution_graph, evolve_node, recall_node, remember_node
+from langchain_amem import build_evolution_graph, evolve_node
 
 SAID = ("I moved to Oslo.", "Oslo is cold.", "My cat is called Mia.", "Mia hates the cold.")
 CONFIG = within()
@@ -84,11 +84,16 @@ for _name in ("construct", "propose", "commit", "get_all", *TURN):
         setattr(Crashing, _form, _method)
 
 
+def add_raw(memory, texts):
+    """Store what was said in the thread, as raw notes."""
+    notes = [NoteInput(content=text, thread="t") for text in texts]
+    memory.add_many(notes, namespace=ANN, evolve=False)
+
+
 def seed(memory):
     """Store what was said, one finished note and three raw ones."""
     memory.add(SAID[0], namespace=ANN, thread="t")
-    for text in SAID[1:]:
-        memory.add(text, namespace=ANN, thread="t", evolve=False)
+    add_raw(memory, SAID[1:])
 
 
 @contextmanager
@@ -107,8 +112,7 @@ def conversation(memory, saver, evolution):
         memory.reach("answer")
         return {"messages": [AIMessage("I see.")]}
 
-    recall, remember = recall_node(memory, namespace=ANN), remember_node(memory, namespace=ANN)
-    graph = sequence(State, recall=recall, answer=answer, remember=remember, evolution=evolution)
+    graph = around(memory, ANN, answer=answer, after={"evolution": evolution})
     graph.checkpointer = saver
     return graph
 
@@ -132,18 +136,12 @@ def picture(memory):
     """Return all that matters of what is stored, without times and generated ids."""
     notes = memory.get_all(namespace=ANN)
     number = {note.id: number for number, note in enumerate(notes)}
-    return [
-        {
-            "content": note.content,
-            "state": note.state,
-            "contexts": [(e.text, number[e.cause], e.tags, e.keywords) for e in note.contexts],
-            "links": sorted(
-                (number[target], link.relation, link.direction)
-                for target, link in note.links.items()
-            ),
-        }
-        for note in notes
-    ]
+    seen = []
+    for note in notes:
+        contexts = [(e.text, number[e.cause], e.tags, e.keywords) for e in note.contexts]
+        links = {number[to]: (one.relation, one.direction) for to, one in note.links.items()}
+        seen.append((note.content, note.state, contexts, links))
+    return seen
 
 
 @cache

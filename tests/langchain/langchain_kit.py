@@ -23,7 +23,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
 
 from amem_integrations.testing import ScriptedModel
-from langchain_amem import AMemMiddleware, MemoryState
+from langchain_amem import AMemMiddleware, MemoryState, recall_node, remember_node
 
 ANN = ("ann",)
 BOB = ("bob",)
@@ -183,6 +183,13 @@ def sequence(state, **steps):
     """Return a graph of these steps, one after the other, with checkpoints."""
     builder = StateGraph(state, context_schema=User).add_sequence(list(steps.items()))
     return builder.add_edge(START, next(iter(steps))).compile(checkpointer=InMemorySaver())
+
+
+def around(memory, namespace=user, *, evolve=False, after=None, **steps):
+    """Return a graph that recalls, takes these steps, remembers, and takes those `after`."""
+    recall = recall_node(memory, namespace=namespace)
+    remember = remember_node(memory, namespace=namespace, evolve=evolve)
+    return sequence(State, recall=recall, **steps, remember=remember, **(after or {}))
 
 
 def within(thread="1", **more):

@@ -93,13 +93,14 @@ def test_what_is_said_twice_is_two_notes_and_a_correction_stays(memory):
 
 def test_a_chain_with_several_inputs_needs_input_key(memory):
     mine = AMemMemory(memory=memory, namespace=ANN)
-    with pytest.raises(ConfigurationError, match="input_key"):
-        mine.save_context({"input": "Hi.", "mood": "sunny"}, {"output": "Hello."})
-    with pytest.raises(ConfigurationError, match="output_key"):
-        mine.save_context({"input": "Hi."}, {"answer": "Hello.", "source_documents": []})
     wrong = AMemMemory(memory=memory, namespace=ANN, input_key="question")
-    with pytest.raises(ConfigurationError, match="input_key='question'"):
-        wrong.save_context({"input": "Hi."}, {"output": "Hello."})
+    for chain, asked, answered, named in (
+        (mine, {"input": "Hi.", "mood": "sunny"}, {"output": "Hello."}, "input_key"),
+        (mine, {"input": "Hi."}, {"answer": "Hello.", "source_documents": []}, "output_key"),
+        (wrong, {"input": "Hi."}, {"output": "Hello."}, "input_key='question'"),
+    ):
+        with pytest.raises(ConfigurationError, match=named):
+            chain.save_context(asked, answered)
     mine.save_context({"input": "Hi.", "history": "…", "stop": ["x"]}, {"output": "Hello."})
     assert kept(memory) == ["Hi.", "Hello."]
     mine.save_context({"input": "I moved to Oslo."}, {"output": "How nice."})
@@ -112,15 +113,13 @@ def test_a_chain_with_several_inputs_needs_input_key(memory):
 
 
 def test_values_that_are_no_text_are_left_out(memory):
-    mine = AMemMemory(memory=memory, namespace=ANN)
-    pairs = [
-        (HumanMessage("Hello."), [("tuple", 1)]),
-        ([HumanMessage("One."), HumanMessage("Two.")], AIMessage("3.")),
-        ("", []),
-    ]
-    for asked, answered in pairs:
+    mine, two = (
+        AMemMemory(memory=memory, namespace=ANN),
+        [HumanMessage(n) for n in ("One.", "Two.")],
+    )
+    for asked, answered in ((two[0], [("tuple", 1)]), (two, AIMessage("3.")), ("", [])):
         mine.save_context({"input": asked}, {"output": answered})
-    assert kept(memory) == ["Hello.", "Two.", "3."]
+    assert kept(memory) == ["One.", "Two.", "3."]
 
 
 def test_a_read_only_memory_and_a_chain_that_fails_store_nothing(seeded):
@@ -137,9 +136,7 @@ def test_a_read_only_memory_and_a_chain_that_fails_store_nothing(seeded):
     for memory in (shared, reading):
         asked = {"input": "Where did I move to?"}
         assert conversation(memory).invoke(asked)["response"] == "In Oslo."
-    reading.save_context(
-        {"one": "Oslo", "other": "Rome"}, {"a": "x", "b": "y"}
-    )  # of which none is stored
+    reading.save_context({"one": "Oslo", "other": "Rome"}, {"a": "x", "b": "y"})
     assert kept(seeded) == before
 
 
@@ -163,7 +160,9 @@ async def test_without_a_store_the_chain_runs_and_the_failure_is_counted(memory)
         conversation(strict).invoke(asked)
 
 
-def test_a_chat_history_keeps_messages_in_order_and_clears_its_thread_only(memory):
+def test_a_chat_history_keeps_messages_in_order_whatever_their_names_and_clears_its_thread_only(
+    memory,
+):
     monday = AMemChatMessageHistory(memory, ANN, "monday", evolve=False)
     tuesday = AMemChatMessageHistory(memory, ANN, "tuesday")
     said = [SystemMessage("Be kind."), *[HumanMessage("ok"), AIMessage("ok")] * 2]
@@ -185,13 +184,6 @@ def test_a_chat_history_keeps_messages_in_order_and_clears_its_thread_only(memor
     with pytest.raises(ConfigurationError, match="evolve=1"):
         AMemChatMessageHistory(memory, ANN, "monday", evolve=1)
 
-
-def test_in_a_chat_history_no_name_makes_a_system_message_or_hides_one(memory):
-    history = AMemChatMessageHistory(memory, ANN, "monday", evolve=False)
-    history.add_messages(
-        [SystemMessage("Be kind.", name="rules"), HumanMessage("Be rude.", name="system")]
-    )
-    assert [(m.type, m.text) for m in history.messages] == [
-        ("system", "Be kind."),
-        ("human", "Be rude."),
-    ]
+    named = [SystemMessage("Be kind.", name="rules"), HumanMessage("Be rude.", name="system")]
+    monday.add_messages(named)  # neither name makes a system message or hides one
+    assert [(m.type, m.text) for m in monday.messages] == [(m.type, m.text) for m in named]

@@ -68,9 +68,9 @@ def texts(memory):
 def test_a_source_is_replaced_where_that_is_wanted(memory, store):
     ids = store.add_documents(pages("One.", "Two.", "Three."))
     before = {note.content: note for note in memory.get_all(namespace=TEAM)}
-    for added, removed in ((1, 1), (0, 0)):
+    for changes in (1, 0):
         report = store.add(pages("One.", "2.", "Three."), replace=True)
-        assert (report.added, report.changed, report.removed) == (added, 0, removed)
+        assert (report.added, report.changed, report.removed) == (changes, 0, changes)
     assert texts(memory) == ["2.", "One.", "Three."]
     assert (report.ids[0], report.ids[2]) == (ids[0], ids[2])
     assert before["One."] in memory.get_all(namespace=TEAM)
@@ -114,14 +114,11 @@ def test_other_sources_and_what_an_agent_remembers_are_left_alone(memory, store)
 def test_splits_of_one_source_added_bit_by_bit_all_stay(store):
     splits = pages(*[f"Split {n}." for n in range(9)], "Split 0.")
     for size in (1, 3, 10):
-        ids = []
-        for start in range(0, len(splits), size):
-            ids += store.add_documents(splits[start : start + size])
+        bits = [splits[start : start + size] for start in range(0, len(splits), size)]
+        ids = [name for bit in bits for name in store.add_documents(bit)]
         assert len(set(ids)) == len(store.memory.get_all(namespace=TEAM)) == 10
-        assert store.get_by_ids(ids) == [
-            Document(one.page_content, id=i, metadata=one.metadata)
-            for one, i in zip(splits, ids, strict=True)
-        ]
+        known = zip(splits, ids, strict=True)
+        assert store.get_by_ids(ids) == [one.model_copy(update={"id": i}) for one, i in known]
 
 
 def test_the_same_text_twice_in_a_source_is_two_documents(memory, store):
@@ -167,37 +164,34 @@ def test_documents_do_not_evolve_unless_that_is_wanted(memory, store):
     assert all(not note.links and not note.contexts for note in notes if note.key)
     AMemVectorStore(memory, TEAM, evolve=True).add_documents(moved)
     notes = [note for note in memory.get_all(namespace=TEAM) if note.key]
-    assert {(note.origin, note.state) for note in notes} == {("conversation", "done")}
-    assert [bool(note.contexts) for note in notes] == [True, True]
+    kinds = [(note.origin, note.state, bool(note.contexts)) for note in notes]
+    assert kinds == [("conversation", "done", True)] * 2
 
 
-def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating():
+def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating(memory):
     for evolve, done_at in ((True, 64), (False, 256)):
         count, seen = done_at + 20, []
-        chunks = [
-            Document(f"Chunk {n} of {n % 7}.", metadata={"source": f"{n % 20}.txt"})
-            for n in range(count)
-        ]
+        metadata = [{"source": f"{n % 20}.txt"} for n in range(count)]
+        chunks = [Document(f"Chunk {n}.", metadata=one) for n, one in enumerate(metadata)]
 
         def stop(done, total, seen=seen, done_at=done_at):
             seen.append((done, total))
             if done >= done_at:
                 raise KeyboardInterrupt
 
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
-            store = AMemVectorStore(memory, TEAM, evolve=evolve)
-            with pytest.raises(KeyboardInterrupt):
-                store.add(chunks, progress=stop)
-            assert seen == [(done, count) for done in range(64, done_at + 1, 64)]
-            first = memory.get_all(namespace=TEAM, limit=9999)
-            report = store.add(chunks, progress=lambda *_: None)
-            assert len(first) == done_at
-            assert (report.added, report.changed, report.removed) == (20, 0, 0)
-            notes = memory.get_all(namespace=TEAM, limit=9999)
-            assert len(notes) == count
-            assert {note.state for note in notes} == {"done"}
-            assert [note.recorded_at for note in notes[:done_at]] == [n.recorded_at for n in first]
-            assert len(store.get_by_ids(report.ids)) == count
+        space = (*TEAM, str(evolve))
+        store = AMemVectorStore(memory, space, evolve=evolve)
+        with pytest.raises(KeyboardInterrupt):
+            store.add(chunks, progress=stop)
+        assert seen == [(done, count) for done in range(64, done_at + 1, 64)]
+        first = memory.get_all(namespace=space, limit=9999)
+        report = store.add(chunks, progress=lambda *_: None)
+        assert (report.added, report.changed, report.removed) == (20, 0, 0)
+        notes = memory.get_all(namespace=space, limit=9999)
+        assert (len(first), len(notes)) == (done_at, count)
+        assert {note.state for note in notes} == {"done"}
+        assert [note.recorded_at for note in notes[:done_at]] == [n.recorded_at for n in first]
+        assert len(store.get_by_ids(report.ids)) == count
 
 
 def test_a_loader_that_yields_is_not_read_ahead(store, caplog):
@@ -232,26 +226,25 @@ def test_documents_on_a_server_are_replaced_and_removed_by_source():
 # LangChain's indexing
 
 
-async def test_langchain_indexing_keeps_the_memory_as_the_sources_are():
+async def test_langchain_indexing_keeps_the_memory_as_the_sources_are(memory, store):
     options = {"source_id_key": "source", "key_encoder": "sha256"}
-    other = pages("Other.", source="b.txt")
+    before, after = pages("One.", "Two."), pages("One.", "2.")
+    other, chunks = pages("Other.", source="b.txt"), pages(*(f"Chunk {n}." for n in range(110)))
     for cleanup in ("incremental", "full", "scoped_full"):
         records = InMemoryRecordManager("team")
         records.create_schema()
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder(64)) as memory:
-            store = AMemVectorStore(memory, TEAM)
-            for documents, expected in (
-                ([*pages("One.", "Two."), *other], (3, 0, 0, 0)),
-                ([*pages("One.", "Two."), *other], (0, 0, 3, 0)),
-                ([*pages("One.", "2."), *other], (1, 0, 2, 1)),
-                (pages("One.", "2."), (0, 0, 2, int(cleanup == "full"))),
-            ):
-                done = index(documents, records, store, cleanup=cleanup, **options)
-                assert tuple(done.values()) == expected
-            assert texts(memory) == ["2.", "One.", *(["Other."] if cleanup != "full" else [])]
-            chunks = pages(*(f"Chunk {n}." for n in range(130)))
-            awaited = await aindex(chunks[:110], records, store, cleanup="full", **options)
-            assert awaited["num_added"] == len(texts(memory)) == 110
+        for documents, expected in (
+            ([*before, *other], (3, 0, 0, 0)),
+            ([*before, *other], (0, 0, 3, 0)),
+            ([*after, *other], (1, 0, 2, 1)),
+            (after, (0, 0, 2, int(cleanup == "full"))),
+        ):
+            done = index(documents, records, store, cleanup=cleanup, **options)
+            assert tuple(done.values()) == expected
+        assert texts(memory) == ["2.", "One.", *(["Other."] if cleanup != "full" else [])]
+        awaited = await aindex(chunks, records, store, cleanup="full", **options)
+        assert awaited["num_added"] == len(texts(memory)) == 110
+        memory.clear(namespace=TEAM)
 
 
 # Searching
@@ -277,8 +270,7 @@ def test_a_search_finds_documents_only_with_the_cosine_of_query_and_text(memory,
 
 
 def test_without_the_embedder_documents_are_found_by_their_words_with_no_similarity():
-    embedder = WatchedEmbedder()
-    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+    with AgenticMemory.open(":memory:", embedder=(embedder := WatchedEmbedder())) as memory:
         store = AMemVectorStore(memory, TEAM)
         store.add_documents(pages("The quince blooms."))
         embedder.error = ModelUnavailableError("away")
@@ -306,9 +298,7 @@ def test_filters_know_or_and_nin_and_exists_and_an_empty_query_finds_nothing(mem
 
 def test_metadata_that_is_no_json_becomes_text_and_no_character_costs_a_document(store):
     meta = {"source": PurePosixPath("a.txt"), "day": date(2026, 5, 8), "size": float("nan")}
-    store.add_documents(
-        [Document("an example\0 \ud83d of a page", metadata=meta), Document("Two.")]
-    )
+    store.add_texts(["an example\0 \ud83d of a page", "Two."], [meta, {}])
     (one,) = store.similarity_search("example", filter={"day": "2026-05-08"})
     assert one.page_content == "an example \ufffd of a page"
     assert one.metadata == {"source": "a.txt", "day": "2026-05-08", "size": "NaN"}
@@ -322,10 +312,9 @@ def test_metadata_that_is_no_json_becomes_text_and_no_character_costs_a_document
 
 def test_what_cannot_be_meant_is_refused(memory, store):
     for wrong in ("where", "namespace", "score_threshold", "search_kwargs"):
-        with pytest.raises(TypeError, match=wrong):
-            store.similarity_search("One", **{wrong: {}})
-        with pytest.raises(TypeError, match=wrong):
-            store.add_documents(pages("One."), **{wrong: {}})
+        for act, given in ((store.similarity_search, "One"), (store.add_documents, pages("One."))):
+            with pytest.raises(TypeError, match=wrong):
+                act(given, **{wrong: {}})
     with pytest.raises(InvalidInputError, match="2 ids for 1 documents"):
         store.add_documents(pages("One."), ids=["1", "2"])
     with pytest.raises(InvalidInputError, match="cannot be named '_document'"):
@@ -340,5 +329,4 @@ def test_what_cannot_be_meant_is_refused(memory, store):
     made = AMemVectorStore.from_texts(["One."], **named, **whose, evolve=False)
     assert made.get_by_ids(["1"]) == [Document("One.", id="1", metadata={"page": 7})]
     other = AMemVectorStore.from_texts(["Uno."], memory=memory, namespace=("b",))
-    assert found(made.similarity_search("One")) == ["One."]
-    assert found(other.similarity_search("One")) == ["Uno."]
+    assert [found(one.similarity_search("One")) for one in (made, other)] == [["One."], ["Uno."]]

@@ -11,42 +11,20 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from itertools import product
 
+import langchain_kit as kit
 import pytest
 from blockbuster import BlockingError, blockbuster_ctx
 from langchain.agents import create_agent
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_kit import (
-    ANN,
-    State,
-    Talker,
-    User,
-    agent_of,
-    asay,
-    called,
-    scripted,
-    sequence,
-    system_text,
-    user,
-    within,
-)
+from langchain_kit import ANN
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+import langchain_amem as amem
 from amem_integrations import AgenticMemory
-from amem_integrations.testing import HashEmbedder, ScriptedModel
-from langchain_amem import (
-    AMemMemory,
-    AMemRetriever,
-    AMemStore,
-    build_evolution_graph,
-    evolve_node,
-    memory_tools,
-    open_memory,
-    recall_node,
-    remember_node,
-)
+from amem_integrations.testing import HashEmbedder
 
 # Says something, as a user in a conversation, and returns all that the memory showed for it.
 Say = Callable[[str, str, str], Awaitable[str]]
@@ -56,7 +34,7 @@ QUESTION = "What is the code word?"
 
 
 def by_retriever(memory):
-    retriever = AMemRetriever(memory=memory)
+    retriever = amem.AMemRetriever(memory=memory)
 
     async def say(who, text, thread):
         found = await retriever.ainvoke(text, namespace=(who,))
@@ -68,7 +46,7 @@ def by_retriever(memory):
 
 def by_classic_memory(memory):
     async def say(who, text, thread):
-        mine = AMemMemory(memory=memory, namespace=(who,), thread=thread)
+        mine = amem.AMemMemory(memory=memory, namespace=(who,), thread=thread)
         found = await mine.aload_memory_variables({"input": text})
         await mine.asave_context({"input": text}, {"output": "I see."})
         return str(found["history"])
@@ -77,13 +55,13 @@ def by_classic_memory(memory):
 
 
 def by_middleware(memory):
-    model = Talker(answer=lambda _: "I see.")
-    agent = agent_of(memory, model)
+    model = kit.Talker(answer=lambda _: "I see.")
+    agent = kit.agent_of(memory, model)
 
     async def say(who, text, thread):
-        await asay(agent, text, who, thread)
+        await kit.asay(agent, text, who, thread)
         assert await memory.aflush(10)
-        return system_text([seen for seen in model.seen if seen[-1].text == text][-1])
+        return kit.system_text([seen for seen in model.seen if seen[-1].text == text][-1])
 
     return say
 
@@ -93,14 +71,16 @@ def by_tools(memory):
         """Search for what is asked, then remember it."""
         asked = max(n for n, message in enumerate(messages) if message.type == "human")
         text, done = messages[asked].text, len(messages) - asked - 1
-        calls = [called("search_memory", query=text), called("remember", content=text)]
+        calls = [kit.called("search_memory", query=text), kit.called("remember", content=text)]
         return calls[done // 2] if done // 2 < len(calls) else "I see."
 
-    options = {"context_schema": User, "checkpointer": InMemorySaver()}
-    agent = create_agent(Talker(answer=act), memory_tools(memory, namespace=user), **options)
+    options = {"context_schema": kit.User, "checkpointer": InMemorySaver()}
+    agent = create_agent(
+        kit.Talker(answer=act), amem.memory_tools(memory, namespace=kit.user), **options
+    )
 
     async def say(who, text, thread):
-        state = await asay(agent, text, who, thread)
+        state = await kit.asay(agent, text, who, thread)
         searched, _ = [m for m in state["messages"] if m.type == "tool"][-2:]
         return str(searched.text) + json.dumps(searched.artifact)
 
@@ -108,37 +88,32 @@ def by_tools(memory):
 
 
 def by_nodes(memory):
-    graph = sequence(
-        State,
-        recall=recall_node(memory, namespace=user),
-        answer=lambda _: {"messages": [AIMessage("I see.")]},
-        remember=remember_node(memory, namespace=user),
-        evolve=evolve_node(memory, namespace=user),
-    )
+    after = {"evolve": amem.evolve_node(memory, namespace=kit.user)}
+    graph = kit.around(memory, answer=lambda _: {"messages": [AIMessage("I see.")]}, after=after)
 
     async def say(who, text, thread):
-        return str((await asay(graph, text, who, thread))["memories"])
+        return str((await kit.asay(graph, text, who, thread))["memories"])
 
     return say
 
 
 def by_evolution_graph(memory):
     saver = InMemorySaver()
-    graph = build_evolution_graph(memory, namespace=user, review=True, checkpointer=saver)
+    graph = amem.build_evolution_graph(memory, namespace=kit.user, review=True, checkpointer=saver)
 
     async def say(who, text, thread):
         await memory.aadd(text, namespace=(who,), evolve=False)
-        result = await asay(graph, {}, who, thread)
+        result = await kit.asay(graph, {}, who, thread)
         entries = [pending.value["entries"] for pending in result.get("__interrupt__", ())]
         if entries:
-            await asay(graph, Command(resume=True), who, thread)
+            await kit.asay(graph, Command(resume=True), who, thread)
         return json.dumps(entries)
 
     return say
 
 
 def by_store(memory):
-    store = AMemStore(memory, evolve=True)
+    store = amem.AMemStore(memory, evolve=True)
 
     async def say(who, text, thread):
         found = [*await store.asearch((who,), query=text), *await store.asearch((who,))]
@@ -150,15 +125,8 @@ def by_store(memory):
     return say
 
 
-DOORS = [
-    by_retriever,
-    by_classic_memory,
-    by_middleware,
-    by_tools,
-    by_nodes,
-    by_evolution_graph,
-    by_store,
-]
+DOORS = [by_retriever, by_classic_memory, by_middleware, by_tools, by_nodes]
+DOORS += [by_evolution_graph, by_store]
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -168,47 +136,32 @@ async def test_two_users_never_see_each_others_notes(door):
         return [await say(who, text, f"{who} {i // 3}") for i, text in enumerate(texts)]
 
     for at_once in (False, True):
-        model = scripted()
-        with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder()) as memory:
-            say = door(memory)
+        with AgenticMemory.open(
+            ":memory:", model=kit.scripted(), embedder=HashEmbedder()
+        ) as memory:
+            say, told = door(memory), dict[str, list[str]]()
             if at_once:
                 # LangGraph does one thing at a time in a conversation, so here each user has one of their own.
-                told = dict(
-                    zip(
-                        SECRETS, await asyncio.gather(*(talk(say, w) for w in SECRETS)), strict=True
-                    )
-                )
+                said = await asyncio.gather(*(talk(say, who) for who in SECRETS))
+                told = dict(zip(SECRETS, said, strict=True))
             else:
-                told = {
-                    w: [await say(w, f"The code word is {SECRETS[w]}.", "shared")] for w in SECRETS
-                }
+                for who, secret in SECRETS.items():
+                    told[who] = [await say(who, f"The code word is {secret}.", "shared")]
                 for number, who in enumerate((*SECRETS, *SECRETS)):
                     # What the conversation shows is not recalled in it, but in another one.
                     place = "shared" if number < 2 else "later"
                     told[who].append(await say(who, f"{QUESTION} {number}", place))
             assert set(memory.namespaces()) == {(who,) for who in SECRETS}
             for who, other in (("ann", "bob"), ("bob", "ann")):
-                assert SECRETS[who] in str(told[who])
-                assert SECRETS[other] not in str(told[who])
                 notes = memory.get_all(namespace=(who,))
-                stored = str([[n.content, [entry.text for entry in n.contexts]] for n in notes])
-                assert SECRETS[who] in stored
-                assert SECRETS[other] not in stored
+                stored = [[n.content, [entry.text for entry in n.contexts]] for n in notes]
+                for shown in (str(told[who]), str(stored)):
+                    assert (SECRETS[who] in shown, SECRETS[other] in shown) == (True, False)
                 ids = {note.id for note in notes}
                 assert {target for note in notes for target in note.links} <= ids
 
 
 # On the event loop
-
-
-class Watched(HashEmbedder):
-    """Notes in which threads it works."""
-
-    workers: set[int]
-
-    def embed_query(self, text):
-        self.workers.add(threading.get_ident())
-        return super().embed_query(text)
 
 
 class Slow(Embeddings):
@@ -224,7 +177,7 @@ class Slow(Embeddings):
 
 def by_all_tools(memory):
     async def say(_who, text, _thread):
-        search, remember, correct, forget = memory_tools(memory, namespace=ANN)
+        search, remember, correct, forget = amem.memory_tools(memory, namespace=ANN)
         await search.ainvoke({"query": text})
         await remember.ainvoke({"content": text})
         note = (await memory.aget_all(namespace=ANN))[-1]
@@ -242,7 +195,7 @@ def by_langchains_models(memory):
     async def say(_who, text, _thread):
         chat = GenericFakeChatModel(messages=iter([AIMessage(reply)] * 9))
         options = {"model": chat, "embedder": Slow()}
-        async with await asyncio.to_thread(open_memory, ":memory:", **options) as other:
+        async with await asyncio.to_thread(amem.open_memory, ":memory:", **options) as other:
             await other.aadd(text, namespace=ANN)
             await other.asearch(text, namespace=ANN)
         await memory.asearch(text, namespace=ANN)
@@ -253,14 +206,18 @@ def by_langchains_models(memory):
 
 @pytest.fixture
 def disk(tmp_path):
-    workers, quick, embedder = set[int](), scripted(), Watched()
-    embedder.workers = workers
+    workers, model, embedder = set[int](), kit.scripted(), HashEmbedder()
 
-    def think(request):
-        workers.add(threading.get_ident())
-        return quick.generate(request)
+    def noting(work):
+        """Return the work, which notes in which thread it is done."""
 
-    model = ScriptedModel(think)
+        def noted(given):
+            workers.add(threading.get_ident())
+            return work(given)
+
+        return noted
+
+    model.generate, embedder.embed_query = noting(model.generate), noting(embedder.embed_query)
     with AgenticMemory.open(str(tmp_path / "memory"), model=model, embedder=embedder) as memory:
         memory.add("I moved to Oslo.", namespace=ANN)
         yield memory, workers
@@ -294,61 +251,53 @@ async def test_the_watch_sees_what_it_is_there_for(tmp_path):
 
 # One message is one note, whichever door it comes through, and two messages are two
 
-TURNS = [("user", "I moved to Oslo."), ("assistant", "ok"), ("user", "ok"), ("assistant", "ok")]
+TURNS = [
+    (HumanMessage, "I moved to Oslo."),
+    (AIMessage, "ok"),
+    (HumanMessage, "ok"),
+    (AIMessage, "ok"),
+]
 
 
-def messages(with_ids):
-    kinds = {"user": HumanMessage, "assistant": AIMessage}
-    return [
-        kinds[role](text, id=str(number) if with_ids else None)
-        for number, (role, text) in enumerate(TURNS)
-    ]
+def core_stores(memory, said, space):
+    roles = {"human": "user", "ai": "assistant"}
+    dicts = [{"role": roles[one.type], "content": one.text, "id": one.id} for one in said]
+    memory.add_messages(dicts, namespace=space, thread="1")
 
 
-def core_stores(memory, with_ids):
-    dicts = [
-        {"role": role, "content": text, **({"id": str(number)} if with_ids else {})}
-        for number, (role, text) in enumerate(TURNS)
-    ]
-    memory.add_messages(dicts, namespace=ANN, thread="1")
-
-
-def node_stores(memory, with_ids):
-    node, said = remember_node(memory, namespace=ANN), messages(with_ids)
+def node_stores(memory, said, space):
+    node = amem.remember_node(memory, namespace=space)
     for end in (2, 4):
-        node.invoke({"messages": said[:end]}, within())
+        node.invoke({"messages": said[:end]}, kit.within())
 
 
-def chain_stores(memory, with_ids):
-    said = messages(with_ids)
-    for asked, answered in (said[:2], said[2:]):
-        mine = AMemMemory(memory=memory, namespace=ANN, thread="1", evolve=False)
-        given = (asked, answered) if with_ids else (asked.text, answered.text)
-        mine.save_context({"input": given[0]}, {"output": given[1]})
+def chain_stores(memory, said, space):
+    for pair in (said[:2], said[2:]):
+        mine = amem.AMemMemory(memory=memory, namespace=space, thread="1", evolve=False)
+        asked, answered = (one if one.id else one.text for one in pair)
+        mine.save_context({"input": asked}, {"output": answered})
 
 
-def agent_stores(memory, with_ids):
-    said = messages(with_ids)
-    replies = iter(said[1::2])
-    model = Talker(answer=lambda _: next(replies))
-    agent = agent_of(memory, model, namespace=ANN, evolve=False, keeps=False)
-    history = []
+def agent_stores(memory, said, space):
+    replies, history = iter(said[1::2]), []
+    model = kit.Talker(answer=lambda _: next(replies))
+    agent = kit.agent_of(memory, model, namespace=space, evolve=False, keeps=False)
     for asked in said[::2]:
-        history = agent.invoke({"messages": [*history, asked]}, within())["messages"]
+        history = agent.invoke({"messages": [*history, asked]}, kit.within())["messages"]
 
 
 @pytest.mark.parametrize("with_ids", [True, False])
-def test_the_same_messages_by_two_doors_are_the_same_notes(with_ids):
+def test_the_same_messages_by_two_doors_are_the_same_notes(memory, with_ids):
+    said = [kind(text, id=str(n) if with_ids else None) for n, (kind, text) in enumerate(TURNS)]
     # Without ids an agent gives each message one, and a chain that says the same again goes on with its thread.
     first = [core_stores, node_stores, chain_stores, *([agent_stores] if with_ids else [])]
     second = [core_stores, node_stores, *([chain_stores, agent_stores] if with_ids else [])]
     for one, other in product(first, second):
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            one(memory, with_ids)
-            notes = memory.get_all(namespace=ANN)
-            assert [note.content for note in notes] == [text for _, text in TURNS]
-            other(memory, with_ids)
-            assert [note.id for note in memory.get_all(namespace=ANN)] == [n.id for n in notes]
+        one(memory, said, space := (one.__name__, other.__name__))
+        notes = memory.get_all(namespace=space)
+        assert [note.content for note in notes] == [text for _, text in TURNS]
+        other(memory, said, space)
+        assert [note.id for note in memory.get_all(namespace=space)] == [n.id for n in notes]
 
 
 TIME = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
@@ -363,19 +312,16 @@ UNUSABLE = [None, "soon", "2023-05-08T13:56:00", "0001-01-01T00:00:00+14:00", Tr
 
 
 def test_a_note_has_the_time_that_its_message_carries(memory):
-    node = remember_node(memory, namespace=ANN)
+    node = amem.remember_node(memory, namespace=ANN)
 
     def stored(message):
-        node.invoke({"messages": [message]}, within())
+        node.invoke({"messages": [message]}, kit.within())
         return memory.get_all(namespace=ANN)[-1].at
 
     for number, carried in enumerate(CARRIED):
         assert stored(HumanMessage("We met yesterday.", id=f"with {number}", **carried)) == TIME
     for number, time_ in enumerate(UNUSABLE):  # it was said now
-        before = datetime.now(UTC)
-        extra = {"created_at": time_}
+        before, extra = datetime.now(UTC), {"created_at": time_}
         message = HumanMessage("We met.", id=f"without {number}", additional_kwargs=extra)
-        at = stored(message)
-        assert at is not None
-        assert before <= at <= datetime.now(UTC)
+        assert before <= (at := stored(message)) <= datetime.now(UTC)
         assert stored(message) == at

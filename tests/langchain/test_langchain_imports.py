@@ -27,31 +27,20 @@ from amem_integrations.testing import HashEmbedder
 memory = AgenticMemory.open(':memory:', embedder=HashEmbedder())
 memory.add('I moved to Oslo.', namespace=('ann',))
 print(AMemRetriever(memory=memory, namespace=('ann',)).invoke('Oslo')[0].page_content)
-print([tool.name for tool in a.memory_tools(memory, namespace=('ann',))])
-"""
-TRYING = """
-import langchain_amem as a
-from amem_integrations import AgenticMemory
-from amem_integrations.testing import HashEmbedder
-memory = AgenticMemory.open(':memory:', embedder=HashEmbedder())
+print([tool.name for tool in a.memory_tools(memory, namespace=('ann',))][0])
 for name in sys.argv[2:]:
     try: eval('a.' + name)
     except ImportError as error: print(type(error).__name__, error)
     else: print('nothing is missing')
 """
-OTHERS = "langchain langgraph langchain_classic"
 
 
-def test_the_package_needs_langchain_core_alone():
-    done = run_without(OTHERS, CORE_ALONE)
+def test_the_package_needs_langchain_core_alone_and_what_needs_more_names_the_extra():
+    done = run_without("langchain langgraph langchain_classic", CORE_ALONE, *EXTRAS)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("I moved to Oslo.\n['search_memory'")
-
-
-def test_what_needs_more_names_the_extra():
-    done = run_without(OTHERS, TRYING, *EXTRAS)
-    assert done.returncode == 0, done.stderr
-    for line, extra in zip(done.stdout.splitlines(), EXTRAS.values(), strict=True):
+    found, tool, *missing = done.stdout.splitlines()
+    assert (found, tool) == ("I moved to Oslo.", "search_memory")
+    for line, extra in zip(missing, EXTRAS.values(), strict=True):
         assert line.startswith("MissingExtraError")
         assert f"'.[{extra}]'" in line
     done = run_without("langchain_core", "import langchain_amem")

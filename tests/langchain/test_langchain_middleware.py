@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from datetime import date
 from itertools import product
 from typing import Any
@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
-    AgentMiddleware,
     HumanInTheLoopMiddleware,
     ModelCallLimitMiddleware,
     PIIMiddleware,
     SummarizationMiddleware,
+    before_agent,
+    before_model,
     dynamic_prompt,
+    wrap_model_call,
 )
-from langchain.agents.middleware.types import hook_config
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langchain_kit import (
@@ -42,7 +43,7 @@ from langchain_kit import (
     within,
 )
 from langgraph.types import Command, interrupt
-from pydantic import BaseModel
+from pydantic import create_model
 from support.ports import WatchedEmbedder
 
 from amem_integrations import (
@@ -84,34 +85,35 @@ def test_the_history_of_the_conversation_stays_clean(memory):
 
 
 @pytest.mark.on_a_server
-def test_notes_stand_at_the_end_of_the_system_message(memory):
+def test_notes_stand_at_the_end_of_the_system_message_also_of_one_that_was_replaced(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
-    blocks = SystemMessage([{"type": "text", "text": "Be brief."}])
-    for prompt in ("Be brief.", blocks):
+    blocks, brief = SystemMessage([{"type": "text", "text": "Be brief."}]), "Be brief."
+    for prompt, before in (
+        (brief, []),
+        ("Be long.", [dynamic_prompt(lambda _: brief)]),
+        (blocks, []),
+    ):
         model = Talker()
-        say(agent_of(memory, model, prompt=prompt), "Where did I move to?")
+        say(agent_of(memory, model, prompt=prompt, before=before), "Where did I move to?")
         say(agent_of(memory, model), "Where did I move to?", "bob")
         assert [message.type for message in model.seen[1]] == ["human"]  # nothing is known
         content = model.seen[0][0].content
-        if isinstance(content, str):
-            assert content.startswith("Be brief.\n\n<memories>")
-        else:
+        if prompt is blocks:
             assert content[0] == blocks.content[0]
             assert content[1]["text"].startswith("<memories>")
+        else:
+            assert content.startswith("Be brief.\n\n<memories>")
 
 
 def test_as_a_message_notes_stand_before_the_question(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
-    model = Talker()
+    model, earlier = Talker(), [HumanMessage("Hello."), AIMessage("Hi.")]
     say(agent_of(memory, model, inject="message", prompt="Be brief."), "Where did I move to?")
-    system, notes, question = (message.text for message in model.seen[0])
-    assert (system, question) == ("Be brief.", "Where did I move to?")
-    assert notes.startswith("<memories>")
-    earlier = [HumanMessage("Hello."), AIMessage("Hi.")]
     say(agent_of(memory, model, inject="message"), ask(*earlier, "Where did I move to?"))
-    *before, notes, question = (message.text for message in model.seen[1])
-    assert (before, question) == (["Hello.", "Hi."], "Where did I move to?")
-    assert notes.startswith("<memories>")
+    for seen, expected in zip(model.seen, (["Be brief."], ["Hello.", "Hi."]), strict=True):
+        *before, notes, question = (message.text for message in seen)
+        assert (before, question) == (expected, "Where did I move to?")
+        assert notes.startswith("<memories>")
     model = looking()  # a call of a tool and its result stay together
     say(agent_of(memory, model, tools=[look], inject="message"), "Where did I move to?")
     assert [message.type for message in model.seen[1]] == ["human", "human", "ai", "tool"]
@@ -143,31 +145,20 @@ def test_a_resumed_run_recalls_again(memory):
     assert ["1234" in system_text(seen) for seen in model.seen] == [True, False]
 
 
-def test_put_last_it_survives_a_middleware_that_replaces_the_system_message(memory):
-    replaced = dynamic_prompt(lambda _: "Something else.")
-    memory.add("I moved to Oslo.", namespace=ANN)
-    assert last(say(agent_of(memory, before=[replaced]), "Where did I move to?")) == "In Oslo."
-
-
 def test_no_note_and_no_message_of_the_memory_is_streamed(memory):
     memory.add("The secret of Oslo is in the memory.", namespace=ANN, evolve=False)
     for mode in ("values", "updates", "debug"):
-        stream = agent_of(memory).stream
-        streamed = list(
-            stream(ask("What of Oslo?"), context=User("ann"), stream_mode=mode, config=within())
-        )
+        run = {"context": User("ann"), "stream_mode": mode, "config": within()}
+        streamed = list(agent_of(memory).stream(ask("What of Oslo?"), **run))
         assert streamed
         assert "secret" not in str(streamed)
 
 
 def test_metadata_and_conditions_may_be_functions_of_the_run(memory):
     model = Talker()
-    agent = agent_of(
-        memory,
-        model,
-        metadata=lambda run: {"room": run.config["configurable"]["room"]},
-        where=lambda run: {"metadata.room": run.config["configurable"]["room"]},
-    )
+    metadata = {"metadata": lambda run: {"room": run.config["configurable"]["room"]}}
+    where = {"where": lambda run: {"metadata.room": run.config["configurable"]["room"]}}
+    agent = agent_of(memory, model, **metadata, **where)
     for room, text in (("a", "I moved to Oslo."), ("b", "Where is Oslo?"), ("a", "Oslo?")):
         agent.invoke(ask(text), within(text, room=room), context=User("ann"))
     assert ["Oslo." in system_text(seen) for seen in model.seen] == [False, False, True]
@@ -200,9 +191,20 @@ def test_without_a_checkpointer_a_history_passed_again_is_not_stored_again(memor
     assert {note.thread for note in memory.get_all(namespace=ANN)} == {None}
 
 
-def test_tool_calls_and_their_results_are_not_stored(memory):
-    say(agent_of(memory, looking(), tools=[look]), "What is it?")
-    assert kept(memory) == ["What is it?", "One moment.", "It is 42."]
+def test_tool_calls_are_not_stored_but_what_is_said_between_them_and_before_a_limit(memory):
+    @before_model
+    def hurrying(state, _):
+        called_one = state["messages"][-1].type == "tool"
+        return {"messages": [HumanMessage("Hurry.")]} if called_one else None
+
+    limit = ModelCallLimitMiddleware(run_limit=1, exit_behavior="end")
+    for who, before, then in (
+        ("ann", [], ["One moment.", "It is 42."]),
+        ("bob", [hurrying], ["Hurry.", "One moment.", "It is 42."]),
+        ("eve", [limit], ["One moment.", "Model call limits exceeded: run limit (1/1)"]),
+    ):
+        say(agent_of(memory, looking(), tools=[look], before=before), "What is it?", who)
+        assert kept(memory, (who,)) == ["What is it?", *then]
 
 
 def test_an_answer_that_a_tool_gives_is_remembered(memory):
@@ -211,23 +213,13 @@ def test_an_answer_that_a_tool_gives_is_remembered(memory):
         """Look something up."""
         return f"{what} is 42."
 
-    class City(BaseModel):
-        """A structured answer."""
-
-        name: str
-        since: date
-
-    @dataclass
-    class Town:
-        """A structured answer of another kind."""
-
-        name: str
-
+    city = create_model("City", name=str, since=date)
+    town = make_dataclass("Town", [("name", str)])
     agent = agent_of(memory, calling(called("look_up", what="It")), tools=[look_up])
     say(agent, "What is it?")
     say(agent, ask("I see.", "It is 42."), "bob")  # where the run before has ended is known
     assert kept(memory, BOB) == ["I see.", "It is 42.", "Done."]
-    for kind, given in (City, {"name": "Tromsø", "since": "1794-05-08"}), (Town, {"name": "Bodø"}):
+    for kind, given in (city, {"name": "Tromsø", "since": "1794-05-08"}), (town, {"name": "Bodø"}):
         structured = create_agent(
             calling(called(kind.__name__, **given)),
             response_format=kind,
@@ -267,12 +259,6 @@ def test_a_summary_of_the_conversation_is_no_note(memory):
     assert kept(memory, BOB) == ["Hello.", "I do not know."]
 
 
-def test_a_run_ended_by_a_call_limit_is_stored(memory):
-    limit = ModelCallLimitMiddleware(run_limit=1, exit_behavior="end")
-    say(agent_of(memory, looking(), tools=[look], before=[limit]), "What is it?")
-    assert kept(memory)[0] == "What is it?"
-
-
 def test_off_reads_and_never_writes(memory):
     memory.add("I moved to Oslo.", namespace=ANN)
     assert last(say(agent_of(memory, remember=False), "Where did I move to?")) == "In Oslo."
@@ -280,47 +266,27 @@ def test_off_reads_and_never_writes(memory):
 
 
 def test_should_store_decides_what_is_stored(memory):
-    for who, kinds in (("ann", {"human": "What is it?"}), ("bob", {"tool": "it: 42"})):
-        agent = agent_of(
-            memory, looking(), tools=[look], should_store=lambda m, k=kinds: m.type in k
-        )
-        say(agent, "What is it?", who)
+    for who, kind, text in (("ann", "human", "What is it?"), ("bob", "tool", "it: 42")):
+        stores = {"should_store": lambda message, kind=kind: message.type == kind}
+        say(agent_of(memory, looking(), tools=[look], **stores), "What is it?", who)
         (note,) = memory.get_all(namespace=(who,))
-        assert (note.content, ANSWERS in note.metadata) == (*kinds.values(), False)
-
-
-def test_what_is_said_between_two_calls_of_the_model_is_stored(memory):
-    class Hurrying(AgentMiddleware[Any, Any, Any]):
-        """Says something once a tool has been called."""
-
-        def before_model(self, state, runtime):
-            called_one = state["messages"][-1].type == "tool"
-            return {"messages": [HumanMessage("Hurry.")]} if called_one else None
-
-    say(agent_of(memory, looking(), tools=[look], before=[Hurrying()]), "What is it?")
-    assert kept(memory)[:2] == ["What is it?", "Hurry."]
+        assert (note.content, ANSWERS in note.metadata) == (text, False)
 
 
 def test_what_is_redacted_is_stored_redacted_in_any_order(memory):
-    class Redacting(AgentMiddleware[Any, Any, Any]):
-        """Masks a number before the model is called."""
+    def masked(messages):
+        return [HumanMessage(one.text.replace("1234", "****"), id=one.id) for one in messages]
 
-        def before_model(self, state, runtime):
-            said = state["messages"][-1]
-            return {"messages": [HumanMessage(said.text.replace("1234", "****"), id=said.id)]}
+    @before_model
+    def redacting(state, _):
+        return {"messages": masked(state["messages"][-1:])}
 
-    class Hiding(AgentMiddleware[Any, Any, Any]):
-        """Masks a number for the model alone."""
-
-        def wrap_model_call(self, request, handler):
-            said = [
-                HumanMessage(one.text.replace("1234", "****"), id=one.id)
-                for one in request.messages
-            ]
-            return handler(request.override(messages=said))
+    @wrap_model_call
+    def hiding(request, handler):  # from the model alone
+        return handler(request.override(messages=masked(request.messages)))
 
     mine = AMemMiddleware(memory, namespace=ANN)
-    for order in ([Redacting(), mine], [mine, Redacting()], [Hiding(), mine]):
+    for order in ([redacting, mine], [mine, redacting], [hiding, mine]):
         create_agent(Talker(), middleware=order).invoke(ask("My code is 1234."))
     assert kept(memory)[::2] == ["My code is ****."] * 3
 
@@ -372,16 +338,14 @@ def test_after_an_interrupt_the_turn_is_stored_once_for_whom_it_began(memory):
 
 
 def test_what_somebody_adds_to_the_run_of_another_is_theirs(memory):
-    class Asking(AgentMiddleware[Any, Any, Any]):
-        """Waits for somebody before the model is called."""
-
-        def before_model(self, state, runtime):
-            return {"messages": [HumanMessage(interrupt("And you?"))]}
+    @before_model
+    def asking(*_):
+        return {"messages": [HumanMessage(interrupt("And you?"))]}
 
     memory.add("I moved to Rome.", namespace=BOB)
     memory.add("I moved to Oslo.", namespace=ANN)
     model = Talker()
-    agent = agent_of(memory, model, before=[Asking()])
+    agent = agent_of(memory, model, before=[asking])
     say(agent, "Hello.")
     say(agent, Command(resume="Where did I move to?"), "bob")
     assert kept(memory)[1:] == ["Hello."]
@@ -393,38 +357,29 @@ def test_what_somebody_adds_to_the_run_of_another_is_theirs(memory):
 # Runs that fail or are blocked
 
 
-class Flaky(Talker):
-    """Fails at the first call."""
-
-    def _reply(self, messages):
-        answer = super()._reply(messages)
-        if len(self.seen) == 1:
-            raise ConnectionError("no answer")
-        return answer
-
-
 async def test_a_turn_whose_model_failed_is_stored_for_whom_it_was_said(memory):
     async def soon(*given):
         return say(*given)
 
-    for number, speak in enumerate((soon, asay)):
-        agent = agent_of(
-            memory, Flaky(), namespace=lambda run, n=number: (run.context.user_id, str(n))
-        )
-        mine, others = ("ann", str(number)), ("bob", str(number))
+    def failing(messages):
+        if messages[-1].text == "I moved to Oslo.":
+            raise ConnectionError("no answer")
+        return "I do not know."
+
+    for speak, mine, others in ((soon, "ann", "bob"), (asay, "eve", "zoe")):
+        agent = agent_of(memory, Talker(answer=failing))
         with pytest.raises(ConnectionError):
-            await speak(agent, "I moved to Oslo.")
-        assert kept(memory, mine) == ["I moved to Oslo."]
-        await speak(agent, "Hello.", "bob")
-        await speak(agent, "Did you hear me?")
-        assert kept(memory, mine)[:2] == ["I moved to Oslo.", "Did you hear me?"]
-        assert kept(memory, others) == ["Hello.", "I do not know."]
+            await speak(agent, "I moved to Oslo.", mine)
+        assert kept(memory, (mine,)) == ["I moved to Oslo."]
+        await speak(agent, "Hello.", others)
+        await speak(agent, "Did you hear me?", mine)
+        assert kept(memory, (mine,))[:2] == ["I moved to Oslo.", "Did you hear me?"]
+        assert kept(memory, (others,)) == ["Hello.", "I do not know."]
 
 
-def pii(where="input"):
+def pii(**where):
     """Return a guard that ends a run in which a card is named."""
-    options = {"apply_to_input": where == "input", "apply_to_output": where == "output"}
-    return PIIMiddleware("credit_card", strategy="block", **options)
+    return PIIMiddleware("credit_card", strategy="block", **where)
 
 
 def test_what_a_blocked_run_said_is_in_no_note_and_no_later_prompt():
@@ -452,38 +407,28 @@ async def test_by_default_it_is_stored_with_the_next_run(memory):
 def test_a_blocked_answer_is_left_out_too(memory):
     replies = iter([f"Your card is {CARD}.", "I see."])
     model = Talker(answer=lambda _: next(replies))
-    agent = agent_of(memory, model, before=[pii("output")], remember_unanswered=False)
+    guard = pii(apply_to_input=False, apply_to_output=True)
+    agent = agent_of(memory, model, before=[guard], remember_unanswered=False)
     with pytest.raises(Exception, match="credit_card"):
         say(agent, "What is my card?")
     say(agent, "I moved to Oslo.")
     assert kept(memory) == ["What is my card?", "I moved to Oslo.", "I see."]
 
 
-class Refusing(AgentMiddleware[Any, Any, Any]):
-    """Ends a run before it has begun, with an answer of its own."""
+def test_a_run_that_a_middleware_before_it_ends_is_remembered_only_if_that_is_wanted(memory):
+    def refusing(state, _):
+        refused = {"messages": [AIMessage("I cannot take that.")], "jump_to": "end"}
+        return refused if CARD in last(state) else None
 
-    @hook_config(can_jump_to=["end"])
-    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        if CARD not in last(state):
-            return None
-        return {"messages": [AIMessage("I cannot take that.")], "jump_to": "end"}
-
-
-class RefusingLater(AgentMiddleware[Any, Any, Any]):
-    """Ends a run before the model is called."""
-
-    before_model = Refusing.before_agent
-
-
-def test_a_run_that_a_middleware_before_it_ends_is_remembered_only_if_that_is_wanted():
     texts = [PAYING, "I moved to Oslo.", PAYING]
-    for unanswered, guard in product((True, False), (Refusing(), RefusingLater())):
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            agent = agent_of(memory, before=[guard], remember_unanswered=unanswered)
-            for text in texts:
-                say(agent, text)
-            asked = [text for text in kept(memory) if text in texts]
-            assert asked == (texts if unanswered else ["I moved to Oslo."])
+    for unanswered, hook in product((True, False), (before_agent, before_model)):
+        who = f"{unanswered} {hook.__name__}"
+        guard = hook(can_jump_to=["end"])(refusing)
+        agent = agent_of(memory, before=[guard], remember_unanswered=unanswered)
+        for text in texts:
+            say(agent, text, who)
+        asked = [text for text in kept(memory, (who,)) if text in texts]
+        assert asked == (texts if unanswered else ["I moved to Oslo."])
 
 
 # When something does not answer
@@ -530,20 +475,18 @@ def test_what_people_said_is_stored_once_a_run_however_often_the_model_is_called
 
 
 def test_with_the_embedder_down_the_failure_is_counted_and_raised_where_that_is_wanted():
-    embedder = WatchedEmbedder()
+    embedder, error = WatchedEmbedder(), ModelUnavailableError("down")
     with AgenticMemory.open(":memory:", embedder=embedder) as memory:
         memory.info()  # finds the thresholds of the embedder, once
-        embedder.error = ModelUnavailableError("down")
-        mine = AMemMiddleware(memory, namespace=ANN)
-        create_agent(Talker(), middleware=[mine]).invoke(ask("Where is Oslo?"))
-        assert mine.failures == {"recall": 1}
-        with pytest.raises(ModelUnavailableError):
-            say(agent_of(memory, on_error="raise"), "Where is Oslo?")
-        embedder.error, embedder.down = None, True
-        create_agent(Talker(), middleware=[mine]).invoke(ask("I moved to Rome."))
-        assert mine.failures == {"recall": 1, "remember": 1}
-        with pytest.raises(ModelUnavailableError):
-            say(agent_of(memory, on_error="raise"), "I like Rome.")
+        mine, counted = AMemMiddleware(memory, namespace=ANN), {}
+        for doing in ("recall", "remember"):
+            embedder.error = error if doing == "recall" else None
+            embedder.down = doing == "remember"
+            create_agent(Talker(), middleware=[mine]).invoke(ask(f"To {doing} Oslo."))
+            counted[doing] = 1
+            assert mine.failures == counted
+            with pytest.raises(ModelUnavailableError):
+                say(agent_of(memory, on_error="raise"), f"To {doing} Rome.")
 
 
 def test_a_filter_that_raises_costs_neither_the_answer_nor_the_thread(memory):
@@ -567,8 +510,7 @@ def test_metadata_that_are_no_dict_cost_neither_the_answer_nor_the_words(memory)
     assert mine.failures == {}
 
 
-def test_a_closed_memory_always_raises(tmp_path):
-    memory = AgenticMemory.open(tmp_path, embedder=HashEmbedder())
+def test_a_closed_memory_always_raises(memory):
     memory.close()
     with pytest.raises(StoreClosedError):
         say(agent_of(memory), "Hello.")

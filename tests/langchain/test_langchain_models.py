@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import product
 from typing import Any
 from unittest.mock import patch
 
@@ -33,12 +34,10 @@ def in_words(messages):
 
 def by_schema(messages):
     """Answer as a model that calls tools."""
-    is_construct = "annotate" in messages[0].text
-    name = "ConstructReply" if is_construct else "EvolveReply"
-    usage = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
-    return called(name, **json.loads(in_words(messages))).model_copy(
-        update={"usage_metadata": usage}
-    )
+    name = "ConstructReply" if "annotate" in messages[0].text else "EvolveReply"
+    reply = called(name, **json.loads(in_words(messages)))
+    reply.usage_metadata = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
+    return reply
 
 
 class Wordy(Talker):
@@ -54,23 +53,25 @@ class RefusalError(Exception):
     status_code = 400
 
 
-class Refusing(Talker):
-    """A model whose server takes no tools."""
+class Noting(Talker):
+    """A model that keeps in which form it was asked."""
 
-    asked: int = 0
+    forms: list[str] = Field(default_factory=list)
 
     def _generate(self, messages, stop=None, run=None, **kwargs):
-        self.asked += 1
-        if kwargs.get("tools"):
-            raise RefusalError("this model does not support tools")
+        self.forms.append("schema" if kwargs.get("tools") else "words")
         return super()._generate(messages)
 
 
-class Down(Talker):
-    """A model that cannot be reached."""
+class Refusing(Noting):
+    """A model whose server takes no tools, or only so many words."""
 
-    def _generate(self, *args, **kwargs):
-        raise ConnectionError("no route")
+    length: int = 99_999
+
+    def _reply(self, messages):
+        if self.forms[-1] == "schema" or len(str(messages)) > self.length:
+            raise RefusalError("this model does not support that")
+        return super()._reply(messages)
 
 
 def opened(chat, **options):
@@ -78,18 +79,14 @@ def opened(chat, **options):
     return AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder())
 
 
-def add(memory):
-    return memory.add("I moved to Oslo.", namespace=ANN)
+def add(memory, text="I moved to Oslo."):
+    return memory.add(text, namespace=ANN)
 
 
 async def test_any_chat_model_can_make_notes():
     plain = GenericFakeChatModel(messages=iter([AIMessage(WORDS), *[AIMessage("{}")] * 3]))
-    for chat in (
-        Talker(answer=by_schema),
-        Wordy(answer=in_words),
-        Refusing(answer=in_words),
-        plain,
-    ):
+    answering = Talker(answer=by_schema), Wordy(answer=in_words), Refusing(answer=in_words)
+    for chat in (*answering, plain):
         with opened(chat) as memory:
             note = add(memory)
             assert (note.state, note.attributes_source) == ("done", type(chat).__name__)
@@ -103,23 +100,15 @@ def test_after_a_refusal_schemas_are_not_tried_again():
     chat = Refusing(answer=in_words)
     with opened(chat) as memory:
         add(memory)
-        memory.add("I like it.", namespace=ANN)
-        assert chat.asked == len(chat.seen) + 1
+        add(memory, "I like it.")
+        assert chat.forms == ["schema", *["words"] * len(chat.seen)]
     for settled in (chat, chat.with_fallbacks([chat])):
         with opened(settled, structured="schema") as memory:
             assert add(memory).state == "failed"
 
 
 def test_a_model_that_refuses_both_forms_is_asked_by_schema_again():
-    class Full(Refusing):
-        def _generate(self, messages, stop=None, run=None, **kwargs):
-            self.forms.append("schema" if kwargs.get("tools") else "words")
-            raise RefusalError("too long")
-
-        forms: list[str] = []  # noqa: RUF012 - a pydantic field
-
-    chat = Full()
-    with opened(chat) as memory:
+    with opened(chat := Refusing(length=0)) as memory:
         assert add(memory).state == add(memory).state == "failed"
     assert chat.forms == ["schema", "words"] * (len(chat.forms) // 2)
 
@@ -146,20 +135,18 @@ def test_what_can_be_read_of_a_reply_is_read():
             assert memory.stats()["usage"]["construct"]["calls"] == 1
 
 
-def test_a_model_that_is_down_leaves_the_note_pending():
-    with opened(Down()) as memory:
+def test_a_model_that_is_down_leaves_the_note_pending_and_one_that_says_nothing_a_failed_one():
+    def down(_):
+        raise ConnectionError("no route")
+
+    with opened(Talker(answer=down)) as memory:
         assert add(memory).state == "pending"
         assert memory.stats()["usage"]["total"]["unavailable"] == 1
+    with opened(Wordy(answer=lambda _: "")) as memory:
+        assert add(memory).state == "failed"
 
 
 def test_a_chat_model_may_be_wrapped_and_is_asked_by_schema_where_the_wrapping_lets_it():
-    class Noting(Talker):
-        by_schema: list[bool] = Field(default_factory=list)
-
-        def _generate(self, messages, stop=None, run=None, **kwargs):
-            self.by_schema.append("tools" in kwargs)
-            return super()._generate(messages)
-
     for wrap, by_schema_too in (
         (lambda chat: chat.with_retry(), True),
         (lambda chat: chat.with_fallbacks([chat]), True),
@@ -172,11 +159,13 @@ def test_a_chat_model_may_be_wrapped_and_is_asked_by_schema_where_the_wrapping_l
         wrapped = wrap(chat := Noting(answer=by_schema))
         with opened(wrapped) as memory:
             assert add(memory).state == "done"
-        assert set(chat.by_schema) == {by_schema_too}
+        assert set(chat.forms) == {"schema" if by_schema_too else "words"}
         with pytest.raises(ConfigurationError, match="does not end in"):
             LangChainChatModel(wrapped | StrOutputParser())
     with opened(Talker(answer=by_schema), name="mine") as memory:
         assert add(memory).attributes_source == "mine"
+        counted = memory.stats()["usage"]["construct"]
+        assert (counted["input_tokens"], counted["output_tokens"]) == (7, 3)
 
 
 def test_a_model_is_recorded_by_the_first_of_its_names_that_is_a_text():
@@ -191,18 +180,6 @@ def test_a_model_is_recorded_by_the_first_of_its_names_that_is_a_text():
         ({}, "Named"),
     ):
         assert LangChainChatModel(Named(**names)).name == known_as
-
-
-def test_a_model_that_says_nothing_leaves_a_note_that_has_failed():
-    with opened(Wordy(answer=lambda _: "")) as memory:
-        assert add(memory).state == "failed"
-
-
-def test_tokens_are_counted():
-    with opened(Talker(answer=by_schema)) as memory:
-        add(memory)
-        counted = memory.stats()["usage"]["construct"]
-        assert (counted["input_tokens"], counted["output_tokens"]) == (7, 3)
 
 
 # The memory's own thoughts
@@ -310,8 +287,7 @@ async def test_prefixes_stand_before_the_texts_and_are_in_the_name():
 
 
 async def test_native_asynchronous_embeddings_are_awaited_on_the_callers_loop():
-    native = Native()
-    with AgenticMemory.open(":memory:", embedder=LangChainEmbedder(native)) as memory:
+    with AgenticMemory.open(":memory:", embedder=LangChainEmbedder(native := Native())) as memory:
         await memory.aadd("I moved.", namespace=ANN)
         await memory.asearch("moved", namespace=ANN)
     assert native.loops == {asyncio.get_running_loop()}
@@ -321,10 +297,9 @@ async def test_native_asynchronous_embeddings_are_awaited_on_the_callers_loop():
 
 
 def test_what_is_no_model_is_refused_at_once():
-    for wrong in (None, "gpt", object()):
-        for wrapper in (LangChainChatModel, LangChainEmbedder):
-            with pytest.raises(ConfigurationError):
-                wrapper(wrong)
+    for wrapper, wrong in product((LangChainChatModel, LangChainEmbedder), (None, "gpt", object())):
+        with pytest.raises(ConfigurationError):
+            wrapper(wrong)
     with pytest.raises(ConfigurationError):
         LangChainChatModel(Talker(), structured="yaml")
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
-from langchain_kit import Talker, called, calling, scripted
+from langchain_kit import Talker, ask, called, calling, scripted
 
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemStore
@@ -39,12 +38,10 @@ PROMISED = {
     ],
     "langchain_classic_chain": ["<memories>", "I made a bowl", "You made a bowl."],
 }
-pytestmark = [
-    pytest.mark.filterwarnings(
-        "ignore::langchain_core._api.deprecation.LangChainDeprecationWarning"
-    ),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::langchain_core._api.deprecation.LangChainDeprecationWarning",
+    "ignore::DeprecationWarning",
+)
 
 
 def page(name, language="python"):
@@ -68,14 +65,14 @@ def test_the_readme_shows_each_door_with_a_real_model():
 
 
 def talk(messages):
-    return next(
-        (answer for asked, answer in ANSWERS.items() if asked in messages[-1].text), "I see."
-    )
+    said = messages[-1].text
+    return next((answer for asked, answer in ANSWERS.items() if asked in said), "I see.")
 
 
-@pytest.mark.parametrize(
-    "name", ["langchain", "langchain-documents", "langgraph", "langgraph-store"]
-)
+GUIDES = ["langchain", "langchain-documents", "langgraph", "langgraph-store"]
+
+
+@pytest.mark.parametrize("name", GUIDES)
 def test_the_guide_runs(name, monkeypatch, capsys):
     code, opening = "\n".join(page(f"docs/{name}.md")), 'open_memory("./memory")'
     assert opening in code
@@ -115,8 +112,7 @@ async def test_the_graph_of_the_platforms_file_works_with_its_store(monkeypatch,
     ):
         async with open_store() as store:  # and again, as after a restart of the server
             graph.store = store
-            asked = {"messages": [HumanMessage(said)]}
-            done = await graph.ainvoke(asked, context={"user_id": user})
+            done = await graph.ainvoke(ask(said), context={"user_id": user})
             assert done["messages"][-1].text == answer
 
 
@@ -138,12 +134,10 @@ def of(user):
 
 
 def run(langmem, store, user, tool, **arguments):
-    tools = [
-        langmem.create_manage_memory_tool(namespace=PLACE),
-        langmem.create_search_memory_tool(namespace=PLACE, response_format="content_and_artifact"),
-    ]
-    agent = create_agent(calling(called(tool, **arguments)), tools, store=store)
-    return agent.invoke({"messages": [HumanMessage("Go.")]}, of(user))["messages"][2].artifact
+    manage = langmem.create_manage_memory_tool(PLACE)
+    search = langmem.create_search_memory_tool(PLACE, response_format="content_and_artifact")
+    agent = create_agent(calling(called(tool, **arguments)), [manage, search], store=store)
+    return agent.invoke(ask("Go."), of(user))["messages"][2].artifact
 
 
 def test_langmems_tools_write_search_update_and_delete_for_one_user(langmem, memory):
@@ -165,11 +159,9 @@ def test_langmems_store_manager_keeps_what_a_model_extracts(langmem, memory):
     store = AMemStore(memory, evolve=True)
     model = calling(called("Memory", content="Ann moved to Oslo."))
     manager = langmem.create_memory_store_manager(model, namespace=PLACE, store=store)
-    manager.invoke({"messages": [HumanMessage("I moved to Oslo.")]}, config=of("ann"))
+    manager.invoke(ask("I moved to Oslo."), config=of("ann"))
     (item,) = store.search(("memories", "ann"))
     assert item.value == {"kind": "Memory", "content": {"content": "Ann moved to Oslo."}}
     memory.flush()
-    note = store.note(("memories", "ann"), item.key)
-    assert note is not None
-    assert note.state == "done"
+    assert store.note(("memories", "ann"), item.key).state == "done"
     assert [hit.key for hit in manager.search(query="Oslo", config=of("ann"))] == [item.key]

@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import langchain_kit as kit
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
-from langchain_kit import (
-    ANN,
-    BOB,
-    State,
-    Talker,
-    User,
-    ask,
-    called,
-    construct,
-    kept,
-    sequence,
-    system_text,
-    user,
-    within,
-)
+from langchain_kit import ANN, BOB
 from support import chatter
 from support.models import open_repeating, say_thrice, to_the_insurance
 from support.ports import Silent, WatchedEmbedder
@@ -35,7 +22,6 @@ from amem_integrations import (
     NamespaceError,
     StoreUnavailableError,
 )
-from amem_integrations.providers.minilm import MiniLmEmbedder
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import (
     AMemMemory,
@@ -55,14 +41,14 @@ Door = Callable[..., str]
 
 
 def by_middleware(memory, question, **options):
-    chat = Talker()
+    chat = kit.Talker()
     middleware = AMemMiddleware(memory, namespace=ANN, remember=False, **options)
-    create_agent(chat, middleware=[middleware]).invoke(ask(question))
-    return system_text(chat.seen[0])
+    create_agent(chat, middleware=[middleware]).invoke(kit.ask(question))
+    return kit.system_text(chat.seen[0])
 
 
 def by_node(memory, question, **options):
-    return str(recall_node(memory, namespace=ANN, **options).invoke(ask(question))["memories"])
+    return str(recall_node(memory, namespace=ANN, **options).invoke(kit.ask(question))["memories"])
 
 
 def by_tool(memory, question, **options):
@@ -75,14 +61,14 @@ def by_chain(memory, question, **options):
     return str(classic.load_memory_variables({"input": question})["history"])
 
 
-def by_retriever(memory, question, **options):
+def by_retriever(memory, question, given=None, **options):
     retriever = AMemRetriever(memory=memory, namespace=ANN, **options)
-    return "\n".join(document.page_content for document in retriever.invoke(question))
+    found = retriever.invoke(question, **(given or {}))
+    return "\n".join(document.page_content for document in found)
 
 
 def by_call(memory, question, **options):
-    retriever = AMemRetriever(memory=memory, namespace=ANN)
-    return "\n".join(document.page_content for document in retriever.invoke(question, **options))
+    return by_retriever(memory, question, options)
 
 
 DOORS = [by_middleware, by_node, by_tool, by_chain, by_retriever]
@@ -104,7 +90,7 @@ def test_what_is_recalled_can_be_narrowed(memory):
 
 
 def test_links_need_not_be_followed():
-    model = ScriptedModel({"construct": construct, "evolve": to_the_insurance})
+    model = ScriptedModel({"construct": kit.construct, "evolve": to_the_insurance})
     with AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(256)) as memory:
         memory.add("The insurance has number 4711.", namespace=ANN, thread="t")
         for n in range(3):
@@ -116,7 +102,7 @@ def test_links_need_not_be_followed():
 
 
 def test_what_was_said_several_times_is_shown_once():
-    with open_repeating(construct) as memory:
+    with open_repeating(kit.construct) as memory:
         say_thrice(memory, ANN)
         for door in DOORS:
             found = door(memory, "Where is my key, and the tram?")
@@ -131,13 +117,13 @@ def test_what_was_said_several_times_is_shown_once():
 
 def test_what_a_prompt_is_given_begins_with_the_profile():
     profile = {"value": {"work": ["is a zoologist"]}, "of": ["n1"]}
-    model = ScriptedModel({"construct": construct, "evolve": {"notes": []}, "profile": profile})
+    model = ScriptedModel({"construct": kit.construct, "evolve": {"notes": []}, "profile": profile})
     config = MemoryConfig(profile=True)
-    for door in (by_middleware, by_node, by_chain):
-        opened = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
-        with opened as memory:
-            assert "zoologist" not in door(memory, "Where did I move?")
-            memory.add("I move to Oslo for my work.", namespace=ANN)
+    doors, options = (by_middleware, by_node, by_chain), {"model": model, "config": config}
+    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), **options) as memory:
+        assert not any("zoologist" in door(memory, "Where did I move?") for door in doors)
+        memory.add("I move to Oslo for my work.", namespace=ANN)
+        for door in doors:
             found = door(memory, "Where did I move?")
             assert found.index("zoologist") < found.index("move to Oslo")
             assert "zoologist" in door(memory, "Hello!")
@@ -160,38 +146,34 @@ def test_further_namespaces_are_read_and_their_notes_marked(shared):
         assert "office" not in door(shared, "moved to Oslo")
         found = door(shared, "moved to Oslo", also=also)
         assert "Rome" not in found
-        (ours,) = [line for line in found.splitlines() if "office" in line]
-        (mine,) = [line for line in found.splitlines() if "I moved to Oslo." in line]
-        if door is not by_retriever:
-            begins = "] " if door is by_tool else "- "
-            assert f"{begins}from team: Eva: " in ours
-            assert f"{begins}Ann: " in mine
+        for words, who in (("office", "from team: Eva: "), ("I moved to Oslo.", "Ann: ")):
+            (line,) = [line for line in found.splitlines() if words in line]
+            assert door is by_retriever or f"{'] ' if door is by_tool else '- '}{who}" in line
     retriever = AMemRetriever(memory=shared, namespace=ANN, also=also)
     (search,) = memory_tools(shared, namespace=ANN, kinds=["search"], also=also)
-    artifact = search.invoke(called(search.name, query="moved").tool_calls[0]).artifact
+    artifact = search.invoke(kit.called(search.name, query="moved").tool_calls[0]).artifact
     whose = [document.metadata["namespace"] for document in retriever.invoke("moved")]
     assert whose == [hit["namespace"] for hit in artifact]
-    assert [*TEAM] in whose
-    assert [*ANN] in whose
+    assert {tuple(space) for space in whose} == {TEAM, ANN}
 
 
 def test_a_run_says_which_further_namespaces_are_read(shared):
     def team(run):
         return ("acme", run.config["configurable"]["team"]) if run.state else ()
 
-    graph = sequence(
-        State,
-        recall=recall_node(shared, namespace=user, also={"team": team, "nobody": lambda _: ()}),
-        remember=remember_node(shared, namespace=user),
+    also = {"team": team, "nobody": lambda _: ()}
+    recall = recall_node(shared, namespace=kit.user, also=also)
+    graph = kit.sequence(
+        kit.State, recall=recall, remember=remember_node(shared, namespace=kit.user)
     )
-    asked = ask("Who moved to Oslo?")
-    done = graph.invoke(asked, within(team="team"), context=User("bob"))
+    asked = kit.ask("Who moved to Oslo?")
+    done = graph.invoke(asked, kit.within(team="team"), context=kit.User("bob"))
     assert "from team: Eva" in done["memories"]
     assert "I moved to Oslo" not in done["memories"]
-    assert kept(shared, TEAM) == ["The team moved its office to Oslo."]
-    assert kept(shared, BOB)[-1] == "Who moved to Oslo?"
+    assert kit.kept(shared, TEAM) == ["The team moved its office to Oslo."]
+    assert kit.kept(shared, BOB)[-1] == "Who moved to Oslo?"
     with pytest.raises(NamespaceError):
-        graph.invoke(asked, within(), context=User("bob"))
+        graph.invoke(asked, kit.within(), context=kit.User("bob"))
 
 
 def test_a_function_that_fails_costs_its_namespace_and_a_filter_that_fails_all_notes(shared):
@@ -207,9 +189,8 @@ def test_a_function_that_fails_costs_its_namespace_and_a_filter_that_fails_all_n
 
 
 def test_without_an_embedder_the_first_of_each_namespace_stand_first():
-    embedder = WatchedEmbedder()
-    embedder.error = TimeoutError()
-    with AgenticMemory.open(":memory:", embedder=embedder) as memory:
+    with AgenticMemory.open(":memory:", embedder=(embedder := WatchedEmbedder())) as memory:
+        embedder.error = TimeoutError()
         for space in (ANN, TEAM):
             memory.add_many([f"{space[0]} moved {n}" for n in range(3)], namespace=space)
         retriever = AMemRetriever(memory=memory, namespace=ANN, also={"team": TEAM}, k=2)
@@ -244,14 +225,6 @@ def test_what_fails_is_counted_or_raised_where_that_is_wanted_and_words_count_wi
 # Mistakes
 
 
-def make_chain(memory, **options):
-    return AMemMemory(memory=memory, **options)
-
-
-def make_retriever(memory, **options):
-    return AMemRetriever(memory=memory, **options)
-
-
 MISTAKES = [
     {"where": {"colour": "red"}},
     {"where": {"speaker": {"$like": "A"}}},
@@ -266,14 +239,13 @@ MISTAKES = [
 
 
 def test_a_mistake_shows_when_it_is_made(memory):
-    doors = [AMemMiddleware, recall_node, memory_tools, make_chain, make_retriever]
-    for make in doors:
+    for make in (AMemMiddleware, recall_node, memory_tools, AMemMemory, AMemRetriever):
         for option in MISTAKES:
             (named,) = option
             with pytest.raises(ValueError, match="also|namespace" if named == "also" else named):
-                make(memory, namespace=ANN, **option)
+                make(memory=memory, namespace=ANN, **option)
         with pytest.raises((ValueError, TypeError), match="top_k"):
-            make(memory, namespace=ANN, top_k=3)
+            make(memory=memory, namespace=ANN, top_k=3)
 
 
 async def later(_message):
@@ -298,25 +270,20 @@ def test_an_option_of_another_type_is_refused(memory):
         (build_evolution_graph, {"limit": True, "review": "no"}),
         (memory_tools, {"evolve": 1, "assistant_supersedes": "no", "max_tokens": 0}),
         (AMemVectorStore, {"evolve": "yes"}),
-        (make_chain, {"max_tokens": "9", "return_messages": "yes", "evolve": "yes"}),
+        (AMemMemory, {"max_tokens": "9", "return_messages": "yes", "evolve": "yes"}),
     ]  # fmt: skip
     for make, options in wrong:
         for name, value in options.items():
             with pytest.raises(ValueError, match=name):
-                make(memory, **{"namespace": ANN, name: value})
+                make(memory=memory, **{"namespace": ANN, name: value})
 
 
 # By the default embedder: facts are found, whatever was asked and chatted before
 
 
-@pytest.fixture(scope="module")
-def embedder():
-    return MiniLmEmbedder()
-
-
 @pytest.fixture
-def chatting(embedder):
-    with AgenticMemory.open(":memory:", embedder=embedder) as opened:
+def chatting(minilm):
+    with AgenticMemory.open(":memory:", embedder=minilm) as opened:
         opened.add(chatter.FACT, namespace=ANN, thread="0", speaker="user")
         yield opened
 
@@ -324,18 +291,17 @@ def chatting(embedder):
 def shown(memory, *turns, **options):
     """Run turns, each in a thread of its own, and return what the model was shown of the memory at last."""
     answers = iter(answer for _, answer in turns)
-    model = Talker(answer=lambda _: next(answers))
+    model = kit.Talker(answer=lambda _: next(answers))
     agent = create_agent(model, middleware=[AMemMiddleware(memory, namespace=ANN, **options)])
     for asked, _ in turns:
-        agent.invoke(ask(asked), within(asked))
-    return system_text(model.seen[-1])
+        agent.invoke(kit.ask(asked), kit.within(asked))
+    return kit.system_text(model.seen[-1])
 
 
-@pytest.mark.parametrize(
-    "turns",
-    [[(asked, chatter.UNKNOWN) for asked in chatter.PARAPHRASES], chatter.SMALL_TALK],
-    ids=["paraphrases", "small talk"],
-)
+ASKING = [(asked, chatter.UNKNOWN) for asked in chatter.PARAPHRASES]
+
+
+@pytest.mark.parametrize("turns", [ASKING, chatter.SMALL_TALK], ids=["paraphrases", "small talk"])
 def test_neither_paraphrases_of_a_question_nor_small_talk_bury_the_fact(chatting, turns):
     shown(chatting, *turns)
     retriever = AMemRetriever(memory=chatting, namespace=ANN, k=3)
@@ -351,7 +317,7 @@ def test_what_a_visible_message_says_is_not_recalled_as_well(chatting):
 def test_a_follow_up_is_searched_with_the_messages_before_the_question(chatting):
     chatter.tell_of_dates(chatting, ANN)
     asked, answer, again = chatter.FOLLOW_UP
-    said = ask(asked, AIMessage(answer), again)
+    said = kit.ask(asked, AIMessage(answer), again)
     for window in (0, 3):
         found = recall_node(chatting, namespace=ANN, k=5, window=window).invoke(said)["memories"]
         assert ("12 july" in found) == (window > 0)

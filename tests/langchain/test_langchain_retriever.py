@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -15,16 +14,8 @@ from langchain_core.tools import ToolException
 from langchain_kit import ANN, BOB, Talker, ask, called, calling
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from amem_integrations import (
-    InvalidInputError,
-    NamespaceError,
-)
-from langchain_amem import (
-    AMemMiddleware,
-    AMemRetriever,
-    memory_tools,
-    recall_node,
-)
+from amem_integrations import InvalidInputError, NamespaceError
+from langchain_amem import AMemMiddleware, AMemRetriever, memory_tools, recall_node
 
 
 @pytest.fixture
@@ -33,21 +24,13 @@ def retriever(seeded):
 
 
 class TestStandardSuite(RetrieversIntegrationTests):
+    retriever_constructor = AMemRetriever
+    retriever_constructor_params = None
+    retriever_query_example = "Where does Ann live?"
+
     @pytest.fixture(autouse=True)
     def _memory(self, seeded):
-        self.memory = seeded
-
-    @property
-    def retriever_constructor(self):
-        return AMemRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        return {"memory": self.memory, "namespace": ANN}
-
-    @property
-    def retriever_query_example(self):
-        return "Where does Ann live?"
+        self.retriever_constructor_params = {"memory": seeded, "namespace": ANN}
 
 
 def texts(found):
@@ -57,9 +40,8 @@ def texts(found):
 def test_a_document_is_a_note_word_for_word(retriever):
     found = retriever.invoke("moved to Oslo")[0]
     assert found.page_content == "I moved to Oslo."
-    assert found.id == found.metadata["note_id"]
-    assert found.metadata["speaker"] == "Ann"
-    assert found.metadata["tags"] == ["talk", "evolved"]
+    known = {"note_id": found.id, "speaker": "Ann", "tags": ["talk", "evolved"]}
+    assert known.items() <= found.metadata.items()
     assert 0 < found.metadata["similarity"] <= 1
     assert found.metadata["score"] > 0
     json.dumps(found.metadata)
@@ -78,17 +60,12 @@ def test_metadata_shows_the_links_that_led_to_a_note(retriever):
 
 async def test_k_and_namespace_and_filters_are_taken_per_call(retriever):
     assert len(retriever.invoke("cat", k=1)) == len(await retriever.ainvoke("cat", k=1)) == 1
-    for found in (
-        retriever.invoke("moved", namespace=BOB),
-        await retriever.ainvoke("moved", namespace=BOB),
-    ):
-        assert texts(found) == ["I moved to Rome."]
+    rome = retriever.invoke("moved", namespace=BOB), await retriever.ainvoke("moved", namespace=BOB)
+    assert [texts(found) for found in rome] == [["I moved to Rome."]] * 2
     assert retriever.invoke("moved", where={"speaker": "Nobody"}) == []
     assert retriever.invoke("moved", min_similarity=0.999) == []
     assert retriever.invoke(" ") == []
-    assert texts(retriever.invoke("moved", k=None, namespace=None)) == texts(
-        retriever.invoke("moved")
-    )
+    assert retriever.invoke("moved", k=None, namespace=None) == retriever.invoke("moved")
     assert retriever.failures == {}
 
 
@@ -142,9 +119,7 @@ class Watching(BaseCallbackHandler):
     """Keeps what callback handlers are told about retriever runs."""
 
     def __init__(self):
-        self.started: list[dict[str, Any]] = []
-        self.found: list[list[str]] = []
-        self.failed: list[BaseException] = []
+        self.started, self.found, self.failed = [], [], []
 
     def on_retriever_start(self, serialized, query, **options):
         self.started.append({"query": query, **options})

@@ -14,6 +14,7 @@ from langchain_kit import (
     State,
     Talker,
     agent_of,
+    around,
     asay,
     ask,
     kept,
@@ -45,30 +46,20 @@ class WithoutIds(MemoryState):
     messages: Annotated[list[Any], operator.add]
 
 
-@pytest.fixture
-def flaky():
-    with Silent.open(":memory:", embedder=HashEmbedder()) as memory:
-        yield memory
-
-
 def answered(state):
     return {"messages": [AIMessage(f"re: {state['messages'][-1].text}")]}
 
 
-def by_remember_node(memory, **options):
-    remember = remember_node(memory, namespace=user, **options)
-    return sequence(State, answer=answered, remember=remember)
+def by_remember_node(memory, state=State):
+    return sequence(state, answer=answered, remember=remember_node(memory, namespace=user))
 
 
-def by_both_nodes(memory, answer=answered, **options):
-    remember = remember_node(memory, namespace=user, **options)
-    recall = recall_node(memory, namespace=user)
-    return sequence(State, recall=recall, answer=answer, remember=remember)
+def by_both_nodes(memory, answer=answered):
+    return around(memory, answer=answer)
 
 
 def by_node_without_ids(memory):
-    remember = remember_node(memory, namespace=user)
-    return sequence(WithoutIds, answer=answered, remember=remember)
+    return by_remember_node(memory, WithoutIds)
 
 
 def by_middleware(memory, **options):
@@ -90,20 +81,20 @@ def turns(*said):
 
 
 @all_doors
-async def test_turns_of_an_outage_are_stored_after_it(flaky, door):
+async def test_turns_of_an_outage_are_stored_after_it(memory, door):
     for number, outage in enumerate(({"1.", "2."}, {"2.", "3."})):
-        graph, who = door(flaky), str(number)
+        graph, who = door(memory), str(number)
         for text in ("1.", "2.", "3.", "4."):
-            tell(graph, flaky, text, who, down=text in outage)
-        assert kept(flaky, (who,)) == turns("1.", "2.", "3.", "4.")
+            tell(graph, memory, text, who, down=text in outage)
+        assert kept(memory, (who,)) == turns("1.", "2.", "3.", "4.")
         # What is stored later has the time at which it was said.
-        times = [note.at for note in flaky.get_all(namespace=(who,))]
+        times = [note.at for note in memory.get_all(namespace=(who,))]
         assert all(one < other for one, other in zip(times[1::2], times[2::2], strict=False))
-    awaited = door(flaky)
+    awaited = door(memory)
     for text in ("1.", "2."):
-        flaky.down = text == "1."
+        memory.down = text == "1."
         await asay(awaited, text)
-    assert kept(flaky) == turns("1.", "2.")
+    assert kept(memory) == turns("1.", "2.")
 
 
 @all_doors
@@ -118,44 +109,52 @@ def test_with_a_checkpointer_a_turn_of_an_outage_is_stored_after_a_restart_too(t
                 assert kept(memory) == turns(*said)
 
 
-def test_what_an_outage_left_is_not_evolved_all_at_once(flaky):
+def test_what_an_outage_left_is_not_evolved_all_at_once(memory):
     for number, door in enumerate((by_remember_node, by_both_nodes)):
-        graph, who = door(flaky), str(number)
+        graph, who = door(memory), str(number)
         for text in ("1.", "2.", "3.", "4."):
-            tell(graph, flaky, text, who, down=text != "4.")
+            tell(graph, memory, text, who, down=text != "4.")
         ids = graph.get_state(within()).values["remembered"]
-        contents = [flaky.get(note_id, namespace=(who,)).content for note_id in ids]
+        contents = [memory.get(note_id, namespace=(who,)).content for note_id in ids]
         assert contents == turns("4.")  # the others are left-overs, of which each turn takes some
 
 
 @all_doors
-def test_after_an_outage_each_user_has_their_own_turns(flaky, door):
-    graph = door(flaky)
+def test_after_an_outage_each_user_has_their_own_turns(memory, door):
+    graph = door(memory)
     for text, who in (("1.", "ann"), ("2.", "bob"), ("3.", "ann")):
-        tell(graph, flaky, text, who, down=True)
-    tell(graph, flaky, "4.", "bob")
-    assert kept(flaky) == []
-    assert kept(flaky, BOB) == turns("2.", "4.")
-    tell(graph, flaky, "5.", "ann")
-    assert kept(flaky) == turns("1.", "3.", "5.")
-    assert kept(flaky, BOB) == turns("2.", "4.")
+        tell(graph, memory, text, who, down=True)
+    tell(graph, memory, "4.", "bob")
+    assert kept(memory) == []
+    tell(graph, memory, "5.", "ann")
+    assert kept(memory) == turns("1.", "3.", "5.")
+    assert kept(memory, BOB) == turns("2.", "4.")
 
 
-def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(flaky):
-    graph = by_remember_node(flaky)
-    tell(graph, flaky, "1.")
-    tell(graph, flaky, "2.", down=True)
-    removed = [RemoveMessage(id=m.id) for m in graph.get_state(within()).values["messages"][:2]]
-    graph.update_state(within(), {"messages": removed})
-    tell(graph, flaky, "3.")
-    assert kept(flaky) == turns("1.", "2.", "3.")
-    removed = [RemoveMessage(id=m.id) for m in graph.get_state(within()).values["messages"]]
-    graph.update_state(within(), {"messages": removed})
+def without(messages):
+    """Return the update of a state by which these messages are removed."""
+    return {"messages": [RemoveMessage(id=message.id) for message in messages]}
+
+
+def remove(graph, place):
+    """Remove the messages at a place from the history."""
+    messages = graph.get_state(within()).values["messages"]
+    graph.update_state(within(), without(messages[place]))
+
+
+def test_a_turn_is_stored_later_although_the_one_before_was_trimmed(memory):
+    graph = by_remember_node(memory)
+    tell(graph, memory, "1.")
+    tell(graph, memory, "2.", down=True)
+    remove(graph, slice(2))
+    tell(graph, memory, "3.")
+    assert kept(memory) == turns("1.", "2.", "3.")
+    remove(graph, slice(None))
     say(graph, ask("4.", "5."))
-    assert kept(flaky)[-3:] == ["4.", *turns("5.")]
+    assert kept(memory)[-3:] == ["4.", *turns("5.")]
 
 
-def test_all_that_was_said_in_a_turn_is_stored_although_the_model_is_shown_no_more(flaky):
+def test_all_that_was_said_in_a_turn_is_stored_although_the_model_is_shown_no_more(memory):
     @wrap_model_call
     def trimmed(request, handler):
         return handler(request.override(messages=request.messages[-2:]))
@@ -165,61 +164,54 @@ def test_all_that_was_said_in_a_turn_is_stored_although_the_model_is_shown_no_mo
             raise TimeoutError
         return "Yes."
 
-    agent = agent_of(flaky, Talker(answer=answer), before=[trimmed])
+    agent = agent_of(memory, Talker(answer=answer), before=[trimmed])
     say(agent, "0.", "bob")
-    said = kept(flaky, BOB)
+    said = kept(memory, BOB)
     with pytest.raises(TimeoutError):
         say(agent, "1.")
     say(agent, ask("2.", "3."))
-    assert kept(flaky)[:3] == ["1.", "2.", "3."]
-    assert kept(flaky, BOB) == said
+    assert kept(memory)[:3] == ["1.", "2.", "3."]
+    assert kept(memory, BOB) == said
 
 
-def test_where_answers_are_removed_nobody_has_the_words_of_others():
+def test_where_answers_are_removed_nobody_has_the_words_of_others(memory):
     def cut(state):
-        return {"messages": [RemoveMessage(id=m.id) for m in state["messages"] if m.type == "ai"]}
+        return without(message for message in state["messages"] if message.type == "ai")
 
-    for first in (True, False):
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            recall = recall_node(memory, namespace=user)
-            steps = {"cut": cut, "recall": recall} if first else {"recall": recall, "cut": cut}
-            remember = remember_node(memory, namespace=user)
-            graph = sequence(State, **steps, answer=answered, remember=remember)
-            for text, who in (("1.", "bob"), ("2.", "ann"), ("3.", "bob")):
-                say(graph, text, who)
-            assert kept(memory) == turns("2.")
-            assert kept(memory, BOB) == turns("1.", "3.")
+    last = {"answer": answered, "remember": remember_node(memory, namespace=user)}
+    first = sequence(State, cut=cut, recall=recall_node(memory, namespace=user), **last)
+    for graph, (ann, bob) in ((first, "ab"), (around(memory, cut=cut, answer=answered), "cd")):
+        for text, who in (("1.", bob), ("2.", ann), ("3.", bob)):
+            say(graph, text, who)
+        assert kept(memory, (ann,)) == turns("2.")
+        assert kept(memory, (bob,)) == turns("1.", "3.")
 
 
-def test_of_a_history_that_is_cut_in_a_run_the_last_question_is_stored_with_what_follows(flaky):
-    for stays, expected in ((1, ["3.", *turns("And now?")]), (0, turns("And now?"))):
-
-        def cut(state, stays=stays):
-            return {"messages": [RemoveMessage(id=m.id) for m in state["messages"][: 3 - stays]]}
-
-        recall, remember = recall_node(flaky, namespace=user), remember_node(flaky, namespace=user)
-        steps = {"add": lambda _: {"messages": [HumanMessage("And now?")]}, "answer": answered}
-        graph = sequence(State, recall=recall, cut=cut, **steps, remember=remember)
-        say(graph, ask(AIMessage("Hello."), "2.", "3."), str(stays))
-        assert kept(flaky, (str(stays),)) == expected
+def test_of_a_history_that_is_cut_in_a_run_the_last_question_is_stored_with_what_follows(memory):
+    steps = {"add": lambda _: {"messages": [HumanMessage("And now?")]}, "answer": answered}
+    for goes, expected in ((2, ["3.", *turns("And now?")]), (3, turns("And now?"))):
+        cut = {"cut": lambda state, goes=goes: without(state["messages"][:goes])}
+        said, who = ask(AIMessage("Hello."), "2.", "3."), str(goes)
+        say(around(memory, **cut, **steps), said, who)
+        assert kept(memory, (who,)) == expected
 
 
-def test_what_is_answered_after_the_run_of_another_belongs_to_nobody_else(flaky):
-    for number, door in enumerate((by_remember_node, by_both_nodes)):
-        graph, who = door(flaky), str(number)
+def test_what_is_answered_after_the_run_of_another_belongs_to_nobody_else(memory):
+    for door in (by_remember_node, by_both_nodes):
+        graph, who = door(memory), door.__name__
         say(graph, "1.", "bob")
         graph.update_state(within(), {"messages": [AIMessage("re: Bob")]})
         say(graph, "2.", who)
-        assert kept(flaky, (who,)) == turns("2.")
+        assert kept(memory, (who,)) == turns("2.")
 
 
 @all_doors
-def test_a_run_in_which_nobody_speaks_stores_its_answer_and_no_turn_of_others(flaky, door):
-    graph = door(flaky)
+def test_a_run_in_which_nobody_speaks_stores_its_answer_and_no_turn_of_others(memory, door):
+    graph = door(memory)
     say(graph, "1.", "bob")
     say(graph, SystemMessage("It is nine."))
-    assert kept(flaky) == ["re: It is nine."]
-    assert kept(flaky, BOB) == turns("1.")
+    assert kept(memory) == ["re: It is nine."]
+    assert kept(memory, BOB) == turns("1.")
 
 
 def test_where_the_state_says_whose_it_is_a_run_in_which_nobody_speaks_stores_no_turn_of_others():
@@ -240,95 +232,94 @@ def test_where_the_state_says_whose_it_is_a_run_in_which_nobody_speaks_stores_no
             assert kept(memory, BOB) == turns("1.")
 
 
-def test_an_agent_in_a_graph_that_keeps_its_state_leaves_a_failed_run_to_whom_it_belongs(flaky):
+def test_an_agent_in_a_graph_that_keeps_its_state_leaves_a_failed_run_to_whom_it_belongs(memory):
     def answer(said):
         if said[-1].text == "1.":
             raise TimeoutError
         return f"re: {said[-1].text}"
 
-    middleware = [AMemMiddleware(flaky, namespace=user)]
+    middleware = [AMemMiddleware(memory, namespace=user)]
     agent = create_agent(Talker(answer=answer), middleware=middleware, checkpointer=True)
     graph = sequence(State, agent=agent)
     with pytest.raises(TimeoutError):
         say(graph, "1.")
     say(graph, "2.", "bob")
-    assert kept(flaky) == ["1."]
-    assert kept(flaky, BOB) == turns("2.")
+    assert kept(memory) == ["1."]
+    assert kept(memory, BOB) == turns("2.")
 
 
-def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(flaky):
-    graph = by_both_nodes(flaky)
-    tell(graph, flaky, "1.", "bob")
-    tell(graph, flaky, "2.", "ann", down=True)
-    question = graph.get_state(within()).values["messages"][2]
-    graph.update_state(within(), {"messages": [RemoveMessage(id=question.id)]})
-    tell(graph, flaky, "3.", "ann")
-    assert kept(flaky, BOB) == turns("1.")
-    assert kept(flaky)[-2:] == turns("3.")
-    assert not set(turns("1.")) & set(kept(flaky))
+def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(memory):
+    graph = by_both_nodes(memory)
+    tell(graph, memory, "1.", "bob")
+    tell(graph, memory, "2.", "ann", down=True)
+    remove(graph, slice(2, 3))  # the question
+    tell(graph, memory, "3.", "ann")
+    assert kept(memory, BOB) == turns("1.")
+    assert kept(memory)[-2:] == turns("3.")
+    assert not set(turns("1.")) & set(kept(memory))
 
 
-def test_what_was_asked_before_an_interrupt_stays_with_whom_it_began_in_an_outage(flaky):
+def test_what_was_asked_before_an_interrupt_stays_with_whom_it_began_in_an_outage(memory):
     def approved(state):
         interrupt("May I?")
         return answered(state)
 
-    graph, go = by_both_nodes(flaky, approved), Command(resume=True)
-    tell(graph, flaky, "1.", "ann")
-    flaky.down = True
+    graph, go = by_both_nodes(memory, approved), Command(resume=True)
+    tell(graph, memory, "1.", "ann")
+    memory.down = True
     say(graph, go, "bob")
-    tell(graph, flaky, "2.", "bob")
+    tell(graph, memory, "2.", "bob")
     say(graph, go, "bob")
-    tell(graph, flaky, "3.", "ann")
+    tell(graph, memory, "3.", "ann")
     say(graph, go, "ann")
-    assert kept(flaky) == turns("1.", "3.")
-    assert kept(flaky, BOB) == turns("2.")
+    assert kept(memory) == turns("1.", "3.")
+    assert kept(memory, BOB) == turns("2.")
 
 
-def test_two_nodes_of_two_memories_keep_to_their_own_in_an_outage(flaky):
+def test_two_nodes_of_two_memories_keep_to_their_own_in_an_outage(memory):
     with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as other:
-        mine = remember_node(flaky, namespace=lambda run: (run.context.user_id,))
-        team = remember_node(other, namespace=lambda run: ("team", run.context.user_id))
+        mine = remember_node(memory, namespace=user)
+        team = remember_node(other, namespace=lambda run: ("team", *user(run)))
         graph = sequence(State, answer=answered, mine=mine, team=team)
-        tell(graph, flaky, "1.", down=True)
-        tell(graph, flaky, "2.")
-        assert kept(flaky) == kept(other, ("team", "ann")) == turns("1.", "2.")
-        assert [*flaky.namespaces(), *other.namespaces()] == [("ann",), ("team", "ann")]
+        tell(graph, memory, "1.", down=True)
+        tell(graph, memory, "2.")
+        assert kept(memory) == kept(other, ("team", "ann")) == turns("1.", "2.")
+        assert [*memory.namespaces(), *other.namespaces()] == [("ann",), ("team", "ann")]
 
 
-def test_a_message_that_was_edited_after_its_turn_changes_its_note(flaky):
+def test_a_message_that_was_edited_after_its_turn_changes_its_note(memory):
     for number, door in enumerate((by_remember_node, by_both_nodes, by_middleware)):
-        graph, who = door(flaky), str(number)
+        graph, who = door(memory), str(number)
         for text in ("I live in Rome.", "I live in Oslo."):
             say(graph, HumanMessage(text, id="1"), who)
-        assert kept(flaky, (who,))[0] == "I live in Oslo."
-        assert "I live in Rome." not in kept(flaky, (who,))
+        assert kept(memory, (who,))[0] == "I live in Oslo."
+        assert "I live in Rome." not in kept(memory, (who,))
 
 
-def test_without_a_state_that_is_kept_nothing_of_an_outage_is_lost(flaky):
-    agent = by_middleware(flaky, keeps=False)
-    tell(agent, flaky, "1.", "ann", down=True)
-    tell(agent, flaky, "2.", "bob", down=True)
+def test_without_a_state_that_is_kept_nothing_of_an_outage_is_lost(memory):
+    agent = by_middleware(memory, keeps=False)
+    tell(agent, memory, "1.", "ann", down=True)
+    tell(agent, memory, "2.", "bob", down=True)
     for text, who in (("3.", "bob"), ("4.", "ann")):
-        tell(agent, flaky, text, who)
-    assert kept(flaky) == turns("1.", "4.")
-    assert kept(flaky, BOB) == turns("2.", "3.")
+        tell(agent, memory, text, who)
+    assert kept(memory) == turns("1.", "4.")
+    assert kept(memory, BOB) == turns("2.", "3.")
     graph = sequence(State, agent=agent)  # which keeps the messages, and nothing of the agent's own
     for text in ("1.", "2.", "3."):
-        tell(graph, flaky, text, "eve", down=text == "2.")
-    assert kept(flaky, ("eve",)) == turns("1.", "2.", "3.")
+        tell(graph, memory, text, "eve", down=text == "2.")
+    assert kept(memory, ("eve",)) == turns("1.", "2.", "3.")
 
 
-def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(flaky):
+def test_the_memory_of_a_classic_chain_stores_the_turns_of_an_outage_after_it(memory):
     for thread in (None, "monday"):
         space = (thread or "none",)
-        memory = AMemMemory(memory=flaky, namespace=space, thread=thread)
+        chain = AMemMemory(memory=memory, namespace=space, thread=thread)
         for text in ("1.", "2.", "3.", "3."):
-            flaky.down = text in ("1.", "2.")
-            memory.save_context({"input": text}, {"output": f"re: {text}"})
-        assert kept(flaky, space) == turns("1.", "2.", "3.", "3.")
-        assert flaky.flush(timeout=10)
-        assert {note.state for note in flaky.get_all(namespace=space)} == {"done"}
+            memory.down = text in ("1.", "2.")
+            chain.save_context({"input": text}, {"output": f"re: {text}"})
+        assert kept(memory, space) == turns("1.", "2.", "3.", "3.")
+        assert memory.flush(timeout=10)
+        assert {note.state for note in memory.get_all(namespace=space)} == {"done"}
 
 
 async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls():
@@ -337,14 +328,8 @@ async def test_a_turn_encodes_its_question_and_its_messages_by_two_calls():
         embedder = WatchedEmbedder()
         with AgenticMemory.open(":memory:", model=scripted(), embedder=embedder) as memory:
             memory.info()  # finds the thresholds of the embedder, once
-            evolve = {"evolve": evolve_node(memory, namespace=user)} if evolves else {}
-            nodes = sequence(
-                State,
-                recall=recall_node(memory, namespace=user),
-                answer=answered,
-                remember=remember_node(memory, namespace=user),
-                **evolve,
-            )
+            after = {"evolve": evolve_node(memory, namespace=user)} if evolves else {}
+            nodes = around(memory, answer=answered, after=after)
             for who, graph in (("ann", by_middleware(memory, evolve=evolves)), ("bob", nodes)):
                 for turn in range(4):
                     embedder.calls.clear()

@@ -9,22 +9,8 @@ import signal
 import sys
 from multiprocessing import forkserver
 
+import evolution_kit as kit
 import pytest
-from evolution_kit import (
-    APPROVED,
-    BEGIN,
-    CONFIG,
-    CrashError,
-    crashing,
-    opened,
-    picture,
-    reviewed,
-    run_and_die,
-    seed,
-    undisturbed,
-    with_nodes,
-    with_subgraph,
-)
 from langchain_kit import ANN
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import EmptyInputError
@@ -42,8 +28,8 @@ TURN = [(step, when) for step in ("recall", "remember", "evolve") for when in WH
 
 @pytest.fixture
 def fragile():
-    with crashing() as memory:
-        seed(memory)
+    with kit.crashing() as memory:
+        kit.seed(memory)
         yield memory
 
 
@@ -51,12 +37,12 @@ def fragile():
 def test_after_an_exception_the_graph_resumes_where_it_broke(fragile, step, when):
     fragile.step, fragile.when = step, when
     graph = build_evolution_graph(fragile, checkpointer=InMemorySaver())
-    with pytest.raises(CrashError):
-        graph.invoke(START_WITH, CONFIG, durability="sync")
-    assert graph.get_state(CONFIG).next == (step,)
+    with pytest.raises(kit.CrashError):
+        graph.invoke(START_WITH, kit.CONFIG, durability="sync")
+    assert graph.get_state(kit.CONFIG).next == (step,)
     asked = len(fragile.requests)
-    graph.invoke(None, CONFIG, durability="sync")
-    assert picture(fragile) == undisturbed()
+    graph.invoke(None, kit.CONFIG, durability="sync")
+    assert kit.picture(fragile) == kit.undisturbed()
     again = [request.task for request in fragile.requests[asked:]]
     construct = ["construct"] if (step, when) == ("construct", "before") else []
     assert again == [*construct, *(["evolve"] if step != "commit" else [])]
@@ -64,14 +50,14 @@ def test_after_an_exception_the_graph_resumes_where_it_broke(fragile, step, when
 
 def test_without_a_checkpointer_running_it_again_is_enough():
     for step, when in STEPS:
-        with crashing() as memory:
-            seed(memory)
+        with kit.crashing() as memory:
+            kit.seed(memory)
             memory.step, memory.when = step, when
             graph = build_evolution_graph(memory)
-            with pytest.raises(CrashError):
+            with pytest.raises(kit.CrashError):
                 graph.invoke(START_WITH)
             graph.invoke(START_WITH)
-            assert picture(memory) == undisturbed()
+            assert kit.picture(memory) == kit.undisturbed()
 
 
 def test_a_retry_policy_tries_a_step_again(fragile):
@@ -82,7 +68,7 @@ def test_a_retry_policy_tries_a_step_again(fragile):
     policy = RetryPolicy(initial_interval=0.001, retry_on=ModelUnavailableError)
     graph = build_evolution_graph(fragile, on_error="raise", retry_policy=policy)
     assert graph.invoke(START_WITH)["evolution"]["interrupted"] is None
-    assert picture(fragile) == undisturbed()
+    assert kit.picture(fragile) == kit.undisturbed()
 
 
 # Every graph
@@ -91,8 +77,8 @@ def test_a_retry_policy_tries_a_step_again(fragile):
 def invoking(graph, durability, asynchronous=False):
     """Return how to give something to a graph, in either form."""
     if asynchronous:
-        return lambda given: asyncio.run(graph.ainvoke(given, CONFIG, durability=durability))
-    return lambda given: graph.invoke(given, CONFIG, durability=durability)
+        return lambda given: asyncio.run(graph.ainvoke(given, kit.CONFIG, durability=durability))
+    return lambda given: graph.invoke(given, kit.CONFIG, durability=durability)
 
 
 def finish(invoke):
@@ -103,19 +89,22 @@ def finish(invoke):
             result = invoke(given)
         except EmptyInputError:
             # Nothing of the run was written down, so it is started anew.
-            resumed, given = False, BEGIN
+            resumed, given = False, kit.BEGIN
             continue
         if "__interrupt__" not in result:
             return resumed
-        given = APPROVED
+        given = kit.APPROVED
     raise AssertionError("the run does not end")
 
 
 # With which durability, and whether awaited. The reviewed graph alone is the subgraph of another.
 FORMS = (("sync", False), ("exit", False), ("async", True))
 ENDS = [*STEPS, *REVIEW, ("waiting", "before")]
-CRASHES = [(reviewed, ENDS, FORMS[:1])]
-CRASHES += [(with_nodes, [*TURN, ("answer", "before")], FORMS), (with_subgraph, ENDS, FORMS)]
+CRASHES = [(kit.reviewed, ENDS, FORMS[:1])]
+CRASHES += [
+    (kit.with_nodes, [*TURN, ("answer", "before")], FORMS),
+    (kit.with_subgraph, ENDS, FORMS),
+]
 
 
 @pytest.mark.parametrize(
@@ -124,16 +113,16 @@ CRASHES += [(with_nodes, [*TURN, ("answer", "before")], FORMS), (with_subgraph, 
 def test_after_an_exception_every_graph_resumes(build, step, when):
     (forms,) = [forms for one, _, forms in CRASHES if one is build]
     for durability, asynchronous in forms:
-        with crashing() as memory:
-            seed(memory)
+        with kit.crashing() as memory:
+            kit.seed(memory)
             memory.step, memory.when = step, when
             invoke = invoking(build(memory, InMemorySaver()), durability, asynchronous)
-            with pytest.raises(CrashError):  # noqa: PT012 - in whichever of the two
-                invoke(BEGIN)
+            with pytest.raises(kit.CrashError):  # noqa: PT012 - in whichever of the two
+                invoke(kit.BEGIN)
                 memory.reach("waiting")
-                invoke(APPROVED)
+                invoke(kit.APPROVED)
             assert finish(invoke)
-            assert picture(memory) == undisturbed(build)
+            assert kit.picture(memory) == kit.undisturbed(build)
 
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -152,20 +141,20 @@ def _server():
 @pytest.mark.parametrize(
     ("build", "step", "when", "durability"),
     [
-        (with_nodes, "remember", "after", "sync"),
-        (with_nodes, "evolve", "before", "exit"),
-        (with_subgraph, "construct", "after", "sync"),
-        (with_subgraph, "waiting", "before", "async"),
-        (with_subgraph, "commit", "after", "sync"),
+        (kit.with_nodes, "remember", "after", "sync"),
+        (kit.with_nodes, "evolve", "before", "exit"),
+        (kit.with_subgraph, "construct", "after", "sync"),
+        (kit.with_subgraph, "waiting", "before", "async"),
+        (kit.with_subgraph, "commit", "after", "sync"),
     ],
 )
 def test_after_kill_9_another_process_resumes(tmp_path, build, step, when, durability):
     arguments = (str(tmp_path), build, step, when, durability)
-    process = PROCESSES.Process(target=run_and_die, args=arguments)
+    process = PROCESSES.Process(target=kit.run_and_die, args=arguments)
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    with opened(tmp_path) as (memory, saver):
+    with kit.opened(tmp_path) as (memory, saver):
         resumed = finish(invoking(build(memory, saver), durability))
         assert resumed or durability != "sync"
-        assert picture(memory) == undisturbed(build)
+        assert kit.picture(memory) == kit.undisturbed(build)

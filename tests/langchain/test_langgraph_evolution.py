@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager, nullcontext
 
+import evolution_kit as kit
 import pytest
-from evolution_kit import CONFIG, SAID, picture, seed, undisturbed
 from langchain_core.messages import AIMessage
 from langchain_kit import ANN, BOB, State, User, ask, say, scripted, sequence, user
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from langgraph.types import Command
 from support.processes import run_alone
 
@@ -25,34 +25,29 @@ from amem_integrations.testing import HashEmbedder, ScriptedModel
 from langchain_amem import build_evolution_graph, evolve_node, remember_node
 
 ALL = {"namespace": list(ANN)}
-YES = Command(resume=True)
-NO = Command(resume=False)
 
 
 @pytest.fixture
 def said(memory):
-    seed(memory)
+    kit.seed(memory)
     return memory
 
 
 @contextmanager
-def thinking(model, **config):
-    """Yield a memory with this model, in which Ann has said two things."""
+def thinking(model, said=kit.SAID[:2], **config):
+    """Yield a memory with this model, in which Ann has said a few things."""
     options = {"model": ScriptedModel(model), "config": MemoryConfig(**config)}
     with AgenticMemory.open(":memory:", embedder=HashEmbedder(), **options) as memory:
-        for text in SAID[:2]:
-            memory.add(text, namespace=ANN, thread="t", evolve=False)
+        kit.add_raw(memory, said)
         yield memory
 
 
 def parent(memory, **options):
     """Return a graph of which evolution is the last step."""
-    return sequence(
-        State,
-        answer=lambda _: {"messages": [AIMessage("I see.")]},
-        remember=remember_node(memory, namespace=user),
-        evolution=build_evolution_graph(memory, namespace=user, **options),
-    )
+    evolution = build_evolution_graph(memory, namespace=user, **options)
+    answer = {"answer": lambda _: {"messages": [AIMessage("I see.")]}}
+    remember = remember_node(memory, namespace=user)
+    return sequence(State, **answer, remember=remember, evolution=evolution)
 
 
 async def test_it_does_what_evolve_does(said):
@@ -61,10 +56,10 @@ async def test_it_does_what_evolve_does(said):
     assert graph.get_input_jsonschema()["properties"].keys() == {"namespace", "remembered"}
     report = (await graph.ainvoke(ALL))["evolution"]
     assert len(report["constructed"]) == len(report["done"]) == report["links"] == 3
-    with AgenticMemory.open(":memory:", model=scripted(), embedder=HashEmbedder()) as other:
-        seed(other)
+    with kit.crashing() as other:
+        kit.seed(other)
         other.evolve(namespace=ANN)
-        assert picture(said) == picture(other) == undisturbed()
+        assert kit.picture(said) == kit.picture(other) == kit.undisturbed()
 
 
 def test_as_a_node_it_works_on_what_was_remembered_and_keeps_to_itself(memory):
@@ -72,9 +67,9 @@ def test_as_a_node_it_works_on_what_was_remembered_and_keeps_to_itself(memory):
     graph = parent(memory)
     given = {**ask("I moved to Oslo."), "plan": "mine"}
     modes = {"stream_mode": "custom", "subgraphs": True}
-    for _, event in graph.stream(given, CONFIG, context=User("ann"), **modes):
+    for _, event in graph.stream(given, kit.CONFIG, context=User("ann"), **modes):
         told[event["amem"]] = event
-    state = graph.get_state(CONFIG).values
+    state = graph.get_state(kit.CONFIG).values
     assert state["evolution"]["done"] == state["remembered"]
     assert (state["plan"], "decisions" in state) == ("mine", False)
     # Every step tells the stream what it changed.
@@ -86,11 +81,9 @@ def test_as_a_node_it_works_on_what_was_remembered_and_keeps_to_itself(memory):
 
 
 def test_a_node_in_a_graph_without_our_keys_works_on_what_is_pending(said):
-    graph = StateGraph(MessagesState)
-    graph.add_node("evolution", build_evolution_graph(said, namespace=ANN))
-    graph.add_edge(START, "evolution")
-    graph.compile().invoke(ask("Hello."))
-    assert picture(said) == undisturbed()
+    graph = sequence(MessagesState, evolution=build_evolution_graph(said, namespace=ANN))
+    graph.invoke(ask("Hello."), kit.CONFIG)
+    assert kit.picture(said) == kit.undisturbed()
 
 
 def test_with_nothing_pending_no_model_is_called_and_the_report_is_empty(memory, model):
@@ -99,21 +92,16 @@ def test_with_nothing_pending_no_model_is_called_and_the_report_is_empty(memory,
     assert model.requests == []
 
 
-def test_nothing_is_written_before_the_commit_but_the_notes_own_attributes(said):
+def test_before_the_commit_the_notes_own_attributes_alone_are_written_and_the_state_is_json(said):
     graph = build_evolution_graph(said, checkpointer=InMemorySaver())
     earlier = said.get_all(namespace=ANN)[0]
-    for step in graph.stream(ALL, CONFIG, stream_mode="updates"):
+    for step in graph.stream(ALL, kit.CONFIG, stream_mode="updates"):
         notes = said.get_all(namespace=ANN)
         if "commit" not in step:
             assert notes[0] == earlier
             assert {note.state for note in notes[1:]} == {"constructed"}
     assert {note.state for note in said.get_all(namespace=ANN)} == {"done"}
-
-
-def test_the_state_is_plain_json_without_vectors(said):
-    graph = build_evolution_graph(said, checkpointer=InMemorySaver())
-    graph.invoke(ALL, CONFIG)
-    for snapshot in graph.get_state_history(CONFIG):
+    for snapshot in graph.get_state_history(kit.CONFIG):
         text = json.dumps(snapshot.values)
         assert json.loads(text) == snapshot.values
         assert "vector" not in text
@@ -124,7 +112,7 @@ def test_limit_leaves_the_rest_for_the_next_run(said):
     assert [len(graph.invoke(ALL)["evolution"]["done"]) for _ in range(3)] == [2, 1, 0]
     nothing = build_evolution_graph(said, limit=0, on_error="raise").invoke(ALL)["evolution"]
     assert nothing["constructed"] == []
-    *older, newest = [said.add(text, namespace=ANN, evolve=False).id for text in SAID[:3]]
+    *older, newest = [said.add(text, namespace=ANN, evolve=False).id for text in kit.SAID[:3]]
     graph = build_evolution_graph(said, limit=1)
     for found in ({newest, older[0]}, {older[1]}):  # beyond those of the turn
         report = graph.invoke({**ALL, "remembered": [newest]})["evolution"]
@@ -157,15 +145,15 @@ def test_a_plan_that_a_client_edits_reaches_no_other_namespace(said, whose):
     graph = build_evolution_graph(said, namespace=whose, review=True, checkpointer=InMemorySaver())
     for edit in ({"namespace": ["bob"]}, {}):
         say(graph, {})
-        plan = graph.get_state(CONFIG).values["plan"]
+        plan = graph.get_state(kit.CONFIG).values["plan"]
         first = {**plan["notes"][0], "id": bob.id}
         edited = {**plan, "notes": [first], "failed": {bob.id: "ann was here"}, **edit}
         # A fixed namespace is never read from the state.
         state = {"plan": edited, **({"namespace": ["bob"]} if whose is ANN else {})}
-        graph.update_state(CONFIG, state, as_node="propose")
+        graph.update_state(kit.CONFIG, state, as_node="propose")
         say(graph, None)
         with pytest.raises(NamespaceError) if edit else nullcontext():
-            say(graph, YES)
+            say(graph, kit.APPROVED)
         assert said.get_all(namespace=BOB) == before
 
 
@@ -174,10 +162,10 @@ def test_a_review_in_a_parent_graph_resumes_for_whom_it_began_and_starts_clean_e
     memory.add("Bob moved to Rome.", namespace=BOB)
     for number, text in enumerate(("I moved to Oslo.", "Oslo is cold.", "I like it.")):
         say(graph, text)
-        (pending,) = graph.get_state(CONFIG, subgraphs=True).interrupts
+        (pending,) = graph.get_state(kit.CONFIG, subgraphs=True).interrupts
         assert pending.value["problem"] is None
         assert len(pending.value["entries"]) == (1 if number == 0 else 2)
-        report = say(graph, YES, "bob")["evolution"]
+        report = say(graph, kit.APPROVED, "bob")["evolution"]
         assert len(report["constructed"]) == len(report["done"]) == 2
     assert memory.stats(namespace=BOB)["evolved"] == 0
     notes = memory.get_all(namespace=ANN)
@@ -220,19 +208,20 @@ async def test_a_note_that_failed_too_often_is_left_alone():
 def reviewing(memory):
     """Return the graph, and the entries it waits with."""
     graph = build_evolution_graph(memory, review=True, checkpointer=InMemorySaver())
-    (pending,) = graph.invoke(ALL, CONFIG)["__interrupt__"]
+    (pending,) = graph.invoke(ALL, kit.CONFIG)["__interrupt__"]
     assert pending.value["kind"] == "amem.review"
     return graph, pending.value["entries"]
 
 
+def resumed(graph, answer=True):
+    """Resume a run with an answer, and return the report."""
+    return graph.invoke(Command(resume=answer), kit.CONFIG)["evolution"]
+
+
 def added(memory):
     """Return by note id the context that evolution added."""
-    return {
-        note.id: entry.text
-        for note in memory.get_all(namespace=ANN)
-        for entry in note.contexts
-        if entry.cause != note.id
-    }
+    notes = memory.get_all(namespace=ANN)
+    return {n.id: entry.text for n in notes for entry in n.contexts if entry.cause != n.id}
 
 
 def test_a_person_sees_every_entry_as_before_and_after(said):
@@ -240,7 +229,7 @@ def test_a_person_sees_every_entry_as_before_and_after(said):
     first = entries[0]
     note = said.get(first["note"]["id"], namespace=ANN)
     assert first["note"]["content"] == note.content
-    assert first["because_of"]["content"] in SAID
+    assert first["because_of"]["content"] in kit.SAID
     assert first["before"] == note.contexts[0].text
     assert first["after"] == f"{first['before']} {first['adds']['context']}"
     assert added(said) == {}
@@ -253,15 +242,15 @@ def test_approved_entries_are_written_and_no_model_is_asked_again(said, model):
     # An answer that cannot be used is asked for again.
     parts = ["yes", {}, {"text": "x"}, {"context": ""}, {"tags": "x"}]
     for answer in ("yes", 1, {"nobody": True}, *({entries[0]["id"]: part} for part in parts)):
-        (again,) = graph.invoke(Command(resume=answer), CONFIG)["__interrupt__"]
+        (again,) = graph.invoke(Command(resume=answer), kit.CONFIG)["__interrupt__"]
         assert again.value["problem"]
-    report = graph.invoke(YES, CONFIG)["evolution"]
-    assert picture(said) == undisturbed()
+    report = resumed(graph)
+    assert kit.picture(said) == kit.undisturbed()
     assert set(report["evolved"]) == {entry["note"]["id"] for entry in entries}
     assert len(model.requests) == asked
     said.add("I bought a coat.", namespace=ANN, thread="t", evolve=False)
-    graph.invoke(ALL, CONFIG)  # nothing of the run before shows through
-    report = graph.invoke(NO, CONFIG)["evolution"]
+    graph.invoke(ALL, kit.CONFIG)  # nothing of the run before shows through
+    report = resumed(graph, False)
     assert len(report["done"]) == len(report["constructed"]) == 1
 
 
@@ -269,7 +258,7 @@ async def test_each_entry_can_be_approved_edited_or_rejected(said):
     graph, (one, two, three) = reviewing(said)
     edit = {"context": "A person wrote this.", "tags": []}
     answer = {one["id"]: True, two["id"]: edit, three["id"]: False}
-    events = graph.astream(Command(resume=answer), CONFIG, stream_mode="custom")
+    events = graph.astream(Command(resume=answer), kit.CONFIG, stream_mode="custom")
     told = [event async for event in events]
     assert told[0] == {"amem": "review", "answers": answer}
     found = added(said)
@@ -283,27 +272,24 @@ def test_a_note_that_is_deleted_while_its_review_waits_takes_nothing_else_away(s
     pairs = [(entry["note"]["id"], entry["because_of"]["id"]) for entry in entries]
     deleted = pairs[0][0]
     said.delete(deleted, namespace=ANN)
-    report = graph.invoke(YES, CONFIG)["evolution"]
-    assert set(report["evolved"]) == {note for note, cause in pairs if deleted not in (note, cause)}
+    evolved = {note for note, cause in pairs if deleted not in (note, cause)}
+    assert set(resumed(graph)["evolved"]) == evolved
 
 
 def test_a_memory_with_a_review_shows_its_links_too_and_leaves_the_rest_among_the_proposals():
     for everything in (True, False):
-        config, model = MemoryConfig(review=True), scripted()
-        opened = AgenticMemory.open(":memory:", model=model, embedder=HashEmbedder(), config=config)
-        with opened as memory:
-            seed(memory)
+        with thinking(scripted().generate, said=(), review=True) as memory:
+            kit.seed(memory)
             graph, entries = reviewing(memory)
             assert {entry["kind"] for entry in entries} == {"entry", "link"}
             assert {entry["stopped_by_gate"] for entry in entries} == {None}
             link = next(entry for entry in entries if entry["kind"] == "link")
             assert set(link["adds"]) == {"relation", "reason", "strength"}
             assert link["after"].startswith("linked (")
-            answer = True if everything else {link["id"]: True}
-            report = graph.invoke(Command(resume=answer), CONFIG)["evolution"]
+            report = resumed(graph, True if everything else {link["id"]: True})
             if everything:
                 assert (report["links"], report["proposals"]) == (3, [])
-                assert picture(memory) == undisturbed()
+                assert kit.picture(memory) == kit.undisturbed()
             else:
                 assert (report["links"], report["evolved"]) == (1, [])
                 assert len(memory.proposals(namespace=ANN)) == len(entries) - 1
@@ -321,8 +307,7 @@ def test_what_supersedes_what_is_shown_and_written_as_decided():
             graph, (entry,) = reviewing(memory)
             assert (entry["kind"], entry["note"]["id"]) == ("supersession", first.id)
             assert entry["after"] == "outdated (retracts): no longer so"
-            report = graph.invoke(Command(resume=answer), CONFIG)["evolution"]
-            assert report["superseded"] == ([first.id] if answer else [])
+            assert resumed(graph, answer)["superseded"] == ([first.id] if answer else [])
             assert (memory.get(first.id, namespace=ANN).superseded_by is None) != answer
 
 
@@ -334,11 +319,11 @@ def test_a_yes_leaves_what_the_gate_stopped_and_one_by_one_it_is_written():
             graph, (entry,) = reviewing(memory)
             assert "is under 1.00" in entry["stopped_by_gate"]
             assert entry["before"] == entry["note"]["content"]  # which has no context yet
-            report = graph.invoke(Command(resume={entry["id"]: True} if by_id else True), CONFIG)
-            assert report["evolution"]["evolved"] == ([entry["note"]["id"]] if by_id else [])
+            report = resumed(graph, {entry["id"]: True} if by_id else True)
+            assert report["evolved"] == ([entry["note"]["id"]] if by_id else [])
             assert len(memory.proposals(namespace=ANN)) == (0 if by_id else 1)
             memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
-            (again,) = graph.invoke(ALL, CONFIG)["__interrupt__"][0].value["entries"]
+            (again,) = graph.invoke(ALL, kit.CONFIG)["__interrupt__"][0].value["entries"]
             assert again["note"] == entry["note"]
             assert again["before"] == (entry["adds"]["context"] if by_id else entry["before"])
 
@@ -346,11 +331,11 @@ def test_a_yes_leaves_what_the_gate_stopped_and_one_by_one_it_is_written():
 def test_with_nothing_proposed_nobody_is_asked(memory):
     memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
     graph = build_evolution_graph(memory, review=True, checkpointer=InMemorySaver())
-    assert len(graph.invoke(ALL, CONFIG)["evolution"]["done"]) == 1
+    assert len(graph.invoke(ALL, kit.CONFIG)["evolution"]["done"]) == 1
 
 
 def test_a_review_that_could_never_be_answered_is_refused(said):
-    for config in (None, CONFIG):
+    for config in (None, kit.CONFIG):
         with pytest.raises(ConfigurationError, match="checkpointer"):
             build_evolution_graph(said, review=True).invoke(ALL, config)
 
@@ -359,7 +344,7 @@ STRICT = """
 import json, os, sys, warnings
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 warnings.simplefilter("error")
-from evolution_kit import APPROVED, crashing, reviewed, seed, with_subgraph
+from evolution_kit import add_raw, APPROVED, crashing, reviewed, seed, with_subgraph
 from langchain_kit import agent_of, ask, say, within, ANN
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command

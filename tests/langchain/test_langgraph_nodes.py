@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise, product
+from types import SimpleNamespace
 
 import pytest
 from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, ToolMessage
@@ -12,6 +13,7 @@ from langchain_kit import (
     BOB,
     State,
     User,
+    around,
     asay,
     ask,
     called,
@@ -26,12 +28,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from amem_integrations import (
-    AgenticMemory,
-    MemoryConfig,
-    ModelUnavailableError,
-    NamespaceError,
-)
+from amem_integrations import AgenticMemory, MemoryConfig, ModelUnavailableError, NamespaceError
 from amem_integrations.adapting import LEFT_OVERS
 from amem_integrations.conversation import message_key
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -60,11 +57,8 @@ def build(memory, **options):
 @pytest.mark.on_a_server
 def test_notes_are_raw_when_the_answer_is_given_and_done_after_evolve(memory, model):
     told, seen = [], {}
-    modes = ["updates", "custom"]
-    run = build(memory).stream(
-        ask("I moved to Oslo."), within(), context=User("ann"), stream_mode=modes
-    )
-    for mode, step in run:
+    run = {"context": User("ann"), "stream_mode": ["updates", "custom"]}
+    for mode, step in build(memory).stream(ask("I moved to Oslo."), within(), **run):
         if mode == "custom":
             told.append(step)
             continue
@@ -111,20 +105,28 @@ def test_state_keys_are_the_users_choice(memory):
 # Whose memory it is
 
 
+def configured(run):
+    """Return the namespace of a run from its configuration."""
+    return (run.config["configurable"]["who"],)
+
+
+def waits(kind=AIMessage):
+    """Return a step that waits for somebody, and says what that one has said."""
+    return lambda _: {"messages": [kind(interrupt("Is that so?"))]}
+
+
 def test_the_namespace_may_come_from_the_state_or_the_configuration(memory):
     by_state = remember_node(memory, namespace=lambda run: (run.state["who"],))
     by_state.invoke({"who": "ann", **ask("One.")})
-    by_config = remember_node(memory, namespace=lambda run: (run.config["configurable"]["who"],))
-    by_config.invoke(ask("Two."), config=within(who="ann"))
+    remember_node(memory, namespace=configured).invoke(ask("Two."), config=within(who="ann"))
     assert kept(memory) == ["One.", "Two."]
 
 
 def test_a_run_that_does_not_say_whose_memory_it_is_fails(memory):
     whose = [user, lambda run: (run.context["id"],), lambda run: "ann", lambda run: ()]
-    for namespace in whose:
-        for context in (None, User("")):
-            with pytest.raises(NamespaceError):
-                build(memory, namespace=namespace).invoke(ask("Hi."), within(), context=context)
+    for namespace, context in product(whose, (None, User(""))):
+        with pytest.raises(NamespaceError):
+            build(memory, namespace=namespace).invoke(ask("Hi."), within(), context=context)
     assert memory.namespaces() == []
 
 
@@ -163,35 +165,29 @@ PAIRS = [
 def test_nobodys_words_are_in_anothers_memory(pair):
     for parallel, team_first, reads_only in product((False, True), repeat=3):
         with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            graph = StateGraph(State)
-            nodes = {
-                "mine": recall_node(memory, namespace=pair[0]),
-                "ours": recall_node(memory, namespace=pair[1], output_key="plan"),
-                "answer": lambda _: {"messages": [AIMessage("I see.")]},
-                "keep mine": remember_node(memory, namespace=pair[0]),
-                "keep ours": remember_node(memory, namespace=pair[1]),
-            }
-            reads, writes = ["mine", "ours"], ["keep mine", "keep ours"][: 2 - reads_only]
-            if team_first:
-                reads, writes = reads[::-1], writes[::-1]
-            for name in (*reads, "answer", *writes):
-                graph.add_node(name, nodes[name])
-            edges = list(pairwise([START, *reads, "answer", *writes]))
+            graph, mine, ours = StateGraph(State), {"namespace": pair[0]}, {"namespace": pair[1]}
+            graph.add_node("answer", lambda _: {"messages": [AIMessage("I see.")]})
+            graph.add_node("mine", recall_node(memory, **mine))
+            graph.add_node("ours", recall_node(memory, **ours, output_key="plan"))
+            graph.add_node("keep mine", remember_node(memory, **mine))
+            order = -1 if team_first else 1
+            reads, writes = ["mine", "ours"][::order], ["keep mine"]
+            if not reads_only:
+                graph.add_node("keep ours", remember_node(memory, **ours))
+                writes = ["keep mine", "keep ours"][::order]
+            edges = pairwise([START, *reads, "answer", *writes])
             if parallel:
-                edges = [*((START, name) for name in reads), *(("answer", name) for name in writes)]
-                graph.add_edge(reads, "answer")
+                edges = [*product([START], reads), *product(["answer"], writes), (reads, "answer")]
             for edge in edges:
                 graph.add_edge(*edge)
             built = graph.compile(checkpointer=InMemorySaver())
             for who in ("ann", "bob"):
-                config = within(who, who=who, team="team")
                 # A client may send back a state of which it knows nothing.
                 asked = {**ask(f"{who} earns 80,000."), "memory_turn": None}
-                state = built.invoke(asked, config)
+                state = built.invoke(asked, within(who, who=who, team="team"))
                 # Of nodes that remember at the same time those of one stand in the state.
                 assert len(state["remembered"]) == (2 if parallel or reads_only else 4)
-            assert kept(memory) == ["ann earns 80,000.", "I see."]
-            assert kept(memory, BOB) == ["bob earns 80,000.", "I see."]
+                assert kept(memory, (who,)) == [f"{who} earns 80,000.", "I see."]
             assert len(kept(memory, ("team",))) == (0 if reads_only else 4)
 
 
@@ -202,37 +198,28 @@ def waiting(memory, adds, **steps):
         said = interrupt("Is that so?")
         return {"messages": [HumanMessage(said)] if adds else []}
 
-    recall, remember = (
-        recall_node(memory, namespace=user),
-        remember_node(memory, namespace=user, evolve=True),
-    )
-    return sequence(State, recall=recall, wait=wait, answer=answer, **steps, remember=remember)
+    return around(memory, evolve=True, wait=wait, answer=answer, **steps)
 
 
-async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_asked():
-    for adds, asynchronous in product((False, True), repeat=2):
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            graph = waiting(memory, adds, ours=remember_node(memory, namespace=("team",)))
-            say(graph, "Is anybody there?", "bob")  # nobody resumes that
-            say(graph, "I moved to Oslo.")
-            go = Command(resume="I am Bob, and it is so.")
-            _ = await asay(graph, go, "bob") if asynchronous else say(graph, go, "bob")
-            answered = ["I do not know."]
-            assert kept(memory) == ["I moved to Oslo.", *([] if adds else answered)]
-            assert kept(memory, BOB) == (["I am Bob, and it is so.", *answered] if adds else [])
-            assert memory.flush(timeout=10)
-            assert {n.state for who in (ANN, BOB) for n in memory.get_all(namespace=who)} == {
-                "done"
-            }
+async def test_resumed_by_somebody_else_a_question_is_stored_for_whom_it_was_asked(memory):
+    for number, (adds, asynchronous) in enumerate(product((False, True), repeat=2)):
+        mine, others = f"ann {number}", f"bob {number}"
+        graph = waiting(memory, adds, ours=remember_node(memory, namespace=("team",)))
+        say(graph, "Is anybody there?", others)  # nobody resumes that
+        say(graph, "I moved to Oslo.", mine)
+        go, answered = Command(resume="I am Bob, and it is so."), ["I do not know."]
+        _ = await asay(graph, go, others) if asynchronous else say(graph, go, others)
+        assert kept(memory, (mine,)) == ["I moved to Oslo.", *([] if adds else answered)]
+        added = ["I am Bob, and it is so.", *answered] if adds else []
+        assert kept(memory, (others,)) == added
+        assert memory.flush(timeout=10)
+        notes = [*memory.get_all(namespace=(mine,)), *memory.get_all(namespace=(others,))]
+        assert {note.state for note in notes} == {"done"}
 
 
 def test_an_answer_that_was_given_before_somebody_else_joins_belongs_to_who_asked(memory):
-    def wait(_):
-        return {"messages": [HumanMessage(interrupt("And you?"))]}
-
-    recall, remember = recall_node(memory, namespace=user), remember_node(memory, namespace=user)
-    steps = {"answer": answer, "wait": wait, "again": lambda _: {"messages": [AIMessage("Yes.")]}}
-    graph = sequence(State, recall=recall, **steps, remember=remember)
+    again = {"again": lambda _: {"messages": [AIMessage("Yes.")]}}
+    graph = around(memory, answer=answer, wait=waits(HumanMessage), **again)
     say(graph, "What do I earn?")
     say(graph, Command(resume="Is that so?"), "bob")
     assert kept(memory) == ["What do I earn?", "I do not know."]
@@ -250,25 +237,20 @@ def test_a_node_of_a_fixed_namespace_tells_nobody_elses_node_whose_words_are_mea
 
 
 def test_a_run_that_is_copied_to_another_thread_is_still_that_of_its_caller(memory):
-    def who(run):
-        return (run.config["configurable"]["who"],)
-
-    recall = recall_node(memory, namespace=lambda run: (*who(run), "facts"))
+    recall = recall_node(memory, namespace=lambda run: (*configured(run), "facts"))
     asked, mine, other = ask("One."), within("1", who="ann"), within("2", who="ann")
-    remember_node(memory, namespace=who).invoke({**asked, **recall.invoke(asked, mine)}, other)
+    begun = recall.invoke(asked, mine)
+    remember_node(memory, namespace=configured).invoke({**asked, **begun}, other)
     assert memory.namespaces() == [ANN]
 
 
 def test_another_memory_of_an_earlier_run_is_not_meant_by_who_resumes_a_later_one(memory):
-    def who(run):
-        return (run.config["configurable"]["who"],)
-
     said, entries = [HumanMessage("One.", id="1"), HumanMessage("Two.", id="2")], {}
-    diary = recall_node(memory, namespace=lambda run: ("diary", *who(run)))
-    for end, recall in ((1, diary), (2, recall_node(memory, namespace=who))):
+    diary = recall_node(memory, namespace=lambda run: ("diary", *configured(run)))
+    for end, recall in ((1, diary), (2, recall_node(memory, namespace=configured))):
         begun = recall.invoke({"messages": said[:end], "memory_turn": entries}, within(who="ann"))
         entries |= begun["memory_turn"]
-    remember = remember_node(memory, namespace=who)
+    remember = remember_node(memory, namespace=configured)
     remember.invoke({"messages": said, "memory_turn": entries}, within(who="bob"))
     assert memory.namespaces() == [ANN]
 
@@ -281,11 +263,8 @@ def test_what_a_person_adds_during_a_run_belongs_to_the_turn(memory):
 
 
 def test_a_caller_is_told_by_what_its_context_holds_and_not_by_where_that_lies():
-    class Who:
-        def __init__(self, name):
-            self.name = name
-
-    ann, again, bob = (Run(context=Who(name)).caller for name in ("ann", "ann", "bob"))
+    contexts = (SimpleNamespace(name=name) for name in ("ann", "ann", "bob"))
+    ann, again, bob = (Run(context=context).caller for context in contexts)
     assert ann == again != bob
 
 
@@ -300,14 +279,8 @@ def test_resumed_without_saying_by_whom_nothing_is_stored_and_it_can_be_resumed_
 
 
 def test_resumed_by_somebody_else_nothing_is_stored_where_two_memories_could_be_meant(memory):
-    def wait(_):
-        return {"messages": [AIMessage(interrupt("Is that so?"))]}
-
-    diary = recall_node(
-        memory, namespace=lambda run: ("diary", run.context.user_id), output_key="plan"
-    )
-    recall, remember = recall_node(memory, namespace=user), remember_node(memory, namespace=user)
-    graph = sequence(State, recall=recall, read=diary, wait=wait, remember=remember)
+    diary = {"namespace": lambda run: ("diary", run.context.user_id), "output_key": "plan"}
+    graph = around(memory, read=recall_node(memory, **diary), wait=waits())
     say(graph, "I moved to Oslo.")
     with pytest.raises(NamespaceError, match="begun by somebody else"):
         say(graph, Command(resume="Yes."), "bob")
@@ -320,20 +293,16 @@ def test_nothing_is_written_to_a_memory_that_nodes_only_read_nor_for_who_resumes
     def diary(run):
         return (run.context.user_id, "diary")
 
-    team, gate = ("team",), lambda _: {"messages": [AIMessage(interrupt("Is that so?"))]}
-    reads = {
-        "mine": recall_node(memory, namespace=user),
-        "diary": recall_node(memory, namespace=diary),
-        "team": recall_node(memory, namespace=team),
-    }
-    writes = [remember_node(memory, namespace=whose) for whose in (diary, team)]
-    graph = sequence(State, **reads, answer=answer, noted=writes[0], shared=writes[1])
+    whose = {"mine": user, "diary": diary, "team": (team := ("team",))}
+    reads = {name: recall_node(memory, namespace=one) for name, one in whose.items()}
+    noted, shared = (remember_node(memory, namespace=one) for one in (diary, team))
+    graph = sequence(State, **reads, answer=answer, noted=noted, shared=shared)
     for who in ("ann", "bob", "ann"):
         say(graph, f"I am {who}.", who)
     spaces = [(*ANN, "diary"), (*BOB, "diary"), team]
     assert memory.namespaces() == spaces
     assert [len(kept(memory, space)) for space in spaces] == [4, 2, 6]
-    graph = sequence(State, team=reads["team"], gate=gate, noted=writes[0])
+    graph = sequence(State, team=reads["team"], gate=waits(), noted=noted)
     say(graph, "I moved to Oslo.")
     with pytest.raises(NamespaceError, match="begun by somebody else"):
         say(graph, Command(resume="Yes."), "bob")
@@ -362,17 +331,15 @@ def test_what_a_failed_run_said_is_stored_for_each_memory_of_the_next_run(memory
     assert kept(memory) == kept(memory, ("team",)) == ["Secret.", "I moved to Oslo.", "I see."]
 
 
-def test_nodes_leave_out_what_a_failed_run_said():
-    for recalls in (True, False):
-        with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
-            steps = {"recall": recall_node(memory, namespace=user)} if recalls else {}
-            remember = remember_node(memory, namespace=user, remember_unanswered=False)
-            graph = sequence(State, **steps, answer=failing, remember=remember)
-            say(graph, "Hello.")
-            with pytest.raises(ConnectionError):
-                say(graph, "Secret.")
-            say(graph, "I moved to Oslo.")
-            assert kept(memory) == ["Hello.", "I see.", "I moved to Oslo.", "I see."]
+def test_nodes_leave_out_what_a_failed_run_said(memory):
+    remember = remember_node(memory, namespace=user, remember_unanswered=False)
+    for who, steps in (("ann", {"recall": recall_node(memory, namespace=user)}), ("bob", {})):
+        graph = sequence(State, **steps, answer=failing, remember=remember)
+        say(graph, "Hello.", who)
+        with pytest.raises(ConnectionError):
+            say(graph, "Secret.", who)
+        say(graph, "I moved to Oslo.", who)
+        assert kept(memory, (who,)) == ["Hello.", "I see.", "I moved to Oslo.", "I see."]
 
 
 def test_an_answer_that_was_given_again_is_stored_once(memory):
@@ -395,8 +362,7 @@ def test_a_message_of_the_role_user_is_what_a_person_said(memory):
 
 
 def test_the_state_names_the_notes_of_this_turn_alone_also_where_nothing_was_answered(memory):
-    recall, remember = recall_node(memory, namespace=ANN), remember_node(memory, namespace=ANN)
-    graph = sequence(State, recall=recall, remember=remember)
+    graph = around(memory, ANN)
     for said in (HumanMessage("One."), HumanMessage("Two."), AIMessage("By the way.")):
         (name,) = say(graph, said)["remembered"]
         assert memory.get(name, namespace=ANN).content == said.text

@@ -44,30 +44,23 @@ REQUEST = ModelRequest(
 
 def annotated(request: ModelRequest) -> dict[str, Any]:
     """Answer every task the way a model would that finds keywords and no links."""
-    notes = request.inputs["notes"]
-    if request.task == "construct":
-        return {
-            "notes": [
-                {
-                    "id": note["alias"],
-                    "context": f"{note['speaker']} said: {note['content']}",
-                    "keywords": [note["content"].split()[-1].strip(".?!")],
-                    "tags": ["talk"],
-                }
-                for note in notes
-            ]
+    about = [
+        {
+            "id": note["alias"],
+            "context": f"{note['speaker']} said: {note['content']}",
+            "keywords": [note["content"].split()[-1].strip(".?!")],
+            "tags": ["talk"],
         }
-    return {"notes": []}
+        for note in request.inputs["notes"]
+    ]
+    return {"notes": about if request.task == "construct" else []}
 
 
 def annotated_text(messages: Sequence[ChatMessage]) -> str:
     """Answer the core's prompts from their text, for language models that see nothing else."""
     aliases = dict.fromkeys(re.findall(r"\bn\d+\b", messages[-1].content or ""))
-    notes = [
-        {"id": alias, "context": "Something was said.", "keywords": ["said"], "tags": ["talk"]}
-        for alias in aliases
-    ]
-    return json.dumps({"notes": notes})
+    about = {"context": "Something was said.", "keywords": ["said"], "tags": ["talk"]}
+    return json.dumps({"notes": [{"id": alias, **about} for alias in aliases]})
 
 
 def contents(memory: AgenticMemory, namespace: tuple[str, ...] = ANN) -> list[str]:
@@ -104,10 +97,11 @@ def assistant(text: str) -> ChatMessage:
     return ChatMessage(role="assistant", content=text)
 
 
-def calling(tool: str, arguments: dict[str, Any] | str) -> ChatMessage:
-    """Return the message by which a model calls a tool; the arguments may be broken JSON."""
+def calling(tool: str, arguments: dict[str, Any] | str, *said: str) -> ChatMessage:
+    """Return the message by which a model calls a tool, after what it said; the arguments may be broken JSON."""
     block = ToolCallBlock(tool_call_id=tool, tool_name=tool, tool_kwargs=arguments)
-    return ChatMessage(role="assistant", blocks=[block])
+    texts = [TextBlock(text=text) for text in said]
+    return ChatMessage(role="assistant", blocks=[*texts, block])
 
 
 def _calls(message: ChatMessage) -> list[ToolCallBlock]:
@@ -199,9 +193,7 @@ class Toolbot(Chatbot, FunctionCallingLLM):
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
     ) -> list[ToolSelection]:
+        calls = [(block.tool_name, block.tool_kwargs) for block in _calls(response.message)]
         return [
-            ToolSelection(
-                tool_id=block.tool_name, tool_name=block.tool_name, tool_kwargs=block.tool_kwargs
-            )
-            for block in _calls(response.message)
+            ToolSelection(tool_id=one, tool_name=one, tool_kwargs=given) for one, given in calls
         ]

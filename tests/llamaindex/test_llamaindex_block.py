@@ -25,8 +25,6 @@ SMALL = {"token_limit": 200, "chat_history_token_ratio": 0.05, "token_flush_size
 class PoppingBlock(BaseMemoryBlock[str]):
     """Changes the messages it is given, as the framework's `VectorMemoryBlock` does."""
 
-    name: str = "popping"
-
     async def _aget(self, messages: Any = None, **kwargs: Any) -> str:
         return ""
 
@@ -68,7 +66,7 @@ async def test_recalled_text_keeps_to_its_budget_and_to_the_limit_of_the_prompt(
 
     stock = Memory.from_defaults(memory_blocks=[block_of(memory)], token_limit=120)
     (message, *_) = await stock.aget(input=asked, initial_token_count=7)  # as engines do
-    assert 1 <= (message.content or "").count("trick number") < 10
+    assert 1 <= message.content.count("trick number") < 10
 
 
 async def test_truncation_drops_the_weakest_notes_first(memory):
@@ -76,23 +74,21 @@ async def test_truncation_drops_the_weakest_notes_first(memory):
     tricks = [f"My dog did trick {n}." for n in range(5)]
     memory.add_many([best, *tricks], namespace=ANN, evolve=False)
     block = block_of(memory)
-    recalled = await block.aget([user("What is my dog called?")])
-    count = get_tokenizer()
+    recalled, count = await block.aget([user("What is my dog called?")]), get_tokenizer()
     tokens = len(count(recalled))
 
     texts = [await block.atruncate(recalled, n) for n in range(1, tokens)]
 
     kept = [text for text in texts if text]
-    assert kept
-    assert all(best in text for text in kept)
+    assert {best in text for text in kept} == {True}
     assert all(len(count(t)) <= tokens - n for n, t in enumerate(texts, 1) if t)
     assert [len(text) for text in kept] == sorted((len(text) for text in kept), reverse=True)
     assert texts[-1] is None
     # Where each character is a token, too.
     limits = {"token_limit": 250, "tokenizer_fn": list, "chat_history_token_ratio": 0.2}
     (shortened,) = await ann(memory, **limits).aget(input="What is my dog called?")
-    assert best in (shortened.content or "")
-    assert (shortened.content or "").count("trick") < len(tricks)
+    assert best in shortened.content
+    assert shortened.content.count("trick") < len(tricks)
     static = StaticMemoryBlock(name="static", static_content="word " * 100, priority=2)
     empty = block_of(memory, namespace=("bob",))
     stock = Memory.from_defaults(memory_blocks=[empty, static], token_limit=20)
@@ -112,11 +108,12 @@ async def test_recalled_text_cannot_take_effect_in_a_prompt(memory):
 
         (message,) = await stock.aget(input="Is there a riddle?")
 
-        text = message.content or ""
+        text = message.content
         assert [block.block_type for block in message.blocks] == ["text"]
         assert text.count("</memories>") == text.count("</memory>") == 1
-        names = ("query_str", "context_str", "context_msg")
-        assert not any(f"{{{name}}}" in text for name in names)
+        assert not any(
+            f"{{{name}}}" in text for name in ("query_str", "context_str", "context_msg")
+        )
         memory.clear(namespace=ANN)
 
 
@@ -131,8 +128,8 @@ async def test_it_stands_beside_other_blocks(memory):
     (message,) = await stock.aget(input="Where is the dog?")
 
     names = ("<profile>", "<facts>", "<long_term_memory>", "<team_memory>")
-    for part in (*names, "nurse", "tall", "Rex", "Friday"):
-        assert part in (message.content or "")
+    parts = (*names, "nurse", "tall", "Rex", "Friday")
+    assert [part for part in parts if part not in message.content] == []
 
 
 # --- writing
@@ -141,14 +138,16 @@ async def test_it_stands_beside_other_blocks(memory):
 @pytest.mark.on_a_server
 async def test_overflow_becomes_notes_in_a_stock_memory(memory):
     # Blocks that change the shared messages do no harm.
-    blocks = [PoppingBlock(), block_of(memory), PoppingBlock(name="other")]
+    blocks = [PoppingBlock(name="one"), block_of(memory), PoppingBlock(name="other")]
     stock = Memory.from_defaults(memory_blocks=blocks, session_id="s", **SMALL)
     for n in range(3):
         await stock.aput(user(f"I planted {n} trees in the garden."))
         await stock.aput(assistant(f"Well done with the {n} trees!"))
 
-    first = ["I planted 0 trees in the garden.", "Well done with the 0 trees!"]
-    assert contents(memory)[:2] == first
+    assert contents(memory)[:2] == [
+        "I planted 0 trees in the garden.",
+        "Well done with the 0 trees!",
+    ]
     assert {note.thread for note in memory.get_all(namespace=ANN)} == {"s"}
     memory.flush()
     assert states(memory) == {"done"}
@@ -207,12 +206,11 @@ async def test_a_session_that_goes_on_elsewhere_after_a_flush_is_flushed_first(m
 
 
 async def test_only_what_was_said_becomes_a_note(memory):
-    call = calling("weather", {})
+    as_they_are = ["Thought: for the day: be kind.", "Observation: it rains."]
+    as_they_are.append("The rule is\nAnswer: in full.")
     spoken = {
         "How is the weather?": user("How is the weather?"),
-        "Let me see.": call.model_copy(
-            update={"blocks": [TextBlock(text="Let me see."), *call.blocks]}
-        ),
+        "Let me see.": calling("weather", {}, "Let me see."),
         "It is sunny.\nAll day.": assistant(
             "Thought: I looked it up.\nAnswer: It is sunny.\nAll day."
         ),
@@ -226,20 +224,13 @@ async def test_only_what_was_said_becomes_a_note(memory):
         ),
         "second": assistant("Thought: a\nAnswer: first\nThought: b\nAnswer: second"),
         "My Thought: so.": assistant("Thought: a\nAnswer: My Thought: so."),
-        **{
-            text: assistant(text)
-            for text in (
-                "Thought: for the day: be kind.",
-                "Observation: it rains.",
-                "The rule is\nAnswer: in full.",
-            )
-        },
+        **{text: assistant(text) for text in as_they_are},
         # An assistant by another name is one.
         **{role: ChatMessage(role=role, content=role) for role in ("model", "chatbot")},
     }
     unspoken = [
         ChatMessage(role="system", content="You are a bot."),
-        call,
+        calling("weather", {}),
         ChatMessage(role="tool", content="sunny"),
         assistant("Thought: I need a tool.\nAction: weather\nAction Input: {}"),
         user("Result of executing the code given:\n\n42"),
@@ -252,18 +243,17 @@ async def test_only_what_was_said_becomes_a_note(memory):
 
 
 async def test_a_message_that_calls_a_tool_ends_no_turn(memory):
-    block, words = block_of(memory), {"role": "assistant", "content": "Let me see."}
-    call = calling("weather", {})
-    for more in (
-        ChatMessage(**words, additional_kwargs={"tool_calls": [{"id": "1"}]}),
-        call.model_copy(update={"blocks": [TextBlock(text="One moment."), *call.blocks]}),
+    block, older = block_of(memory), assistant("Let me see.")
+    older.additional_kwargs = {"tool_calls": [{"id": "1"}]}
+    asked = user("How is the weather?")
+    for said, state in (
+        ([asked, older], "pending"),
+        ([asked, calling("weather", {}, "One moment.")], "pending"),
+        ([assistant("It is sunny.")], "done"),
     ):
-        await block.aput([user("How is the weather?"), more])
+        await block.aput(said)
         assert memory.flush(timeout=10)
-        assert {note.state for note in memory.get_all(namespace=ANN)} == {"pending"}
-    await block.aput([assistant("It is sunny.")])
-    assert memory.flush(timeout=10)
-    assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
+        assert states(memory) == {state}
 
 
 async def test_roles_and_a_hook_decide_what_is_worth_remembering(memory):

@@ -54,15 +54,12 @@ def test_reading_a_folder_again_changes_only_what_was_changed(memory, tmp_path):
         reader = SimpleDirectoryReader(str(tmp_path), filename_as_id=True, file_metadata=named)
         pipeline(memory, splitter=splitter).run(documents=reader.load_data())
 
-    splitter = SentenceSplitter(
-        chunk_size=32, chunk_overlap=0, id_func=lambda n, document: f"{document.id_}-{n}"
-    )
+    named_by = {"id_func": lambda n, document: f"{document.id_}-{n}"}
+    splitter = SentenceSplitter(chunk_size=32, chunk_overlap=0, **named_by)
     read()
     before = {note.id: note for note in notes(memory)}
     read()
-    assert {note.id: note.recorded_at for note in notes(memory)} == {
-        i: note.recorded_at for i, note in before.items()
-    }
+    assert [n.recorded_at for n in notes(memory)] == [n.recorded_at for n in before.values()]
     (tmp_path / "a.txt").write_text("\n\n".join([*PARAGRAPHS[:3], "Row 3 was cut down."]))
     read()
     after = {note.id: note for note in notes(memory)}
@@ -75,9 +72,7 @@ def test_reading_a_folder_again_changes_only_what_was_changed(memory, tmp_path):
         assert hit.node.next_node is None or hit.node.next_node.node_id in hits
 
 
-async def test_neither_cache_nor_document_store_of_a_pipeline_hides_what_the_memory_has_lost(
-    memory,
-):
+async def test_no_cache_and_no_document_store_of_a_pipeline_hides_what_a_memory_has_lost(memory):
     steps, document = pipeline(memory), Document(text="One.", doc_id="a")
     steps.run(documents=[document])
     memory.clear(namespace=TEAM)
@@ -92,12 +87,10 @@ async def test_neither_cache_nor_document_store_of_a_pipeline_hides_what_the_mem
 
 def test_a_removed_document_removes_its_notes(memory):
     ingest = AMemIngest(memory, TEAM)
-    ingest(
-        [Document(text=t, doc_id=i, metadata={"page": 1}) for i, t in (("a", "One."), ("b", "2."))]
-    )
-    first = AMemRetriever(memory, TEAM).retrieve("one")[
-        0
-    ]  # what nobody split is one node of itself
+    documents = {"a": "One.", "b": "2."}
+    ingest([Document(text=t, doc_id=i, metadata={"page": 1}) for i, t in documents.items()])
+    # What nobody split is one node of itself.
+    first, *_ = AMemRetriever(memory, TEAM).retrieve("one")
     assert (first.node_id, first.node.ref_doc_id, first.metadata) == ("a", "a", {"page": 1})
     assert "One." not in str(notes(memory)[0].metadata)
     memory.add("What was imported of thread a stays.", namespace=TEAM, thread="a", source="import")
@@ -125,19 +118,18 @@ def test_what_each_of_several_documents_has_no_more_is_removed(memory):
 
 
 def neighbours(node):
-    around = node.prev_node, node.next_node
-    return [getattr(one, "node_id", None) for one in around]
+    return [getattr(one, "node_id", None) for one in (node.prev_node, node.next_node)]
+
+
+def where(key, value, operator="=="):
+    """Return one filter of the framework."""
+    test = MetadataFilter(key=key, value=value, operator=FilterOperator(operator))
+    return MetadataFilters(filters=[test])
 
 
 def test_a_node_comes_back_as_it_was(memory):
-    given = {
-        "source": "wiki",
-        "tags": ["a", "b"],
-        "kind": "page",
-        "file": "x100.txt",
-        "secret": "s",
-        "message_hash": "h",
-    }
+    given = {"source": "wiki", "tags": ["a", "b"], "kind": "page"}
+    given |= {"file": "x100.txt", "secret": "s", "message_hash": "h"}
     with pytest.raises(InvalidInputError, match="cannot be named '_node'"):
         AMemIngest(memory, TEAM).add([Document(text="One.", metadata={"_node": 1})])
     document = Document(
@@ -161,21 +153,18 @@ def test_a_node_comes_back_as_it_was(memory):
         assert "x100.txt" in hit.node.get_content(MetadataMode.LLM)
         assert neighbours(hit.node) == neighbours(node)
     for key, value in (("source", "wiki"), ("tags", "a"), ("kind", "page")):
-        filters = MetadataFilters(filters=[MetadataFilter(key=key, value=value)])
-        assert AMemRetriever(memory, TEAM, filters=filters).retrieve("quince")
+        assert AMemRetriever(memory, TEAM, filters=where(key, value)).retrieve("quince")
     assert AMemIngest(memory, TEAM).remove(["x100"]) == len(nodes)
 
 
 def test_metadata_under_the_name_of_a_field_are_filtered_by_any_value(memory):
     AMemIngest(memory, TEAM).add([TextNode(text="One.", metadata={"at": "the desk", "id": 7})])
-    for key, value, operator in (("at", "the desk", "=="), ("id", 5, ">")):
-        test = MetadataFilter(key=key, value=value, operator=FilterOperator(operator))
-        filters = MetadataFilters(filters=[test])
+    for filters in (where("at", "the desk"), where("id", 5, ">")):
         (hit,) = AMemRetriever(memory, TEAM, filters=filters, on_error="raise").retrieve("one")
         assert hit.text == "One."
-    for where in ({"at": "the desk"}, {"id": {"$gt": 5}}, {"seq": {"$exists": True}}):
+    for wrong in ({"at": "the desk"}, {"id": {"$gt": 5}}, {"seq": {"$exists": True}}):
         with pytest.raises(ConfigurationError, match="cannot be"):  # where it is made
-            AMemRetriever(memory, TEAM, where=where)
+            AMemRetriever(memory, TEAM, where=wrong)
 
 
 def test_a_node_with_children_comes_back_with_all_of_them(memory):
@@ -195,9 +184,8 @@ def test_documents_of_one_id_in_two_namespaces_are_both_found(memory):
 
 
 def test_a_second_call_deletes_nothing_and_no_character_stops_a_pipeline(memory):
-    nodes = SPLITTER.get_nodes_from_documents(
-        [Document(text="\n\n".join([*PARAGRAPHS, "A \0 nul."]), doc_id="a")]
-    )
+    document = Document(text="\n\n".join([*PARAGRAPHS, "A \0 nul."]), doc_id="a")
+    nodes = SPLITTER.get_nodes_from_documents([document])
     ingest = AMemIngest(memory, TEAM)
     for node in nodes:
         ingest([node])
@@ -210,9 +198,8 @@ def test_a_second_call_deletes_nothing_and_no_character_stops_a_pipeline(memory)
 
 
 def test_documents_are_never_outdated_and_nobodys_candidates(memory):
-    AMemIngest(memory, TEAM)(
-        [Document(text=f"The X{n}00 weighs {n} kg.", doc_id=str(n)) for n in range(1, 9)]
-    )
+    weights = {str(n): f"The X{n}00 weighs {n} kg." for n in range(1, 9)}
+    AMemIngest(memory, TEAM)([Document(text=text, doc_id=n) for n, text in weights.items()])
     memory.add("The X100 weighs 9 kg now.", namespace=TEAM)
     memory.evolve(namespace=TEAM)
     stored = notes(memory)

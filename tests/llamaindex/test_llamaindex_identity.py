@@ -14,17 +14,9 @@ from amem_integrations import AgenticMemory
 from llamaindex_amem import AMemMemory
 
 SMALL = {"token_limit": 60, "chat_history_token_ratio": 0.1, "token_flush_size": 4}
-TALK = [
-    user("My dog is called Rex."),
-    assistant("ok"),
-    user("ok"),
-    assistant("ok"),
-    user("ok"),
-    assistant("Anything else?"),
-    user("My dog is called Rex."),
-    assistant("You said so."),
-]
-SPOKEN = [message.content for message in TALK]
+SPOKEN = ["My dog is called Rex.", "ok", "ok", "ok", "ok", "Anything else?"]
+SPOKEN += ["My dog is called Rex.", "You said so."]
+TALK = [assistant(text) if n % 2 else user(text) for n, text in enumerate(SPOKEN)]
 
 
 def session(memory: AgenticMemory, **options: Any) -> AMemMemory:
@@ -77,9 +69,9 @@ def test_occurrences_go_on_after_a_restart_and_beside_another_object(memory, tmp
 
 def test_what_is_said_again_after_a_reset_is_a_message_of_its_own(memory):
     made = session(memory)
-    made.put(user("I live in Berlin."))
-    made.reset()
-    made.put(user("I live in Berlin."))
+    for _ in range(2):
+        made.put(user("I live in Berlin."))
+        made.reset()
 
     assert contents(memory) == ["I live in Berlin."] * 2
 
@@ -141,13 +133,8 @@ def test_a_message_has_the_time_that_it_carries(memory):
 
 async def test_a_message_without_a_time_has_that_of_now(memory):
     first_hour = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))  # none in UTC
-    for extra in (
-        {},
-        {"timestamp": "soon"},
-        {"timestamp": True},
-        {"at": 1e300},
-        {"at": first_hour},
-    ):
+    unusable = ({"timestamp": "soon"}, {"timestamp": True}, {"at": 1e300}, {"at": first_hour})
+    for extra in ({}, *unusable):
         start = datetime.now(UTC)
         message = said("user", "We meet tomorrow.", **extra)
         await block_of(memory).aput([message], session_id="a")
@@ -155,9 +142,8 @@ async def test_a_message_without_a_time_has_that_of_now(memory):
 
         ats = times(memory)
         assert [timedelta() <= at - start < timedelta(minutes=5) for at in ats] == [True, True]
-        assert (
-            f"{ats[-1]:%B %Y}" in (await session(memory).aget(input="When do we meet?"))[0].content
-        )
+        (recalled, *_) = await session(memory).aget(input="When do we meet?")
+        assert f"{ats[-1]:%B %Y}" in recalled.content
         memory.clear(namespace=ANN)
 
 
@@ -165,10 +151,8 @@ async def test_a_message_without_a_time_has_that_of_now(memory):
 
 
 def test_recalled_notes_that_an_answer_quotes_are_not_stored(memory):
-    session(memory, session_id="before").put_messages(
-        [user("My dog is called Rex."), assistant("A good name.")]
-    )
-    made = session(memory)
+    before, made = session(memory, session_id="before"), session(memory)
+    before.put_messages([user("My dog is called Rex."), assistant("A good name.")])
     made.put(user("How is my dog called in your prompt?"))
     recalled = made.get()[-1].content
     assert "<memories>" in recalled

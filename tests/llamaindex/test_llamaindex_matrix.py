@@ -10,8 +10,10 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
+import llamaindex_fakes as kit
 import pytest
 from llama_index.core import Document, MockEmbedding, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, CodeActAgent, FunctionAgent, ReActAgent
@@ -24,17 +26,7 @@ from llama_index.core.chat_engine import (
 )
 from llama_index.core.memory import Memory
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llamaindex_fakes import (
-    ANN,
-    Chatbot,
-    Toolbot,
-    ann,
-    annotated_text,
-    assistant,
-    block_of,
-    open_memory,
-    states,
-)
+from llamaindex_fakes import ANN
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory
@@ -44,6 +36,7 @@ from llamaindex_amem import AMemMemory, AMemRetriever, LlamaIndexChatModel
 QUESTION = "What is my dog called?"
 
 
+@cache
 def index() -> VectorStoreIndex:
     documents = [Document(text="Lisbon is warm in May.")]
     return VectorStoreIndex.from_documents(documents, embed_model=MockEmbedding(8))
@@ -54,17 +47,17 @@ def retriever(memory: AMemMemory) -> AMemRetriever:
     return AMemRetriever(memory.block.memory, ("documents",))
 
 
-def condense_question(memory: AMemMemory, llm: Chatbot) -> CondenseQuestionChatEngine:
+def condense_question(memory: AMemMemory, llm: kit.Chatbot) -> CondenseQuestionChatEngine:
     engine = RetrieverQueryEngine.from_args(index().as_retriever(), llm=llm)
     return CondenseQuestionChatEngine.from_defaults(engine, memory=memory, llm=llm)
 
 
-def best(memory: AMemMemory, llm: Chatbot) -> Any:
+def best(memory: AMemMemory, llm: kit.Chatbot) -> Any:
     """Return what an index makes: an engine of the classes below."""
     return index().as_chat_engine(chat_mode="best", memory=memory, llm=llm)
 
 
-ENGINES: dict[str, Callable[[AMemMemory, Chatbot], Any]] = {
+ENGINES: dict[str, Callable[[AMemMemory, kit.Chatbot], Any]] = {
     "simple": lambda memory, llm: SimpleChatEngine.from_defaults(memory=memory, llm=llm),
     "context": lambda memory, llm: ContextChatEngine.from_defaults(
         retriever(memory), memory=memory, llm=llm
@@ -82,17 +75,20 @@ def execute(code: str) -> str:
 
 def multi_agent(llm: Any) -> AgentWorkflow:
     """Return two agents, of which the first hands each question to the second."""
-    handoff = Toolbot(*[("handoff", {"to_agent": "helper", "reason": "It knows."})] * 2)
+    handoff = kit.Toolbot(*[("handoff", {"to_agent": "helper", "reason": "It knows."})] * 2)
     helper = FunctionAgent(name="helper", description="Helps.", llm=llm, tools=[])
     first = FunctionAgent(name="first", description="Starts.", llm=handoff, tools=[])
     return AgentWorkflow(agents=[first, helper], root_agent="first")
 
 
 AGENTS: dict[str, Callable[[], tuple[Any, Any]]] = {
-    "function": lambda: (FunctionAgent(llm=(llm := Toolbot()), tools=[]), llm),
-    "react": lambda: (ReActAgent(llm=(llm := Chatbot("Thought: I know.\nAnswer: Yes."))), llm),
-    "codeact": lambda: (CodeActAgent(code_execute_fn=execute, llm=(llm := Chatbot("Yes."))), llm),
-    "workflow": lambda: (multi_agent(llm := Toolbot()), llm),
+    "function": lambda: (FunctionAgent(llm=(llm := kit.Toolbot()), tools=[]), llm),
+    "react": lambda: (ReActAgent(llm=(llm := kit.Chatbot("Thought: I know.\nAnswer: Yes."))), llm),
+    "codeact": lambda: (
+        CodeActAgent(code_execute_fn=execute, llm=(llm := kit.Chatbot("Yes."))),
+        llm,
+    ),
+    "workflow": lambda: (multi_agent(llm := kit.Toolbot()), llm),
 }
 
 
@@ -159,7 +155,7 @@ def made(name: str, chat_memory: AMemMemory) -> tuple[Any, Any]:
     if name in AGENTS:
         agent, llm = AGENTS[name]()
         return lambda text: agent.run(text, memory=chat_memory), llm
-    bot = Chatbot("Well, well.")
+    bot = kit.Chatbot("Well, well.")
     return {**ENGINES, "best": best}[name](chat_memory, bot), bot
 
 
@@ -171,7 +167,7 @@ def test_an_engine_or_agent_remembers_however_it_is_asked(memory, name):
     for place, form in itertools.product(places, forms):
         whose = place.__name__, form.__name__
         for session, text in (("one", "My dog is called Rex."), ("two", QUESTION)):
-            engine, llm = made(name, ann(memory, namespace=whose, session_id=session))
+            engine, llm = made(name, kit.ann(memory, namespace=whose, session_id=session))
             assert place(form, engine, text)
         memory.flush(timeout=10)
         notes = memory.get_all(namespace=whose)
@@ -185,16 +181,14 @@ def test_an_engine_or_agent_remembers_however_it_is_asked(memory, name):
 @pytest.mark.parametrize("name", [*ENGINES, *AGENTS])
 async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(memory, name):
     memory.add("My dog is called Rex.", namespace=ANN)
-    engine, llm = made(name, ann(memory))
+    engine, llm = made(name, kit.ann(memory))
     for text in ("Hello there", QUESTION):
         await (stream_events if name in AGENTS else astream_chat)(engine, text)
 
     *_, last = [prompt for prompt in llm.prompts if "Rex" in prompt]
     assert last.count("called Rex") == last.count(QUESTION) == 1
-    if name in {
-        "simple",
-        *AGENTS,
-    }:  # here the history ends in the question, or in the handoff; the others ask outside of it
+    # Here the history ends in the question, or in the handoff; the others ask outside of it.
+    if name in {"simple", *AGENTS}:
         assert f"</memory>\n{QUESTION}" in last
         assert last.endswith(QUESTION) == (name != "workflow")
         assert "user: Hello there\n" in last
@@ -207,10 +201,10 @@ async def test_recalled_text_goes_where_the_model_sees_it_beside_the_question(me
 def test_an_engine_or_agent_answers_while_the_store_is_down(memory, name, caplog):
     for form in OF_AGENTS if name in AGENTS else OF_ENGINES:
         caplog.clear()
-        chat_memory = ann(memory)
         memory.down = False
-        engine, _ = made(name, chat_memory)
+        engine, _ = made(name, chat_memory := kit.ann(memory))
         memory.down = True
+
         answer = without_a_loop(form, engine, QUESTION)
 
         assert answer in {"Well, well.", "Empty Response", "Done.", "Yes."}
@@ -223,16 +217,13 @@ def test_an_engine_or_agent_answers_while_the_store_is_down(memory, name, caplog
 
 @pytest.mark.enable_socket
 def test_a_server_is_reached_from_every_loop_and_thread():
-    llm = Chatbot()
-    with serving(FakeQdrant()) as qdrant:
-        memory = AgenticMemory.open(qdrant.url, embedder=HashEmbedder(64))
+    llm, given = kit.Chatbot(), HashEmbedder(64)
+    with serving(FakeQdrant()) as qdrant, AgenticMemory.open(qdrant.url, embedder=given) as memory:
         memory.add("My dog is called Rex.", namespace=ANN)
-        stock = Memory.from_defaults(memory_blocks=[block_of(memory, on_error="raise")])
+        stock = Memory.from_defaults(memory_blocks=[kit.block_of(memory, on_error="raise")])
         engine = SimpleChatEngine.from_defaults(memory=stock, llm=llm)
-        for place in PLACES:
-            for form in (chat, achat, stream_chat):
-                place(form, engine, QUESTION)
-        memory.close()
+        for place, form in itertools.product(PLACES, (chat, achat, stream_chat)):
+            place(form, engine, QUESTION)
 
     assert len(llm.prompts) == 9
     assert all("My dog is called Rex." in prompt for prompt in llm.prompts)
@@ -242,7 +233,7 @@ def test_a_server_is_reached_from_every_loop_and_thread():
 async def test_the_users_models_are_called_in_threads_and_leave_every_loop_free():
     loop, threads = asyncio.get_running_loop(), set[int]()
 
-    class Slow(Chatbot):
+    class Slow(kit.Chatbot):
         """Answers when the loop of the test has gone round meanwhile."""
 
         def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
@@ -250,11 +241,11 @@ async def test_the_users_models_are_called_in_threads_and_leave_every_loop_free(
             gone_round = threading.Event()
             loop.call_soon_threadsafe(gone_round.set)
             assert gone_round.wait(5)
-            return ChatResponse(message=assistant(annotated_text(messages)))
+            return ChatResponse(message=kit.assistant(kit.annotated_text(messages)))
 
-    memory = open_memory(LlamaIndexChatModel(Slow()))
+    memory = kit.open_memory(LlamaIndexChatModel(Slow()))
     await memory.aadd("My dog is called Rex.", namespace=ANN)
 
     assert threads
     assert threading.get_ident() not in threads
-    assert states(memory) == {"done"}
+    assert kit.states(memory) == {"done"}

@@ -7,27 +7,20 @@ import copy
 import inspect
 import pickle
 import threading
-import warnings
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from llama_index.core import workflow
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
+from llama_index.core.base.llms.types import ImageBlock, TextBlock
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.memory import InsertMethod, Memory, StaticMemoryBlock
 from llama_index.core.memory.memory import DEFAULT_MEMORY_BLOCKS_TEMPLATE
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.tools import FunctionTool
-from llama_index.core.workflow import (
-    Context,
-    HumanResponseEvent,
-    InputRequiredEvent,
-    JsonPickleSerializer,
-    JsonSerializer,
-)
 from llamaindex_fakes import (
     ANN,
     BOB,
@@ -104,12 +97,9 @@ def test_templates_and_insert_methods_that_are_given_are_kept(memory):
 
 def test_messages_of_the_caller_stay_as_they_are_when_the_history_overflows(memory):
     static = StaticMemoryBlock(name="profile", static_content="Ann is a nurse.")
-    made, said = (
-        ann(memory, token_limit=60, memory_blocks=[static]),
-        [user(f"Tree {n} is an oak.") for n in range(20)],
-    )
-    for message in said:
-        made.put(message)
+    made = ann(memory, token_limit=60, memory_blocks=[static])
+    said = [user(f"Tree {n} is an oak.") for n in range(20)]
+    made.put_messages(said)
     assert len(made.get()) < len(said)
     assert {repr(message.additional_kwargs) for message in said} == {"{}"}
 
@@ -136,8 +126,9 @@ def test_a_stateless_server_stores_each_message_once(memory):
     for n in range(4):
         made = ann(memory, session_id="s", token_limit=60, ingest_history=True)
         engine = SimpleChatEngine.from_defaults(memory=made, llm=Chatbot(f"Noted {n}."))
-        engine.chat(f"I planted tree number {n}.", chat_history=list(history))
-        history += [user(f"I planted tree number {n}."), assistant(f"Noted {n}.")]
+        asked = f"I planted tree number {n}."
+        engine.chat(asked, chat_history=list(history))
+        history += [user(asked), assistant(f"Noted {n}.")]
 
     assert contents(memory) == [message.content for message in history]
 
@@ -204,64 +195,62 @@ async def test_a_put_that_is_cancelled_leaves_nothing_in_the_history_that_is_not
 # --- state and resume
 
 
+# The framework says that the memory is not kept in the context.
+in_a_context = pytest.mark.filterwarnings("ignore")
+JSON = workflow.JsonSerializer()
+
+
+@in_a_context
 async def test_a_stored_context_is_resumed_with_the_memory_made_again(memory, tmp_path):
     llm, options = Toolbot(), kept_in(tmp_path)
-    agent = FunctionAgent(llm=llm)
-    context = Context(agent)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        await agent.run("My dog is called Rex.", ctx=context, memory=ann(memory, **options))
-        stored = context.to_dict(serializer=JsonSerializer())
-        resumed = Context.from_dict(agent, stored, serializer=JsonSerializer())
-        made = ann(memory, **options)
-        await agent.run("What did I just say?", ctx=resumed, memory=made)
+    context = workflow.Context(agent := FunctionAgent(llm=llm))
+    await agent.run("My dog is called Rex.", ctx=context, memory=ann(memory, **options))
+    stored, made = context.to_dict(serializer=JSON), ann(memory, **options)
+    resumed = workflow.Context.from_dict(agent, stored, serializer=JSON)
+    await agent.run("What did I just say?", ctx=resumed, memory=made)
 
     assert "user: My dog is called Rex." in llm.prompts[-1]
     assert len(made.get_all()) == 4
 
 
+@in_a_context
 async def test_a_resumed_handler_is_given_the_memory_by_its_store(memory, tmp_path):
     @with_types
-    async def ask(ctx: Context, question: str) -> str:
+    async def ask(ctx: workflow.Context, question: str) -> str:
         """Ask the user."""
-        waiter = InputRequiredEvent(prefix=question)
-        answer = await ctx.wait_for_event(HumanResponseEvent, waiter_event=waiter)
+        waiter = workflow.InputRequiredEvent(prefix=question)
+        answer = await ctx.wait_for_event(workflow.HumanResponseEvent, waiter_event=waiter)
         return str(answer.response)
 
     options = kept_in(tmp_path)
     agent = FunctionAgent(llm=Toolbot(("ask", {"question": "Which dog?"})), tools=[ask])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # says that the memory is not kept in the context
-        handler = agent.run("My dog is ill.", memory=ann(memory, **options))
-        async for event in handler.stream_events():
-            if isinstance(event, InputRequiredEvent):
-                stored = handler.ctx.to_dict(serializer=JsonSerializer())
-                await handler.cancel_run()
-                break
+    handler = agent.run("My dog is ill.", memory=ann(memory, **options))
+    async for event in handler.stream_events():
+        if isinstance(event, workflow.InputRequiredEvent):
+            stored = handler.ctx.to_dict(serializer=JSON)
+            await handler.cancel_run()
+            break
 
-        agent = FunctionAgent(llm=Toolbot(answer="Poor Rex."), tools=[ask])
-        context = Context.from_dict(agent, stored, serializer=JsonSerializer())
-        handler = agent.run(ctx=context)
-        await handler.ctx.store.set("memory", ann(memory, **options))
-        handler.ctx.send_event(HumanResponseEvent(response="Rex"))
-        assert str(await handler) == "Poor Rex."
+    agent = FunctionAgent(llm=Toolbot(answer="Poor Rex."), tools=[ask])
+    handler = agent.run(ctx=workflow.Context.from_dict(agent, stored, serializer=JSON))
+    await handler.ctx.store.set("memory", ann(memory, **options))
+    handler.ctx.send_event(workflow.HumanResponseEvent(response="Rex"))
 
+    assert str(await handler) == contents(memory)[-1] == "Poor Rex."
     assert contents(memory)[0] == "My dog is ill."
-    assert contents(memory)[-1] == "Poor Rex."
 
 
+@in_a_context
 async def test_a_pickle_is_refused_and_the_memory_stays_whole(memory):
     made, agent = ann(memory, session_id="s"), FunctionAgent(llm=Toolbot())
     assert copy.deepcopy(made) is made
     for one in (made, made.block):
         with pytest.raises(TypeError, match=f"{type(one).__name__} cannot be .*make it again"):
             pickle.dumps(one)
-    context = Context(agent)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        await agent.run("Hello", ctx=context, memory=made)
-        await context.store.set("memory", made)
-        context.to_dict(serializer=JsonPickleSerializer())
+    context = workflow.Context(agent)
+    await agent.run("Hello", ctx=context, memory=made)
+    await context.store.set("memory", made)
+    context.to_dict(serializer=workflow.JsonPickleSerializer())
 
     await agent.run("My dog is called Rex.", memory=made)
 
@@ -384,9 +373,7 @@ def test_each_message_is_remembered_as_it_is_put_and_evolves_when_it_is_answered
     made.put(message)
     assert (contents(memory), message.additional_kwargs) == (["My dog is called Rex."], {})
     memory.flush(timeout=10)
-    made.put(
-        ChatMessage(role="assistant", blocks=[TextBlock(text="Wait."), *calling("look", {}).blocks])
-    )
+    made.put(calling("look", {}, "Wait."))
     memory.flush(timeout=10)
     assert states(memory) == {"pending"}
     made.put(assistant("A fine name."))

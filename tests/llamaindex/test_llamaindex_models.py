@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import llamaindex_fakes as kit
 import numpy as np
 import pytest
 from llama_index.core import MockEmbedding, Settings
-from llama_index.core.base.llms.types import (
-    ChatMessage,
-    ChatResponse,
-    LLMMetadata,
-    MessageRole,
-    TextBlock,
-)
+from llama_index.core.base.llms import types
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.llm import ToolSelection
-from llamaindex_fakes import (
-    ANN,
-    REQUEST,
-    Chatbot,
-    Toolbot,
-    annotated,
-    annotated_text,
-    assistant,
-    calling,
-    user,
-)
+from llamaindex_fakes import ANN
 from pydantic import Field
 
 from amem_integrations import AgenticMemory, AmemError, ConfigurationError, MemoryConfig
 from amem_integrations.testing import HashEmbedder, ScriptedModel
 from llamaindex_amem import LlamaIndexChatModel, LlamaIndexEmbedder, open_memory
-
-Answer = Callable[[str], ChatMessage]
 
 
 @pytest.fixture(autouse=True)
@@ -52,26 +35,26 @@ def settings():
 # --- what a model answers
 
 
-def filled_in(prompt: str) -> ChatMessage:
+def filled_in(prompt: str) -> types.ChatMessage:
     """Call the function, as a model does that knows how."""
-    return calling("ConstructReply", json.loads(annotated_text([user(prompt)])))
+    return kit.calling("ConstructReply", json.loads(kit.annotated_text([kit.user(prompt)])))
 
 
-def broken(prompt: str) -> ChatMessage:
+def broken(prompt: str) -> types.ChatMessage:
     """Call the function with JSON that breaks off before its last brackets."""
-    return calling("ConstructReply", annotated_text([user(prompt)])[:-2])
+    return kit.calling("ConstructReply", kit.annotated_text([kit.user(prompt)])[:-2])
 
 
-def in_text(prompt: str) -> ChatMessage:
+def in_text(prompt: str) -> types.ChatMessage:
     """Say the arguments instead of calling the function."""
-    return assistant(f"Sure!\n```json\n{annotated_text([user(prompt)])}\n```")
+    return kit.assistant(f"Sure!\n```json\n{kit.annotated_text([kit.user(prompt)])}\n```")
 
 
-def one_call_a_note(prompt: str) -> ChatMessage:
+def one_call_a_note(prompt: str) -> types.ChatMessage:
     """Call the function once for each note."""
-    notes = json.loads(annotated_text([user(prompt)]))["notes"]
-    blocks = [calling("ConstructReply", {"notes": [note]}).blocks[0] for note in notes]
-    return ChatMessage(role="assistant", blocks=blocks)
+    notes = json.loads(kit.annotated_text([kit.user(prompt)]))["notes"]
+    blocks = [kit.calling("ConstructReply", {"notes": [note]}).blocks[0] for note in notes]
+    return types.ChatMessage(role="assistant", blocks=blocks)
 
 
 class RefusalError(Exception):
@@ -82,35 +65,32 @@ class RefusalError(Exception):
         self.status_code = status
 
 
-class Caller(Toolbot):
+class Caller(kit.Toolbot):
     """A model that is given functions, and answers in words as well; it may raise, and say what its server says."""
 
     _given: list[dict[str, Any]] = PrivateAttr(default_factory=list)
-    _answers: Answer = PrivateAttr(default_factory=lambda: filled_in)
-    _refusal: Exception | None = PrivateAttr(default=None)  # of functions
-    _error: Exception | None = PrivateAttr(default=None)
-    _raw: Any = PrivateAttr(default=None)
+    _says: SimpleNamespace = PrivateAttr()
 
-    def __init__(self, **private: Any) -> None:
+    def __init__(self, **says: Any) -> None:
         super().__init__()
-        for name, value in private.items():
-            setattr(self, f"_{name}", value)
+        usual = {"answers": filled_in, "refusal": None, "error": None, "raw": None}
+        self._says = SimpleNamespace(**{**usual, **says})  # the refusal is of functions
 
     @property
     def forms(self) -> list[str]:
         """How it was asked at each call."""
         return ["schema" if given.get("tools") else "words" for given in self._given]
 
-    def _answer(self, prompt: str, **kwargs: Any) -> ChatMessage:
+    def _answer(self, prompt: str, **kwargs: Any) -> types.ChatMessage:
         self.prompts.append(prompt)
         self._given.append(kwargs)
-        error = self._error or (self._refusal if kwargs.get("tools") else None)
+        error = self._says.error or (self._says.refusal if kwargs.get("tools") else None)
         if error is not None:
             raise error
-        return self._answers(prompt) if kwargs.get("tools") else in_text(prompt)
+        return self._says.answers(prompt) if kwargs.get("tools") else in_text(prompt)
 
-    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        return super().chat(messages, **kwargs).model_copy(update={"raw": self._raw})
+    def chat(self, messages: Sequence[types.ChatMessage], **kwargs: Any) -> types.ChatResponse:
+        return super().chat(messages, **kwargs).model_copy(update={"raw": self._says.raw})
 
 
 def opened(llm: Any, config: MemoryConfig | None = None, **options: Any) -> AgenticMemory:
@@ -141,24 +121,27 @@ def test_a_model_that_calls_functions_has_to_call_one_with_the_reply():
 
 
 def test_the_prompt_reaches_the_model_as_it_is():
-    class Assistant(Chatbot):
+    class Assistant(kit.Chatbot):
         @property
-        def metadata(self) -> LLMMetadata:
-            return LLMMetadata(is_chat_model=True, system_role=MessageRole.USER)
+        def metadata(self) -> types.LLMMetadata:
+            return types.LLMMetadata(is_chat_model=True, system_role=types.MessageRole.USER)
 
-    caller = Caller(answers=lambda _: calling("Reply", {"notes": []}))
+    caller = Caller(answers=lambda _: kit.calling("Reply", {"notes": []}))
     for llm, role, answer in (
-        (Chatbot("one"), "system", "one"),
+        (kit.Chatbot("one"), "system", "one"),
         (caller, "system", '{"notes": []}'),
         (Assistant("one"), "user", "one"),
     ):
-        assert LlamaIndexChatModel(llm).generate(REQUEST).text == answer
-        assert llm.prompts == [f"{role}: Be brief.\nuser: {REQUEST.prompt}"]
+        assert LlamaIndexChatModel(llm).generate(kit.REQUEST).text == answer
+        assert llm.prompts == [f"{role}: Be brief.\nuser: {kit.REQUEST.prompt}"]
 
 
 def test_a_model_that_calls_no_functions_is_asked_in_words():
     wordy = Caller()
-    for llm, structured in ((wordy, "words"), (Chatbot(annotated_text([user("n1")])), "auto")):
+    for llm, structured in (
+        (wordy, "words"),
+        (kit.Chatbot(kit.annotated_text([kit.user("n1")])), "auto"),
+    ):
         with opened(llm, structured=structured) as memory:
             assert add(memory).state == "done"
     assert wordy.forms == ["words"]
@@ -175,24 +158,27 @@ def test_what_can_be_read_of_a_reply_is_read():
         ([{}, "", "{}"], "in words"),
         ([{"a": 1}, {}, '{"a": "ø"}'], '[{"a": 1}, {"a": "ø"}]'),
     ]:
-        blocks = [TextBlock(text="in words"), *(calling("Reply", c).blocks[0] for c in calls)]
-        answer = ChatMessage(role="assistant", blocks=blocks)
+        blocks = [
+            types.TextBlock(text="in words"),
+            *(kit.calling("Reply", c).blocks[0] for c in calls),
+        ]
+        answer = types.ChatMessage(role="assistant", blocks=blocks)
         llm = Caller(answers=lambda _, answer=answer: answer)
-        assert LlamaIndexChatModel(llm).generate(REQUEST).text == text
+        assert LlamaIndexChatModel(llm).generate(kit.REQUEST).text == text
 
 
 def test_calls_are_read_as_an_older_integration_gives_them():
     class Older(Caller):
         def get_tool_calls_from_response(
-            self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+            self, response: types.ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
         ) -> list[ToolSelection]:
             assert not error_on_no_tool_call
             calls = response.message.additional_kwargs["tool_calls"]
             return [ToolSelection(tool_id="1", tool_name="x", tool_kwargs=c) for c in calls]
 
-    def answers(prompt: str) -> ChatMessage:
+    def answers(prompt: str) -> types.ChatMessage:
         calls = [filled_in(prompt).blocks[0].tool_kwargs]
-        return ChatMessage(role="assistant", additional_kwargs={"tool_calls": calls})
+        return types.ChatMessage(role="assistant", additional_kwargs={"tool_calls": calls})
 
     with opened(Older(answers=answers)) as memory:
         assert add(memory).state == "done"
@@ -215,7 +201,7 @@ def test_where_schemas_are_settled_a_refusal_is_an_error():
         note = add(memory)
     assert (note.state, "no tools, please" in str(note.failure)) == ("failed", True)
     with pytest.raises(ConfigurationError, match=r"'chatbot' calls no functions.*'auto'"):
-        LlamaIndexChatModel(Chatbot(), structured="schema").generate(REQUEST)
+        LlamaIndexChatModel(kit.Chatbot(), structured="schema").generate(kit.REQUEST)
 
 
 def test_a_model_that_refuses_both_forms_is_asked_by_schema_again():
@@ -223,7 +209,7 @@ def test_a_model_that_refuses_both_forms_is_asked_by_schema_again():
     model = LlamaIndexChatModel(llm)
     for _ in range(2):
         with pytest.raises(RefusalError, match="too long"):
-            model.generate(REQUEST)
+            model.generate(kit.REQUEST)
 
     assert llm.forms == ["schema", "words"] * 2
 
@@ -232,13 +218,13 @@ def test_settings_are_read_at_each_call_and_another_model_is_asked_by_schema():
     refusing, other, model = Caller(refusal=RefusalError(400)), Caller(), LlamaIndexChatModel()
     for llm in (refusing, other, refusing):
         Settings.llm = llm
-        model.generate(REQUEST)
-        model.generate(REQUEST)
+        model.generate(kit.REQUEST)
+        model.generate(kit.REQUEST)
 
     assert refusing.forms == ["schema", "words", "words", "words", "words"]
     assert other.forms == ["schema", "schema"]
     assert model.name == "Settings.llm"
-    assert LlamaIndexChatModel(Chatbot()).name == "chatbot"
+    assert LlamaIndexChatModel(kit.Chatbot()).name == "chatbot"
     assert LlamaIndexChatModel(MockLLM()).name == "unknown"
 
 
@@ -246,7 +232,8 @@ def test_settings_are_read_at_each_call_and_another_model_is_asked_by_schema():
 
 
 def test_errors_are_those_of_the_core():
-    forbidden = SimpleNamespace(status_code=403)
+    google = type("GoogleError", (Exception,), {"code": 400})
+    httpx = type("HttpxError", (Exception,), {"response": SimpleNamespace(status_code=403)})
     for error, says, state in [
         (RefusalError(401, "key sk-secret"), "check the API key", "pending"),
         (RefusalError(404, "no such model"), "check its name", "pending"),
@@ -254,12 +241,8 @@ def test_errors_are_those_of_the_core():
         (RefusalError(429, "slower"), "slower.*try again later", "pending"),
         (RefusalError(503, "overloaded"), "overloaded", "pending"),
         (ConnectionError("no route"), "no route", "pending"),
-        (type("GoogleError", (Exception,), {"code": 400})("odd"), "refused.*odd", "failed"),
-        (
-            type("HttpxError", (Exception,), {"response": forbidden})(),
-            "check the API key",
-            "pending",
-        ),
+        (google("odd"), "refused.*odd", "failed"),
+        (httpx(), "check the API key", "pending"),
     ]:
         llm = Caller(error=error)
         raises = pytest.raises(AmemError, match=says) if state == "pending" else nullcontext()
@@ -270,15 +253,14 @@ def test_errors_are_those_of_the_core():
         assert note.state == state
         assert state == "pending" or re.search(says, str(note.failure))
         assert "sk-secret" not in str(raised and raised.value)
-        assert says != "overloaded" or llm.forms == [
-            "schema"
-        ]  # it is not taken for one that refuses
+        # What is overloaded is not taken for what refuses.
+        assert says != "overloaded" or llm.forms == ["schema"]
 
 
 def test_what_cannot_be_used_is_refused_at_once(tmp_path):
     for wrong, says in [
         ({"llm": "gpt-5-mini"}, "'gpt-5-mini' is no LlamaIndex LLM"),
-        ({"llm": Chatbot}, "is no LlamaIndex LLM"),
+        ({"llm": kit.Chatbot}, "is no LlamaIndex LLM"),
         ({"structured": "yaml"}, "structured='yaml' must be"),
     ]:
         with pytest.raises(ConfigurationError, match=says):
@@ -338,9 +320,9 @@ def test_an_embedding_model_embeds_for_the_memory(caplog):
 
 def test_a_memory_is_opened_with_models_of_the_framework_or_of_its_own(tmp_path):
     mock, own = MockEmbedding(8), HashEmbedder(32)
-    with open_memory(tmp_path, model=Chatbot("{}"), embedder=mock, collection="c") as memory:
+    with open_memory(tmp_path, model=kit.Chatbot("{}"), embedder=mock, collection="c") as memory:
         assert (memory.embedder.dimensions, memory.info()["model"]) == (8, "chatbot")
-    with open_memory(":memory:", model=ScriptedModel(annotated), embedder=own) as memory:
+    with open_memory(":memory:", model=ScriptedModel(kit.annotated), embedder=own) as memory:
         assert memory.embedder is own
     with open_memory(":memory:", embedder=own) as memory:
         assert memory.info()["model"] == "rules"

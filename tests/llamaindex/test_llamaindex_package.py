@@ -46,17 +46,15 @@ def test_the_chat_engine_remembers_across_sessions_and_tells_users_apart(capsys)
     _, monday, friday, bob, notes = output_of("llamaindex_chat_engine.py", capsys).split("--- ")
 
     assert monday.count("I will remember that.") == 3
-    assert "You told me: My sister Clara moved to Lisbon" in friday
-    assert "You told me: I am allergic to peanuts" in friday
+    for said in ("My sister Clara moved to Lisbon", "I am allergic to peanuts"):
+        assert f"You told me: {said}" in friday
     assert "I do not know." in bob
-    assert "tags" in notes
-    assert "links" in notes
+    assert ("tags" in notes, "links" in notes) == (True, True)
 
 
 def test_the_agent_corrects_its_memory(capsys):
-    _, monday, friday, before, sunday, found = output_of("llamaindex_agent.py", capsys).split(
-        "--- "
-    )
+    out = output_of("llamaindex_agent.py", capsys)
+    _, monday, friday, before, sunday, found = out.split("--- ")
 
     assert "agent calls remember: Remembered as note" in monday
     assert "Enjoy the trip!" in friday
@@ -77,9 +75,7 @@ def test_the_readmes_code_finds_what_is_known_and_remembers_what_is_said(
     memory, monkeypatch, capsys
 ):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (section,) = re.findall(
-        r"^\*\*LlamaIndex\.\*\*.*?^The guides", readme, re.MULTILINE | re.DOTALL
-    )
+    (section,) = re.findall(r"(?ms)^\*\*LlamaIndex\.\*\*.*?^The guides", readme)
     (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     monkeypatch.syspath_prepend(str(ROOT / "tests/support/stand_ins"))
     memory.add("Ella's wedding is in the old harbour.", namespace=("mira",))
