@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from collections.abc import Iterator
 
 import pytest
+from support import models
 from support.openai_server import openai_server
 
 from amem_integrations import AgenticMemory
@@ -109,3 +110,17 @@ def memory():
     """A memory without a language model; `":memory:"` is a folder of the same engine, which goes when it is closed."""
     with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as opened:
         yield opened
+
+
+@pytest.fixture
+def open_memory():
+    """Opens memories, by default in memory, that are closed after the test; the gate lets HashEmbedder's rough cosines pass."""
+    made = []
+
+    def open_(model=None, embedder=None, **settings):
+        made.append(models.opened(model=model, embedder=embedder, **settings))
+        return made[-1]
+
+    yield open_
+    for memory in made:
+        memory.close()

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from support import models
+from support.qdrant_server import FakeQdrant, serving
 
 
 @pytest.fixture
-def open_memory():
-    """Opens memories that are closed after the test; the gate lets HashEmbedder's rough cosines pass."""
-    made = []
-
-    def open_(model=None, embedder=None, **settings):
-        made.append(models.opened(model=model, embedder=embedder, **settings))
-        return made[-1]
-
-    yield open_
-    for memory in made:
-        memory.close()
+def fake():
+    """The stand-in of a server, on loopback; a test that uses it enables sockets."""
+    with serving(FakeQdrant()) as served:
+        yield served
 
 
 @pytest.fixture

@@ -78,11 +78,7 @@ def test_tokens_that_are_no_number_count_as_none(open_memory):
 
 def test_an_end_after_that_of_the_calendar_is_none(open_memory):
     for until in ("9999-12-31", "9999-12-31T23:59:59-14:00", "99999-01-01"):
-
-        def construct(request, until=until):
-            notes = request.inputs["notes"]
-            return {"notes": [{**models.attributes(note), "until": until} for note in notes]}
-
+        construct = models.each(lambda n, until=until: models.attributes(n) | {"until": until})
         note = open_memory(models.model(construct=construct)).add(SAID[0], namespace=ANN)
         assert (note.state, note.until, note.own_entry.until) == ("done", None, None)
 
@@ -95,29 +91,17 @@ def test_rules_read_what_was_said_on_the_last_day_of_the_calendar(open_memory):
 
 
 def test_what_is_not_allowed_costs_its_own_note_and_few_requests(open_memory):
-    class Strict(Giving):
-        def __init__(self, forbidden):
-            super().__init__(lambda text: Completion(text=text))
-            self.forbidden, self.asked = forbidden, 0
+    def strict(forbidden):
+        refused = ModelReplyError("400 - content policy")
+        return lambda r: refused if forbidden in str(r.inputs) else models.construct(r)
 
-        def generate(self, request):
-            self.asked += 1
-            if self.forbidden in str(request.inputs):
-                raise ModelReplyError("400 - content policy")
-            return super().generate(request)
-
-    said = [
-        f"The rehearsal in room {n} begins at {n} o'clock{' sharp' * (n % 3)}." for n in range(12)
-    ]
-    apart = {2, 5, 8, 11}  # every third note
-    for forbidden, failed, most in (
-        ("room 7 ", {7}, 20),
-        ("sharp sharp", apart, 33),
-        ("rehearsal", {*range(12)}, 12),
-    ):
-        model = Strict(forbidden)
+    said = [f"Room {n} is booked for {n} o'clock{' sharp' * (n % 3)}." for n in range(12)]
+    every_third = {2, 5, 8, 11}
+    whole = (("Room 7 ", {7}, 20), ("sharp sharp", every_third, 33), ("Room", {*range(12)}, 12))
+    for forbidden, failed, most in whole:
+        model = models.model(construct=strict(forbidden))
         memory = open_memory(model, link=False)
         notes = memory.add_many(said, namespace=ANN)
         states = [memory.get(note.id, namespace=ANN).state for note in notes]
         assert {n for n, state in enumerate(states) if state == "failed"} == failed
-        assert model.asked <= most, forbidden
+        assert len(model.requests) <= most, forbidden

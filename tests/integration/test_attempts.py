@@ -44,8 +44,7 @@ def open_memory(open_memory):
 @pytest.mark.parametrize("step", ["construct", "evolve"])
 def test_a_note_that_fails_again_and_again_is_left_alone_until_that_is_asked_for(open_memory, step):
     poisoned = Poisoned()
-    model = models.model(**{step: getattr(poisoned, step)})
-    memory = open_memory(model)
+    memory = open_memory(models.model(**{step: getattr(poisoned, step)}))
     memory.add("before", namespace=ANN)
     notes = memory.add_many([POISON, "harmless"], namespace=ANN)
     where = {"state": "failed", "attempts": {"$lt": memory.config.max_attempts}}
@@ -56,11 +55,11 @@ def test_a_note_that_fails_again_and_again_is_left_alone_until_that_is_asked_for
     assert (len(report.done), list(report.failed)) == (2, [notes[0].id])
     for _ in range(5):
         memory.evolve()
-    calls = len(model.requests)
+    calls = len(memory.model.requests)
     assert memory.evolve() == memory.evolve(namespace=ANN)
     assert memory.evolve().failed == {}
     assert memory.get_all(namespace=ANN, where=where) == []
-    assert len(model.requests) == calls
+    assert len(memory.model.requests) == calls
     note, other = (memory.get(note.id, namespace=ANN) for note in notes)
     assert (note.state, note.attempts, other.state) == ("failed", 2, "done")
     assert step in note.failure
@@ -73,26 +72,17 @@ def test_a_note_that_fails_again_and_again_is_left_alone_until_that_is_asked_for
 
 
 def test_a_step_that_went_well_gives_the_next_one_all_its_tries(open_memory):
-    down = [False]
-
-    def evolve(request):
-        if down[0]:
-            raise ModelUnavailableError("it is down")
-        return "no JSON"
-
     poisoned = Poisoned()
+    evolve = [ModelUnavailableError("it is down"), *["no JSON"] * 4]
     memory = open_memory(models.model(evolve, poisoned.construct))
     memory.add("before", namespace=ANN)
     note = memory.add(POISON, namespace=ANN)
     memory.evolve()
-    poisoned.cured = down[0] = True
+    poisoned.cured = True
     assert memory.evolve(retry=True).interrupted
     found = memory.get(note.id, namespace=ANN)
     assert (found.state, found.attempts) == ("constructed", 0)
-    down[0] = False
-    assert note.id in memory.evolve().failed
-    assert note.id in memory.evolve().failed
-    assert note.id not in memory.evolve().failed
+    assert [note.id in memory.evolve().failed for _ in range(3)] == [True, True, False]
 
 
 # What is idle costs nothing
@@ -117,9 +107,9 @@ def test_an_idle_evolve_asks_the_store_once_however_many_namespaces_there_are(tm
 
 
 TURNS = [
-    ("The cat sat on the red mat", "monday"),
-    ("It is a very old mat", "monday"),
-    ("The cat sat on the red mat again", "friday"),
+    NoteInput(content="The cat sat on the red mat", thread="monday"),
+    NoteInput(content="It is a very old mat", thread="monday"),
+    NoteInput(content="The cat sat on the red mat again", thread="friday"),
 ]
 
 
@@ -127,8 +117,7 @@ TURNS = [
 def folder(tmp_path):
     """A memory made without a model: links by rules, and a first note that a third one evolved."""
     with models.opened(tmp_path, batch_size=2) as memory:
-        items = [NoteInput(content=content, thread=thread) for content, thread in TURNS]
-        memory.add_many(items, namespace=ANN)
+        memory.add_many(TURNS, namespace=ANN)
         notes = memory.get_all(namespace=ANN)
         assert {note.attributes_source for note in notes} == {"rules"}
         assert sum(len(note.links) for note in notes) == 4
@@ -164,8 +153,7 @@ def test_upgrade_makes_rule_notes_again_and_removes_what_rules_made(folder):
 
 def test_upgrade_takes_back_what_rules_proposed(tmp_path):
     with models.opened(tmp_path, review=True) as memory:
-        items = [NoteInput(content=content, thread=thread) for content, thread in TURNS]
-        memory.add_many(items, namespace=ANN)
+        memory.add_many(TURNS, namespace=ANN)
         assert {made.by for made in memory.proposals(namespace=ANN)} == {"rules"}
     with reopened(tmp_path, models.model()) as memory:
         memory.evolve(namespace=ANN, upgrade=True)
@@ -196,9 +184,8 @@ def test_a_model_that_is_down_or_talks_nonsense_leaves_the_rule_notes(folder):
 
 
 def test_an_interrupted_upgrade_is_resumed_by_evolve(folder):
-    answers = iter([ModelUnavailableError("it is down")])
-    model = models.model(lambda r: next(answers, None) or models.link_to_first(r))
-    with reopened(folder, model) as memory:
+    evolve = [ModelUnavailableError("it is down"), *[models.link_to_first] * 9]
+    with reopened(folder, models.model(evolve)) as memory:
         assert memory.evolve(namespace=ANN, upgrade=True).interrupted
         assert "constructed" in {note.state for note in memory.get_all(namespace=ANN)}
         memory.evolve(namespace=ANN)

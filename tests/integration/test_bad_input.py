@@ -13,15 +13,7 @@ from pathlib import Path
 import pytest
 from support import models
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    InvalidInputError,
-    MemoryConfig,
-    NamespaceError,
-    NoteInput,
-    NoteNotFoundError,
-)
+from amem_integrations import AgenticMemory, MemoryConfig, NoteInput, errors
 from amem_integrations.testing import HashEmbedder
 
 ANN, BOB = ("ann",), ("bob",)
@@ -38,6 +30,10 @@ def memory():
         yield opened
 
 
+def message(text):
+    return {"role": "user", "content": text, "id": text}
+
+
 WRITES = {
     "content": lambda m, text: m.add(text, namespace=BOB),
     "key": lambda m, text: m.add("x", namespace=BOB, key=text),
@@ -46,9 +42,7 @@ WRITES = {
     "name in metadata": lambda m, text: m.add("x", namespace=BOB, metadata={text: "a"}),
     "deep in metadata": lambda m, text: m.add("x", namespace=BOB, metadata={"a": [{"b": text}]}),
     "one of many": lambda m, text: m.add_many(["x", NoteInput(content=text)], namespace=BOB)[1],
-    "message": lambda m, text: m.add_messages(
-        [{"role": "user", "content": text, "id": text}], namespace=BOB
-    )[0],
+    "message": lambda m, text: m.add_messages([message(text)], namespace=BOB)[0],
     "new content": lambda m, text: m.update(
         m.add("y", namespace=BOB).id, namespace=BOB, content=text
     ),
@@ -78,17 +72,17 @@ def first(memory):
 def test_a_condition_a_namespace_or_an_id_of_such_text_is_refused(memory):
     for text in CLEAN:
         for where in ({"speaker": text}, {f"metadata.{text}": 1}):
-            with pytest.raises(InvalidInputError, match=r"NUL|surrogate"):
+            with pytest.raises(errors.InvalidInputError, match=r"NUL|surrogate"):
                 memory.search("x", namespace=ANN, where=where)
         for call in (
             lambda text=text: memory.add("x", namespace=(text,)),
             lambda text=text: memory.search("x", namespace=("a", text)),
             lambda text=text: memory.clear(namespace=(text,)),
         ):
-            with pytest.raises(NamespaceError, match=r"NUL|surrogate"):
+            with pytest.raises(errors.NamespaceError, match=r"NUL|surrogate"):
                 call()
         for how, more in BY_ID.items():
-            with pytest.raises((NoteNotFoundError, InvalidInputError)):
+            with pytest.raises((errors.NoteNotFoundError, errors.InvalidInputError)):
                 getattr(memory, how)(text, namespace=ANN, **more)
     assert memory.namespaces() == [ANN]
     assert memory.get_all(namespace=ANN)
@@ -129,10 +123,10 @@ BAD_FIELDS = [
 def test_metadata_that_would_not_come_back_the_same_is_refused(memory):
     before = memory.get_all(namespace=ANN)
     for field, value in BAD_FIELDS:
-        with pytest.raises(InvalidInputError, match=field):
+        with pytest.raises(errors.InvalidInputError, match=field):
             memory.add("x", namespace=ANN, **{field: value})
     for content in ("", "   \n", "\0", None, 5):
-        with pytest.raises(InvalidInputError, match="content"):
+        with pytest.raises(errors.InvalidInputError, match="content"):
             memory.add_many(["fine", NoteInput(content=content)], namespace=ANN)
     assert memory.get_all(namespace=ANN) == before
 
@@ -145,7 +139,7 @@ def test_content_over_the_limit_is_refused_and_the_limit_is_named(memory):
         lambda: memory.add_many(["fine", long], namespace=ANN),
         lambda: memory.update(first(memory), namespace=ANN, content=long),
     ):
-        with pytest.raises(InvalidInputError, match=named):
+        with pytest.raises(errors.InvalidInputError, match=named):
             call()
     assert memory.get_all(namespace=ANN) == before
 
@@ -160,11 +154,11 @@ def test_an_unknown_id_is_a_clear_error(memory):
     change = memory.history(before[0].id, namespace=ANN)[-1]
     for how, more in BY_ID.items():
         for name in (UNKNOWN, "nope", "", 5, "../x", "*"):
-            with pytest.raises(NoteNotFoundError) as caught:
+            with pytest.raises(errors.NoteNotFoundError) as caught:
                 getattr(memory, how)(name, namespace=ANN, **more)
             assert f"{name!r}" in str(caught.value), how
         named = change.id if how in ("undo", "approve", "reject") else before[0].id
-        with pytest.raises(NoteNotFoundError, match="bob"):
+        with pytest.raises(errors.NoteNotFoundError, match="bob"):
             getattr(memory, how)(named, namespace=BOB, **more)
     assert memory.get_all(namespace=ANN) == before
 
@@ -183,7 +177,7 @@ def test_an_option_that_no_store_knows_is_named_beside_those_that_are_known(tmp_
     for place in (":memory:", tmp_path / "folder", "http://127.0.0.1:9"):
         known = "api_key.*timeout.*verify" if "://" in str(place) else "durability"
         for option in ("embeddings", "dimensions"):  # the second is for the embedder to say
-            with pytest.raises(ConfigurationError, match=f"'{option}'.*{known}"):
+            with pytest.raises(errors.ConfigurationError, match=f"'{option}'.*{known}"):
                 models.opened(place, **{option: 7})
     assert list(tmp_path.iterdir()) == []
 
@@ -194,24 +188,23 @@ async def later(_message):
 
 CHAT = [{"role": "user", "content": "hello"}]
 MEANINGLESS = [
-    lambda m: m.add_many({"role": "user"}, namespace=ANN),
-    lambda m: m.add_many("x", namespace=ANN),
-    lambda m: m.add_many(5, namespace=ANN),
-    lambda m: m.add_many([5], namespace=ANN),
+    *(lambda m, x=items: m.add_many(x, namespace=ANN) for items in ({"role": "user"}, "x", 5, [5])),
     lambda m: m.add_many(["x"], namespace=ANN, progress="yes"),
     lambda m: m.add("x", namespace=ANN, supersedes=first(m)),
     lambda m: m.add("x", namespace=ANN, supersedes=5),
     lambda m: m.evolve(namespace=ANN, ids=first(m)),
-    lambda m: m.evolve(limit=0),
-    lambda m: m.evolve(limit="3"),
-    lambda m: m.evolve(thread="t"),
+    *(
+        lambda m, x=wrong: m.evolve(**x)
+        for wrong in ({"limit": 0}, {"limit": "3"}, {"thread": "t"})
+    ),
     lambda m: m.construct(first(m), namespace=ANN),
     lambda m: m.propose(first(m), namespace=ANN),
     lambda m: m.undo(namespace=ANN, model=5),
     lambda m: m.update(first(m), namespace=ANN),
-    lambda m: m.search("x", namespace=ANN, min_similarity="x"),
-    lambda m: m.search("x", namespace=ANN, min_similarity=float("nan")),
-    lambda m: m.search("x", namespace=ANN, min_similarity=2),
+    *(
+        lambda m, x=x: m.search("x", namespace=ANN, min_similarity=x)
+        for x in ("x", float("nan"), 2)
+    ),
     lambda m: m.search("x", namespace=ANN, k=0),
     lambda m: m.search(" ", namespace=ANN),
     lambda m: m.recall(" ", namespace=ANN),
@@ -230,7 +223,7 @@ MEANINGLESS = [
 def test_an_argument_that_means_nothing_is_refused(memory):
     before = memory.get_all(namespace=ANN)
     for call in MEANINGLESS:
-        with pytest.raises(InvalidInputError):
+        with pytest.raises(errors.InvalidInputError):
             call(memory)
     assert memory.get_all(namespace=ANN) == before
 
@@ -238,14 +231,14 @@ def test_an_argument_that_means_nothing_is_refused(memory):
 def test_a_worker_that_cannot_work_so_is_refused(memory):
     no_workers = [("concurrency", "2"), ("concurrency", 0), ("poll", "x"), ("poll", float("nan"))]
     for name, value in (*no_workers, ("budget", 1.5), ("stop", 5)):
-        with pytest.raises(ConfigurationError, match=name):
+        with pytest.raises(errors.ConfigurationError, match=name):
             memory.work(once=True, **{name: value})
 
 
 def test_an_empty_namespace_does_not_stand_for_all(memory):
     for name in ("stats", "evolve", "sweep", "usage", "work"):
         for space in ((), "", []):
-            with pytest.raises(NamespaceError):
+            with pytest.raises(errors.NamespaceError):
                 getattr(memory, name)(namespace=space)
 
 
@@ -282,8 +275,8 @@ def test_the_defaults_are_those_that_the_docs_name():
 
 def test_a_setting_of_another_kind_is_refused():
     for name, value in NO_SETTINGS:
-        with pytest.raises(ConfigurationError, match=f"{name}=.* cannot be used"):
+        with pytest.raises(errors.ConfigurationError, match=f"{name}=.* cannot be used"):
             MemoryConfig(**{name: value})
     for name, value in (("config", {"k": 1}), ("collection", 5)):
-        with pytest.raises(ConfigurationError, match=name):
+        with pytest.raises(errors.ConfigurationError, match=name):
             AgenticMemory.open(":memory:", embedder=HashEmbedder(), **{name: value})

@@ -6,24 +6,13 @@ import asyncio
 import time
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import pytest
 from support import models
 from support.ports import WatchedStore
 
-from amem_integrations import (
-    AgenticMemory,
-    BudgetExceededError,
-    Completion,
-    ConfigurationError,
-    InvalidInputError,
-    LedgerEntry,
-    MemoryConfig,
-    ModelReplyError,
-    ModelUnavailableError,
-    NoteNotFoundError,
-    Plan,
-)
+from amem_integrations import AgenticMemory, Completion, LedgerEntry, MemoryConfig, Plan, errors
 from amem_integrations.ports import RecordQuery
 from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -49,8 +38,8 @@ def opened(location=":memory:", model=None, **settings):
 
 def over_one_store(model, **settings):
     store = WatchedStore(FolderStore(":memory:", dimensions=256, embedder="hash"))
-    config = MemoryConfig(**settings)
-    return store, lambda: AgenticMemory._over(store, HashEmbedder(256), model, config)
+    more = (HashEmbedder(256), model, MemoryConfig(**settings))
+    return store, partial(AgenticMemory._over, store, *more)
 
 
 def costing(tokens_in, tokens_out, name="paid"):
@@ -97,7 +86,7 @@ def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(tmp_path
         assert memory.stats(namespace=BOB)["cost"] == {**spent, "tokens_per_note": 165.0}
         assert memory.stats(namespace=("eve",))["cost"]["tokens_per_note"] == 0
         for days in (0, -1, True, 1.5, "1"):
-            with pytest.raises(InvalidInputError, match="days"):
+            with pytest.raises(errors.InvalidInputError, match="days"):
                 memory.usage(days=days)
     with opened(tmp_path, costing(7, 1, "second")) as memory:
         memory.add("I moved to Rome too", namespace=ANN)
@@ -106,22 +95,22 @@ def test_the_ledger_says_what_was_spent_by_day_namespace_task_and_model(tmp_path
         assert sum(e.input_tokens for e in memory.usage() if e.model == "second") == 14
 
 
-DOWN = ModelUnavailableError("it is down")
+DOWN = errors.ModelUnavailableError("it is down")
 AWAY = {"unavailable": 1}
 FAILURES = (
     (["no JSON"] * 2, "failed", {"calls": 2, "rejected_replies": 2}),
     (["no JSON", DOWN], "pending", {"calls": 1, "rejected_replies": 1, **AWAY}),
     ([DOWN], "pending", AWAY),
     ([RuntimeError("it broke")], "pending", AWAY),
-    ([ConfigurationError("check the key")], "pending", AWAY),
-    ([ModelReplyError("too long")], "failed", {"refused": 1}),
+    ([errors.ConfigurationError("check the key")], "pending", AWAY),
+    ([errors.ModelReplyError("too long")], "failed", {"refused": 1}),
 )
 
 
 def test_answers_that_cannot_be_used_cost_as_much_and_none_costs_nothing():
     for answers, state, counted in FAILURES:
         with opened(model=ScriptedModel({"construct": answers}, name="poor")) as memory:
-            with suppress(ConfigurationError):
+            with suppress(errors.ConfigurationError):
                 memory.add(OSLO[0], namespace=ANN)
             assert calls_in(memory) == counted.get("calls", 0), answers
             assert states(memory) == {state: 1}, answers
@@ -164,7 +153,7 @@ def test_the_ledger_costs_no_further_write_and_holds_no_content():
         assert [one.get("is_rejected", False) for one in call.data["model_calls"]] == [True, False]
         for secret in ("swordfish", "password", "Ann", "pw", note.id):
             assert secret not in repr(call.data)
-        with pytest.raises(NoteNotFoundError, match="there is no change"):
+        with pytest.raises(errors.NoteNotFoundError, match="there is no change"):
             memory.undo(call.id, namespace=ANN)
         assert [c.kind for c in memory.history(None, namespace=ANN)] == ["add", "construct"]
     store, opening = over_one_store(ScriptedModel({"construct": [DOWN]}))
@@ -199,8 +188,7 @@ def test_what_was_spent_stays_when_notes_go_and_moves_with_the_whole_memory_only
         memory.delete(other.id, namespace=ANN)
         memory.clear(namespace=ANN)
         assert memory.usage(namespace=ANN) == memory.usage() == before != []
-        kinds = [change.kind for change in memory.history(None, namespace=ANN)]
-        assert kinds == ["delete", "delete"]
+        assert {change.kind for change in memory.history(None, namespace=ANN)} == {"delete"}
     assert "model_calls" not in one.read_text()
     for file, costs, where in ((one, [], ANN), (every, before, None)):
         with opened() as memory:
@@ -366,11 +354,11 @@ def test_the_single_steps_raise_and_what_they_spent_is_kept():
     with opened(model=model, daily_calls=4, batch_size=1, max_concurrency=1) as memory:
         ids = [note.id for note in memory.add_many(FACTS[:3], namespace=ANN, evolve=False)]
         memory.construct(ids, namespace=ANN)
-        with pytest.raises(BudgetExceededError):  # the first note has no candidates
+        with pytest.raises(errors.BudgetExceededError):  # the first note has no candidates
             memory.propose(ids, namespace=ANN)
         assert calls_in(memory) == len(model.requests) == 4
         fourth = memory.add(FACTS[3], namespace=ANN, evolve=False)
-        with pytest.raises(BudgetExceededError, match="4 of its 4 calls"):
+        with pytest.raises(errors.BudgetExceededError, match="4 of its 4 calls"):
             memory.construct([fourth.id], namespace=ANN)
         assert states(memory) == {"constructed": 3, "pending": 1}
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 from protocol.kills import CopyingModel
 from support import models
 from support.ports import WatchedEmbedder
-from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, ModelReplyError, NoteInput
 from amem_integrations.runtime import VectorCache
@@ -23,14 +20,10 @@ WAVES = 3  # 40 notes in batches of 8, two batches at a time
 
 def items():
     """A dialogue in which some things are said twice."""
+    said = ["Yes, of course" if n % 10 == 9 else f"Part {n} of the journey" for n in range(NOTES)]
+    who = ("Bo", "Ann") * NOTES
     return [
-        NoteInput(
-            content="Yes, of course" if number % 10 == 9 else f"Part {number} of the journey",
-            key=str(number),
-            thread="t",
-            speaker="Ann" if number % 2 else "Bo",
-        )
-        for number in range(NOTES)
+        NoteInput(content=c, key=f"{n}", thread="t", speaker=who[n]) for n, c in enumerate(said)
     ]
 
 
@@ -62,9 +55,8 @@ def test_a_bulk_of_notes_encodes_no_note_twice_and_takes_few_calls(open_memory):
         notes = memory.add_many(items(), namespace=ANN)
         assert {note.state for note in notes} == {"done"}
         assert any(note.links for note in notes)
-        construct, gate, commit = 1, 1, 1
-        if isinstance(model, RecordedModel):
-            assert len(embedder.calls) <= 1 + WAVES * (construct + gate + commit)
+        if isinstance(model, RecordedModel):  # of a wave: the construction, the gate, the commit
+            assert len(embedder.calls) <= 1 + WAVES * 3
         memory.evolve()
         memory.add_many(items(), namespace=ANN)
         assert most(embedder) == 1
@@ -85,30 +77,19 @@ def test_a_question_that_is_asked_again_is_not_encoded_again(open_memory):
 def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
     recent = VectorCache(size=2)
     rows = {text: WatchedEmbedder().embed_query(text) for text in "abc"}
-    for text in "ab":
-        recent.put("document", text, rows[text])
-    assert recent.get("document", "a") is not None
-    recent.put("document", "c", rows["c"])
-    assert recent.get("document", "b") is None
+    for text in "abac":
+        if recent.get("document", text) is None:
+            recent.put("document", text, rows[text])
+    assert recent.get("document", "b") is recent.get("query", "a") is None
     assert (recent.get("document", "a") == rows["a"]).all()
-    assert recent.get("query", "a") is None
 
 
-@pytest.fixture
-def place(request, tmp_path):
-    """A place to open memories at."""
-    fake = FakeQdrant() if request.param == "server" else None
-    with serving(fake) if fake else nullcontext():
-        yield fake.url if fake else tmp_path / "m" if request.param == "folder" else request.param
-
-
-@pytest.mark.parametrize(
-    ("place", "how"),
-    [(":memory:", "evolve"), ("server", "open"), ("folder", "both")],
-    indirect=["place"],
-)
-def test_what_could_not_be_embedded_is_embedded_by_the_next_evolve_or_by_opening(place, how):
+@pytest.mark.parametrize("how", ["evolve", "open", "both"])
+def test_what_could_not_be_embedded_is_embedded_by_the_next_evolve_or_by_opening(
+    fake, tmp_path, how
+):
     embedder = WatchedEmbedder()
+    place = {"evolve": ":memory:", "open": fake.url, "both": tmp_path / "m"}[how]
     memory = models.opened(place, embedder=embedder, max_attempts=1)
     embedder.down = True
     long = " ".join(f"Stage {n} was on foot." for n in range(200))
@@ -171,10 +152,8 @@ def test_what_has_to_go_goes_while_the_embedder_is_down(told, caplog):
     assert "sesame" not in repr(memory.get_all(namespace=ANN))
     assert "sesame" not in repr(memory.history(None, namespace=ANN))
     assert found_by_words(memory, "sesame") == set()
-    logged = [
-        one for one in caplog.messages if "notes have no new vectors until the next evolve" in one
-    ]
-    assert logged
+    said = "notes have no new vectors until the next evolve"
+    logged = [one for one in caplog.messages if said in one]
     assert "no route to the embedder" in logged[0]
     # One note is to be constructed again, and gets its vector then.
     assert [note.state for note in memory.get_all(namespace=ANN)] == ["done", "pending"]
@@ -201,10 +180,7 @@ def test_a_correction_goes_through_with_all_that_follows_from_it(told):
 
 
 def test_a_failing_embedder_never_loses_what_was_said_whatever_the_model_says_of_it(open_memory):
-    def silent(request):
-        return {"notes": [{"id": note["alias"], "context": ""} for note in request.inputs["notes"]]}
-
-    for construct in (silent, models.construct):
+    for construct in (models.each({"context": ""}), models.construct):
         embedder = WatchedEmbedder()
         memory = open_memory(models.model(construct=construct), embedder)
         embedder.down = True
@@ -296,21 +272,17 @@ def test_without_a_vector_of_a_question_or_of_a_note_words_are_searched_for(open
             return super().embed_query(text) * (np.nan if "bad" in text else 1)
 
     memory = open_memory(models.model(), Deaf())
-    notes = {
-        memory.add(f"{kind} news", namespace=(kind,), evolve=False).id for kind in ("good", "bad")
-    }
-    for question, before in (
-        ("good news", ()),
-        ("And the good news?", ["bad"]),
-        ("And the bad news?", ["good"]),
-    ):
+    spaces = (("good",), ("bad",))
+    notes = {memory.add(f"{s[0]} news", namespace=s, evolve=False).id for s in spaces}
+    asked = {"good news": [], "And the good news?": ["bad"], "And the bad news?": ["good"]}
+    for question, before in asked.items():
         hits = memory.search(question, namespace=("good",), also={"bad": ("bad",)}, messages=before)
         assert {hit.note.id for hit in hits} == notes, question
     assert memory.stats()["usage"]["search"] == {"without_vectors": 1}
 
 
 def test_texts_that_an_embedder_refuses_cost_no_others_their_vectors_and_an_outage_few_calls():
-    embedder, cached = Wrong("raises"), list[str]()
+    embedder, cached = Wrong("raises"), []
     make = embedder.embed_documents
     embedder.embed_documents = lambda texts: cached.extend(texts) or make(texts)
     with models.opened(embedder=embedder) as memory:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
 from support import models
-from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import NoteInput
 
@@ -18,18 +14,12 @@ ANN = ("ann",)
 pytestmark = pytest.mark.enable_socket
 
 
-@pytest.fixture(params=["folder", ":memory:", "server"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    fake = FakeQdrant() if request.param == "server" else None
-    with serving(fake) if fake else nullcontext():
-        folder = str(tmp_path / "memory")
-        yield fake.url if fake else folder if request.param == "folder" else ":memory:"
-
-
-async def test_the_twins_do_what_the_methods_do_and_do_not_block_the_loop(location: str) -> None:
+@pytest.mark.parametrize("kind", ["folder", ":memory:", "server"])
+async def test_the_twins_do_what_the_methods_do_and_do_not_block_the_loop(fake, tmp_path, kind):
     model = models.model(models.update_first("It continues."))
+    location = {"folder": tmp_path / "memory", "server": fake.url}.get(kind, kind)
     memory = await asyncio.to_thread(models.opened, location, model)
-    closed: list[bool] = []
+    closed = []
     memory.on_close(lambda: closed.append(True))
     with blockbuster_ctx():
         async with memory:

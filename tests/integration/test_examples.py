@@ -15,7 +15,7 @@ STAND_INS = ROOT / "tests/support/stand_ins"  # for packages that need a network
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def code(page: Path) -> list[str]:
+def code(page):
     """The blocks of a page that are Python, in order."""
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
@@ -33,7 +33,7 @@ PRELOADED = (
 )  # fmt: skip
 
 
-def run(program: str, *, folder: Path) -> str:
+def run(program, *, folder):
     """Return what a program prints in a folder."""
     done = run_python(
         STRICT + program, path=(ROOT, STAND_INS), folder=folder, preload=PRELOADED, timeout=200
@@ -42,7 +42,7 @@ def run(program: str, *, folder: Path) -> str:
     return done.stdout
 
 
-def example(name: str, *, folder: Path) -> str:
+def example(name, *, folder):
     """Return what an example prints."""
     path = str(ROOT / "examples" / name)
     return run(f"import runpy\nrunpy.run_path({path!r}, run_name='__main__')", folder=folder)
@@ -123,6 +123,6 @@ def program_ends():
 """
 
 
-def numbered(block: str) -> str:
+def numbered(block):
     opens = re.search(r"^(with|memory = )?.*AgenticMemory\.open\(", block, flags=re.MULTILINE)
     return ("program_ends()\n" if opens else "") + block + "\n"

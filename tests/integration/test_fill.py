@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from pydantic import BaseModel, Field, create_model
 from support import models
 
-from amem_integrations import (
-    ConfigurationError,
-    ModelReplyError,
-    ModelUnavailableError,
-    NoteInput,
-    Profile,
-)
+from amem_integrations import NoteInput, Profile, errors
 from amem_integrations.conversation import Message
 from amem_integrations.testing import ScriptedModel
 
@@ -29,8 +25,8 @@ class Preferences(BaseModel):
     cups: int = Field(default=0, ge=0)
 
 
-def filling(*replies):
-    script = {"construct": models.construct, "evolve": models.nothing, "fill": list(replies)}
+def filling(*replies, task="fill"):
+    script = {"construct": models.construct, "evolve": models.nothing, task: list(replies)}
     return ScriptedModel(script)
 
 
@@ -46,16 +42,15 @@ def fillings(memory):
 
 @pytest.mark.on_a_server
 def test_a_form_is_filled_from_what_was_said_and_names_it(open_memory):
-    model = filling({"value": {"diet": "vegan", "drinks": ["tea"]}, "of": ["n2"]})
-    memory = open_memory(model)
+    memory = open_memory(filling({"value": {"diet": "vegan", "drinks": ["tea"]}, "of": ["n2"]}))
     other, shows = say(memory, "I moved to Oslo", "I am a vegan who drinks tea")
     others = [NoteInput(content="A cookbook", origin="document"), "Do I like tea?"]
     memory.add_many(others, namespace=ANN, evolve=False)
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", drinks=["tea"])
-    (asked,) = model.asked("fill")
+    (asked,) = memory.model.asked("fill")
     assert [note["content"] for note in asked.inputs["notes"]] == [other.content, shows.content]
     assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan", drinks=["tea"])
-    assert len(model.asked("fill")) == 1  # nothing was said since
+    assert len(memory.model.asked("fill")) == 1  # nothing was said since
     assert "I moved to Oslo" in asked.prompt
     memory.delete(other.id, namespace=ANN)
     assert [made.state for made in fillings(memory)] == ["on"]
@@ -87,13 +82,12 @@ def test_it_is_kept_current_with_history_and_undo(open_memory):
 def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_memory):
     wrong = {"value": {"cups": -1}, "of": ["n1"]}
     right = {"value": {"cups": 1}, "of": ["n1"]}
-    model = filling(wrong, right, wrong, wrong, {"value": {"cups": 2}, "of": ["n1"]})
-    memory = open_memory(model)
+    memory = open_memory(filling(wrong, right, wrong, wrong, {"value": {"cups": 2}, "of": ["n1"]}))
     say(memory, "I drink a cup")
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
-    assert "greater than or equal to 0" in model.asked("fill")[1].prompt
+    assert "greater than or equal to 0" in memory.model.asked("fill")[1].prompt
     say(memory, "I drink another cup")
-    with pytest.raises(ModelReplyError, match="cups"):
+    with pytest.raises(errors.ModelReplyError, match="cups"):
         memory.fill(Preferences, namespace=ANN)
     assert [made.after["value"] for made in fillings(memory)] == [{"cups": 1}]
     assert memory.stats()["usage"]["fill"]["rejected_replies"] == 3
@@ -101,15 +95,14 @@ def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_
 
 
 def test_before_anything_is_known_there_is_none(open_memory):
-    model = filling(*[{"value": {}, "of": []}] * 4)
-    memory = open_memory(model)
+    memory = open_memory(filling(*[{"value": {}, "of": []}] * 4))
     assert memory.fill(Preferences, namespace=ANN) is None
     say(memory, "I moved to Oslo")
     assert memory.fill(Preferences, namespace=ANN) is None
     assert memory.fill(Preferences, namespace=ANN) is None  # it is read once
     say(memory, *(f"I have {number} plants" for number in range(41)))
     memory.fill(Preferences, namespace=ANN)
-    assert [len(asked.inputs["notes"]) for asked in model.asked("fill")] == [1, 20, 20, 1]
+    assert [len(asked.inputs["notes"]) for asked in memory.model.asked("fill")] == [1, 20, 20, 1]
 
 
 @pytest.mark.on_a_server
@@ -132,8 +125,9 @@ def test_a_form_of_a_text_that_is_gone_is_filled_anew_from_the_rest(open_memory,
 
 def test_a_form_goes_with_a_note_that_it_was_not_said_to_be_of_only_if_it_quotes_that(open_memory):
     # Where the reply names no note, it is of all that were shown.
+    secret = "zanzibar4711"
     for diet, of, state in (
-        ("zanzibar4711", ["n2"], "void"),
+        (secret, ["n2"], "void"),
         ("vegan", ["n2"], "on"),
         ("vegan", [], "void"),
     ):
@@ -190,9 +184,9 @@ def test_a_form_needs_a_language_model_and_defaults(open_memory):
     class Strict(BaseModel):
         name: str
 
-    with pytest.raises(ConfigurationError, match="needs a language model"):
+    with pytest.raises(errors.ConfigurationError, match="needs a language model"):
         open_memory().fill(Preferences, namespace=ANN)
-    with pytest.raises(ConfigurationError, match="needs a default"):
+    with pytest.raises(errors.ConfigurationError, match="needs a default"):
         open_memory(filling()).fill(Strict, namespace=ANN)
 
 
@@ -202,18 +196,15 @@ OSLO = {"value": {"facts": ["lives in Oslo"], "people": ["Bo, her brother"]}, "o
 BERGEN = {"value": {"facts": ["lives in Bergen since 2024"]}, "of": ["n1"]}
 
 
-DOWN = ModelUnavailableError("the model is away")
+DOWN = errors.ModelUnavailableError("the model is away")
 
 
-def writing(*replies):
-    script = {"construct": models.construct, "evolve": models.nothing, "profile": list(replies)}
-    return ScriptedModel(script)
+writing = partial(filling, task="profile")
 
 
 @pytest.mark.on_a_server
 def test_an_evolve_writes_who_the_user_is_from_what_is_new(open_memory):
-    model = writing(OSLO, BERGEN)
-    memory = open_memory(model, profile=True)
+    memory = open_memory(writing(OSLO, BERGEN), profile=True)
     assert memory.profile(namespace=ANN) is None
     memory.add("I live in Oslo with Bo", namespace=ANN, evolve=False)
     assert memory.profile(namespace=ANN) is None
@@ -222,14 +213,12 @@ def test_an_evolve_writes_who_the_user_is_from_what_is_new(open_memory):
     assert memory.profile(namespace=ANN) == expected
     memory.evolve(namespace=ANN)  # nothing is new
     memory.add("I moved to Bergen", namespace=ANN)
-    assert memory.profile(namespace=ANN) == expected.model_copy(
-        update={"facts": ["lives in Bergen since 2024"]}
-    )
-    first, second = model.asked("profile")
-    assert "I live in Oslo with Bo" in first.prompt
-    assert "I live in Oslo with Bo" not in second.prompt
-    assert "lives in Oslo" in second.prompt  # what it says so far
-    assert "Who the user is" in first.prompt
+    moved = {"facts": ["lives in Bergen since 2024"]}
+    assert memory.profile(namespace=ANN) == expected.model_copy(update=moved)
+    first, second = (request.prompt for request in memory.model.asked("profile"))
+    assert ["I live in Oslo with Bo" in prompt for prompt in (first, second)] == [True, False]
+    assert "lives in Oslo" in second  # what it says so far
+    assert "Who the user is" in first
     assert [entry.calls for entry in memory.usage() if entry.task == "profile"] == [2]
 
 
@@ -264,21 +253,17 @@ def test_it_stands_above_the_notes_of_a_context(open_memory):
     memory.add("I live in Oslo with Bo", namespace=ANN)
     lines = memory.context("Where do I live?", namespace=ANN).splitlines()
     assert lines[2:5] == ["Who the user is:", "- facts: lives in Oslo", "- people: Bo, her brother"]
-    assert lines[5].endswith("sells ships")
-    assert lines[5].count("<") == lines[5].count("{") == 0
+    assert re.fullmatch("[^<{]*sells ships", lines[5])
     assert lines[-2].endswith("I live in Oslo with Bo")
     assert "Who the user is" in memory.context("Thanks, bye!", namespace=ANN)
     turn = [Message(role="user", text="Where do I live?")]
     assert "Who the user is" in memory.recall_turn(turn, namespace=ANN).text
     now = datetime.now(UTC)
     for option in ({"where": {"key": None}}, {"as_of": now}, {"known_at": now}):
-        shown = memory.context("Where do I live?", namespace=ANN, **option)
-        assert "I live in Oslo" in shown
-        assert "Who the user is" not in shown
+        shown = [memory.context("Where do I live?", namespace=ANN, **option)]
         if "known_at" not in option:
-            recalled = memory.recall_turn(turn, namespace=ANN, **option)
-            assert "I live in Oslo" in recalled.text
-            assert "Who the user is" not in recalled.text
+            shown.append(memory.recall_turn(turn, namespace=ANN, **option).text)
+        assert all("I live in Oslo" in text and "Who the user is" not in text for text in shown)
     assert all("Who" not in hit.note.content for hit in memory.search("who", namespace=ANN))
 
 
@@ -292,6 +277,6 @@ def test_a_model_that_fails_at_it_costs_no_evolve_and_a_later_one_writes_it(open
         memory.add("I like tea", namespace=ANN)
         assert memory.profile(namespace=ANN).facts == ["lives in Oslo"]
     memory = open_memory(writing(DOWN), profile=True, on_model_error="raise")
-    with pytest.raises(ModelUnavailableError, match="away"):
+    with pytest.raises(errors.ModelUnavailableError, match="away"):
         memory.add("I live in Oslo with Bo", namespace=ANN)
     assert [note.state for note in memory.get_all(namespace=ANN)] == ["done"]

@@ -12,6 +12,7 @@ from amem_integrations import AgenticMemory, NoteInput
 from benchmarks.currency import cases
 
 SPACE = ("chat",)
+SAID = ("content", "thread", "speaker", "source")
 
 
 def test_the_turn_that_states_a_fact_stands_above_the_turn_after(minilm):
@@ -35,12 +36,9 @@ def test_the_first_hit_answers_in_most_dialogues_and_as_often_as_without_links(m
         with AgenticMemory.open(":memory:", embedder=minilm) as memory:
             items = [
                 NoteInput(
-                    content=turn["content"],
                     key=turn["id"],
                     at=datetime.fromisoformat(turn["at"]),
-                    thread=turn["thread"],
-                    speaker=turn["speaker"],
-                    source=turn["source"],
+                    **{n: turn[n] for n in SAID},
                 )
                 for turn in case["turns"]
             ]

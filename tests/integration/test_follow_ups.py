@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from amem_integrations import AgenticMemory, Embedder, InvalidInputError, NoteInput
+from amem_integrations import AgenticMemory, InvalidInputError, NoteInput
 from amem_integrations.kinds import points_back
 from amem_integrations.retrieval.relevance import WINDOW, messages_before, together
 
@@ -25,40 +23,35 @@ OTHERS = [json.loads(line) for line in CHANGES.read_text(encoding="utf-8").split
 REPORTED = range(1, len(SCENES), 2)  # the constants were chosen on the other half
 
 
-def key(scene: int, place: int) -> str:
+def key(scene, place):
     return f"{scene}/{place}"
 
 
 @pytest.fixture(scope="module")
-def memory(minilm: Embedder) -> Iterator[AgenticMemory]:
+def memory(minilm):
     """Return 216 notes on many subjects, and the messages before the questions as notes too, as an agent stores them."""
-    at = datetime(2026, 3, 1, tzinfo=UTC)
-    items = []
+    at, items = datetime(2026, 3, 1, tzinfo=UTC), []
+
+    def say(text, thread, key=None, **later):
+        at_ = items[-1].at if items else at
+        more = {"at": at_ + timedelta(**later), "speaker": "Kim"}
+        items.append(NoteInput(content=text, thread=thread, key=key, **more))
+
     for place in range(len(OTHERS)):
-        if place < len(SCENES):
-            for number, text in enumerate(SCENES[place]["notes"]):
-                at += timedelta(minutes=1)
-                items.append(
-                    NoteInput(content=text, key=key(place, number), thread=f"s{place}", at=at, speaker="Kim")
-                )  # fmt: skip
+        for number, text in enumerate(SCENES[place]["notes"] if place < len(SCENES) else ()):
+            say(text, f"s{place}", key(place, number), minutes=1)
         for turn in OTHERS[place]["turns"][:3]:
-            at += timedelta(hours=5)
-            items.append(
-                NoteInput(content=turn["content"], thread=f"o{place}", at=at, speaker="Kim")
-            )
+            say(turn["content"], f"o{place}", hours=5)
     for place, scene in enumerate(SCENES):
         for number, one in enumerate(scene["follow_ups"]):
             for text in one["before"]:
-                at += timedelta(minutes=1)
-                items.append(
-                    NoteInput(content=text, thread=f"t{place}/{number}", at=at, speaker="Kim")
-                )
+                say(text, f"t{place}/{number}", minutes=1)
     with AgenticMemory.open(":memory:", embedder=minilm) as opened:
         opened.add_many(items, namespace=KIM, evolve=False)
         yield opened
 
 
-def share_found(memory: AgenticMemory, field: str, before: Any) -> float:
+def share_found(memory, field, before):
     """Return for how many follow-ups of the reported half the answer is among the first five hits."""
     found = []
     for place in REPORTED:
@@ -69,9 +62,8 @@ def share_found(memory: AgenticMemory, field: str, before: Any) -> float:
     return sum(found) / len(found)
 
 
-def other_messages(place: int, number: int) -> Sequence[str]:
-    before: list[str] = SCENES[(place + 5 + number) % len(SCENES)]["follow_ups"][0]["before"]
-    return before
+def other_messages(place, number):
+    return SCENES[(place + 5 + number) % len(SCENES)]["follow_ups"][0]["before"]
 
 
 def test_follow_ups_find_nearly_what_questions_in_full_do_which_lose_nothing_by_other_messages(

@@ -18,9 +18,10 @@ from amem_integrations.testing import ScriptedModel
 
 ANN = ("ann",)
 OPENS = "The safe opens with zanzibar4711"
+NOW = datetime.now(UTC)
 
 
-def holders(memory, tmp_path, secret: str) -> set[str]:
+def holders(memory, tmp_path, secret):
     """Return where a text stands: ids of points of both collections, and the names of the doors that tell the text."""
     store, found = memory._runtime.store, set()
     for point in [*store._notes.scroll(None), *store._records.scroll(None)]:
@@ -65,8 +66,7 @@ def test_a_corrected_text_stands_in_its_own_notes_history_only(memory, tmp_path)
     memory.update(one.id, namespace=ANN, content="The safe opens with a key")
     assert holders(memory, tmp_path, "zanzibar4711") == {one.id, "history", "export"}
     assert memory.get(one.id, namespace=ANN).content == "The safe opens with a key"
-    before, after = memory.history(one.id, namespace=ANN)[-1].before, ("content",)
-    assert tuple(before) == after
+    assert list(memory.history(one.id, namespace=ANN)[-1].before) == ["content"]
     memory.update(one.id, namespace=ANN, content="The safe opens with a code", thorough=True)
     assert holders(memory, tmp_path, "zanzibar4711") == set()
     assert holders(memory, tmp_path, "opens with a key") == set()
@@ -87,9 +87,7 @@ def interrupted(meanwhile):
 LATE = {
     "deleted": lambda memory, note: memory.delete(note.id, namespace=ANN),
     "corrected": lambda memory, note: memory.update(note.id, namespace=ANN, content="Nothing"),
-    "expired": lambda memory, note: memory.update(
-        note.id, namespace=ANN, expires_at=datetime.now(UTC)
-    ),
+    "expired": lambda memory, note: memory.update(note.id, namespace=ANN, expires_at=NOW),
     "cleared": lambda memory, _: memory.clear(namespace=ANN),
 }
 
@@ -124,11 +122,7 @@ def test_deleting_a_note_leaves_what_does_not_quote_it(open_memory):
 def test_what_other_notes_say_as_well_is_made_anew_of_them(open_memory):
     """Where two notes that were shown have a word of a text, both are sources of the text."""
 
-    def blue(request):
-        notes = request.inputs["notes"]
-        return {"notes": [{"id": note["alias"], "context": "It is blue"} for note in notes]}
-
-    memory = open_memory(models.model(construct=blue))
+    memory = open_memory(models.model(construct=models.each({"context": "It is blue"})))
     memory.add("The ink is blue", namespace=ANN, thread="t")
     one = memory.add("Some tea is blue", namespace=ANN, thread="t")
     last = memory.add("Thanks", namespace=ANN, thread="t")
@@ -192,9 +186,7 @@ def test_what_a_sentence_has_of_a_third_note_goes_with_that(open_memory, tmp_pat
 
     def evolve(request):
         to = [c["alias"] for c in request.inputs["candidates"] if "green" in c["content"]]
-        return {
-            "notes": [{"id": "n1", "updates": [{"to": one, "c": "zanzibar4711"} for one in to]}]
-        }
+        return models.each({"updates": [{"to": one, "c": "zanzibar4711"} for one in to]})(request)
 
     memory = open_memory(models.model(evolve))
     texts = ("The tea is zanzibar4711", "The tea is green", "The tea is hot")
@@ -254,14 +246,11 @@ def test_what_is_inferred_in_other_words_stays_unless_the_delete_is_thorough(inf
     gone = memory.delete(first, namespace=ANN, thorough=True)  # the second one, of a tombstone
     assert (gone.entries, gone.pending) == (tuple(sorted([second, third])), 2)
     notes = memory.get_all(namespace=ANN)
-    assert [(note.id, note.state, note.contexts) for note in notes] == [
-        (second, "pending", ()),
-        (third, "pending", ()),
-    ]
-    left = [(link.relation, link.reason) for note in notes for link in note.links.values()]
-    assert set(left) == {
-        ("related", "")
-    }  # both were in the words of a call that was shown the text
+    found = [(note.id, note.state, note.contexts) for note in notes]
+    assert found == [(second, "pending", ()), (third, "pending", ())]
+    # Both were in the words of a call that was shown the text.
+    left = {(link.relation, link.reason) for note in notes for link in note.links.values()}
+    assert left == {("related", "")}
     assert "money" not in repr(memory.history(None, namespace=ANN))
     memory.evolve()
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
@@ -306,9 +295,7 @@ def test_what_an_import_brings_back_stays_without_what_is_not_there_and_goes_wit
 
 def test_what_a_call_under_way_infers_from_it_is_not_believed_after_a_thorough_delete(inferred):
     memory, _ = inferred
-    note = memory.add(
-        "Wait for me", namespace=ANN, thread="t"
-    )  # meanwhile the first one is deleted
+    note = memory.add("Wait for me", namespace=ANN, thread="t")  # and the first one is deleted
     assert (note.state, note.contexts) == ("pending", ())
     assert "money" not in repr(memory.get_all(namespace=ANN))
 

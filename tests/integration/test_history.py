@@ -10,12 +10,7 @@ import pytest
 from support import models
 from support.ports import fail_once
 
-from amem_integrations import (
-    InvalidInputError,
-    NoteInput,
-    NoteNotFoundError,
-    RevisionConflictError,
-)
+from amem_integrations import NoteInput, errors
 from amem_integrations.flows.writing import change_note
 from amem_integrations.notes import Attempts
 from amem_integrations.testing import ScriptedModel
@@ -45,9 +40,9 @@ def last(memory, note_id, kind):
 def test_history_is_oldest_first_and_of_one_note(evolved):
     memory, first, second = evolved
     changes = memory.history(first, namespace=ANN)
-    assert [change.kind for change in changes] == ["add", "construct", "link", "evolve"]
+    told = [(change.kind, change.note_id) for change in changes]
+    assert told == [("add", first), ("construct", first), ("link", second), ("evolve", first)]
     assert [change.at for change in changes] == sorted(change.at for change in changes)
-    assert [change.note_id for change in changes] == [first, first, second, first]
     kinds = [change.kind for change in memory.history(second, namespace=ANN)]
     assert kinds == ["add", "construct", "link"]
     everything = memory.history(None, namespace=ANN)
@@ -64,6 +59,12 @@ def test_a_change_says_what_by_whom_and_whether_it_holds(evolved):
     assert evolve.after["cause"] == second
     said = {"relation": "continues", "reason": "goes on with it", "strength": 0.8}
     assert link.after == {"to": first, **said}
+    decision = made.id.partition(":")[
+        0
+    ]  # an id that no change has is told from a text that is gone
+    for unknown in (decision, f"{decision}:0:0123456789abcdef"):
+        with pytest.raises(errors.NoteNotFoundError, match="there is no change"):
+            memory.undo(unknown, namespace=ANN)
     memory.undo(link.id, namespace=ANN)
     assert last(memory, first, "link").state == "off"
     undone = last(memory, first, "undo")
@@ -76,7 +77,7 @@ def test_a_change_says_what_by_whom_and_whether_it_holds(evolved):
     # What was made of the old words is void, shows no text, and cannot be had again.
     (made,) = [c for c in memory.history(first, namespace=ANN) if c.kind == "construct"]
     assert (made.state, made.by, made.before, made.after) == ("void", "scripted", {}, {})
-    with pytest.raises(InvalidInputError, match="quoted"):
+    with pytest.raises(errors.InvalidInputError, match="quoted"):
         memory.undo(made.id, namespace=ANN)
 
 
@@ -116,7 +117,7 @@ def test_undo_takes_back_what_a_change_did_and_undoing_that_brings_it_back(evolv
     assert get(memory, first, second) == [note, other]
     flips = [made for made in memory.history(first, namespace=ANN) if made.kind == "undo"]
     assert [made.state for made in flips] == ["off", "off", "on"]
-    with pytest.raises(RevisionConflictError, match=flips[-1].id):
+    with pytest.raises(errors.RevisionConflictError, match=flips[-1].id):
         memory.undo(undone.id, namespace=ANN)  # it was set again since
 
 
@@ -165,7 +166,7 @@ def test_undo_names_the_later_change_of_the_same_field(evolved):
     one = last(memory, first, "update")
     memory.update(first, namespace=ANN, content="C")
     two = last(memory, first, "update")
-    with pytest.raises(RevisionConflictError, match=two.id):
+    with pytest.raises(errors.RevisionConflictError, match=two.id):
         memory.undo(one.id, namespace=ANN)
     assert memory.get(first, namespace=ANN).content == "C"
     # Once that one is undone, it stands in the way no more; what touched other fields never did.
@@ -174,17 +175,13 @@ def test_undo_names_the_later_change_of_the_same_field(evolved):
     undone = memory.undo(one.id, namespace=ANN)
     note = memory.get(first, namespace=ANN)
     assert (note.content, note.metadata) == (SAID[0], {"city": "Rome"})
-    with pytest.raises(RevisionConflictError, match=undone.id):
+    with pytest.raises(errors.RevisionConflictError, match=undone.id):
         memory.undo(one.id, namespace=ANN)
 
 
 def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
-    answers = iter(["no json", "no json"])
-    model = models.model(
-        models.update_first("word " * 61),
-        lambda request: next(answers, None) or models.construct(request),
-    )
-    memory = open_memory(model)
+    construct = ["no json", "no json", *[models.construct] * 9]
+    memory = open_memory(models.model(models.update_first("word " * 61), construct))
     notes = [memory.add(text, namespace=ANN, thread="t") for text in ("one", "two", "three", "4")]
     waiting, other, *_ = memory.proposals(namespace=ANN)
     rejected = memory.reject(other.id, namespace=ANN)
@@ -197,16 +194,8 @@ def test_what_cannot_be_undone_says_what_to_do_instead(open_memory):
         (rejected, r"approve\(\) the proposal"),
         (last(memory, notes[3].id, "delete"), "gone for good"),
     ):
-        with pytest.raises(InvalidInputError, match=advice):
+        with pytest.raises(errors.InvalidInputError, match=advice):
             memory.undo(made.id, namespace=ANN)
-
-
-def test_an_id_that_no_change_of_a_decision_has_is_told_from_a_text_that_is_gone(evolved):
-    memory, first, _ = evolved
-    decision, _, _ = last(memory, first, "construct").id.partition(":")
-    for unknown in (decision, f"{decision}:0:0123456789abcdef"):
-        with pytest.raises(NoteNotFoundError, match="there is no change"):
-            memory.undo(unknown, namespace=ANN)
 
 
 def test_an_undo_that_another_one_overtakes_is_done_too(evolved, monkeypatch):
@@ -214,12 +203,11 @@ def test_an_undo_that_another_one_overtakes_is_done_too(evolved, monkeypatch):
     sentence, link = (last(memory, first, kind) for kind in ("evolve", "link"))
     assert sentence.id.partition(":")[0] == link.id.partition(":")[0]  # of one decision
     store = memory._runtime.store
-    swap = store.swap_records
 
     def overtaken(space, swaps):
-        monkeypatch.setattr(store, "swap_records", swap)
+        monkeypatch.undo()
         memory.undo(link.id, namespace=ANN)
-        return swap(space, swaps)
+        return store.swap_records(space, swaps)
 
     monkeypatch.setattr(store, "swap_records", overtaken)
     memory.undo(sentence.id, namespace=ANN)
@@ -227,17 +215,16 @@ def test_an_undo_that_another_one_overtakes_is_done_too(evolved, monkeypatch):
     assert (states[sentence.id], states[link.id]) == ("off", "off")
 
 
-def test_a_note_is_known_in_the_wording_of_each_time(open_memory, clock):
-    noon, memory = datetime(2031, 5, 8, 12, tzinfo=UTC), open_memory()
-    clock(noon)
-    note = memory.add("It is one", namespace=ANN, metadata={"n": 1}, evolve=False)
-    for hours, content in ((1, "It is two"), (2, "It is three")):
-        clock(noon + timedelta(hours=hours))
-        memory.update(note.id, namespace=ANN, content=content, metadata={"n": hours + 1})
-    for hours, word in enumerate(("one", "two", "three")):
-        time = noon + timedelta(hours=hours, minutes=1)
-        known = memory.get(note.id, namespace=ANN, known_at=time)
-        assert (known.content, known.metadata) == (f"It is {word}", {"n": hours + 1})
+def test_a_note_is_known_in_the_wording_of_each_time(memory, clock):
+    note = memory.add("It is to be said", namespace=ANN, evolve=False)
+    times = [datetime(2031, 5, 8, hour, tzinfo=UTC) for hour in range(3)]
+    for number, time in enumerate(times):
+        clock(time)
+        given = {"content": f"It is {number}", "metadata": {"n": number}}
+        memory.update(note.id, namespace=ANN, **given)
+    for number, time in enumerate(times):
+        known = memory.get(note.id, namespace=ANN, known_at=time + timedelta(minutes=1))
+        assert (known.content, known.metadata) == (f"It is {number}", {"n": number})
 
 
 def test_what_was_on_at_a_time_is_known_then_whatever_was_switched_since(evolved):
@@ -307,13 +294,9 @@ def bare(notes):
 
 def agree(memory):
     """Both ends of every link hold it, unless one has room for stronger ones only."""
-    notes = {note.id: note for note in memory.get_all(namespace=ANN)}
-    most = memory.config.max_links
-    return all(
-        i in notes[target].links or len(notes[target].links) == most
-        for i, note in notes.items()
-        for target in note.links
-    )
+    notes, most = {n.id: n for n in memory.get_all(namespace=ANN)}, memory.config.max_links
+    ends = [(i, notes[target].links) for i, note in notes.items() for target in note.links]
+    return all(i in links or len(links) == most for i, links in ends)
 
 
 def test_all_that_a_model_did_is_taken_back_last_first_and_can_be_had_again(good):
@@ -328,12 +311,11 @@ def test_all_that_a_model_did_is_taken_back_last_first_and_can_be_had_again(good
     assert bare(without) == [BARE] * 3
     assert [note.content for note in without] == list(SAID)
     made = {change.id: change for change in history}
-    kinds = {made[i].kind for i in report.undone}
-    assert kinds == {"construct", "link", "evolve", "supersede"}
+    taken = [made[i] for i in report.undone]
+    assert {one.kind for one in taken} == {"construct", "link", "evolve", "supersede"}
+    assert taken == sorted(taken, key=lambda one: one.at, reverse=True)
     assert {made[i].kind for i in report.changes} == {"undo"}
     assert (len(report.undone), report.skipped) == (len(report.changes), {})
-    taken = [made[i].at for i in report.undone]
-    assert taken == sorted(taken, reverse=True)
     twice = good.undo(model="good", namespace=ANN)
     assert (twice.undone, twice.changes, twice.skipped) == ((), (), {})
     assert good.history(None, namespace=ANN) == history
@@ -369,10 +351,9 @@ def test_several_changes_are_taken_back_texts_too_whatever_their_order(good):
 @pytest.mark.parametrize("moment", ["before", "after", "conflict"])
 def test_an_edit_of_a_note_that_goes_while_it_is_undone_is_skipped(evolved, monkeypatch, moment):
     memory, first, second = evolved
-    ids = [
-        memory.update(one, namespace=ANN, content="B") and last(memory, one, "update").id
-        for one in (first, second)
-    ]
+    for one in (first, second):
+        memory.update(one, namespace=ANN, content="B")
+    ids = [last(memory, one, "update").id for one in (first, second)]
     if moment == "conflict":
         memory.update(second, namespace=ANN, content="C")
 
@@ -394,7 +375,7 @@ def test_an_edit_of_a_note_that_goes_while_it_is_undone_is_skipped(evolved, monk
 def test_if_one_of_several_can_never_be_undone_none_is(good):
     before = state(good)
     ids = [change.id for change in good.history(before[0].id, namespace=ANN)]
-    with pytest.raises(InvalidInputError, match="delete"):
+    with pytest.raises(errors.InvalidInputError, match="delete"):
         good.undo(ids, namespace=ANN)
     for arguments in (
         {},
@@ -402,7 +383,7 @@ def test_if_one_of_several_can_never_be_undone_none_is(good):
         {"since": datetime(2024, 5, 8)},  # noqa: DTZ001 - without a zone
         {"since": "yesterday"},
     ):
-        with pytest.raises(InvalidInputError):
+        with pytest.raises(errors.InvalidInputError):
             good.undo(**arguments, namespace=ANN)
     assert good.undo([], namespace=ANN).undone == ()
     assert state(good) == before

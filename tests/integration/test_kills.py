@@ -6,22 +6,19 @@ A kill is mostly an exception before a write, after which the process writes not
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from protocol import kills
 from protocol.kills import CopyingModel
 from support import models
-from support.qdrant_server import FakeQdrant, serving
+from support.ports import fail_once
 
 from amem_integrations import AgenticMemory, MemoryConfig, StoreUnavailableError
 from amem_integrations.flows.writing import writer_of
 from amem_integrations.journal.projection import differing
 from amem_integrations.ports import NoteQuery, RecordQuery
-from amem_integrations.runtime import Runtime, sync_method
+from amem_integrations.runtime import sync_method
 from amem_integrations.stores import FolderStore
 from amem_integrations.stores.conditions import every, one_of
 from amem_integrations.stores.payloads import encode_note, encode_record
@@ -32,17 +29,14 @@ ANN, SECRET = ("ann",), "zanzibar4711"
 KILLS = 3
 CONFIG = MemoryConfig(min_gate_similarity=-1, candidates=1, recent=0)
 WRITES = ("insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions")
+ALL = {"namespace": ANN, "thorough": True}
 FORGETTING = {
     "delete": lambda memory, first, *_: memory.delete(first, namespace=ANN),
-    "delete thoroughly": lambda memory, first, *_: memory.delete(
-        first, namespace=ANN, thorough=True
-    ),
-    "correct": lambda memory, first, *_: memory.update(
-        first, namespace=ANN, content="Nothing", thorough=True
-    ),
+    "delete thoroughly": lambda memory, first, *_: memory.delete(first, **ALL),
+    "correct": lambda memory, first, *_: memory.update(first, content="Nothing", **ALL),
     "clear": lambda memory, *_: memory.clear(namespace=ANN),
 }
-OPERATIONS: dict[str, Callable[..., Any]] = {
+OPERATIONS = {
     **FORGETTING,
     "add": lambda memory, *_: memory.add("We met at the river", namespace=ANN, thread="t"),
     "supersede": lambda memory, first, third, _: memory.supersede(first, third, namespace=ANN),
@@ -52,12 +46,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 pytestmark = pytest.mark.enable_socket
 
 
-@pytest.fixture
-def fake() -> Iterator[FakeQdrant]:
-    with serving(FakeQdrant()) as fake:
-        yield fake
-
-
 class Process:
     """How many writes the process makes before it dies; None: it lives."""
 
@@ -65,11 +53,11 @@ class Process:
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+def process(monkeypatch):
     process = Process()
 
-    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
-        def write(*args: Any) -> Any:
+    def counted(method):
+        def write(*args):
             if process.left == 0:
                 raise KeyboardInterrupt
             process.left = process.left and process.left - 1
@@ -82,12 +70,12 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     return process
 
 
-def opened(place: Path | str, **options: Any) -> AgenticMemory:
+def opened(place, **options):
     given = {"model": CopyingModel(), "config": CONFIG, **options}
     return AgenticMemory.open(place, embedder=HashEmbedder(), **given)
 
 
-def prepared(place: Path | str, **options: Any) -> tuple[AgenticMemory, str, str, str]:
+def prepared(place, **options):
     """Open a memory whose second note quotes the first; the third is shown the second only, and quotes it."""
     memory = opened(place, **options)
     first = memory.add(SECRET, namespace=ANN, thread="t", key="first")
@@ -98,13 +86,13 @@ def prepared(place: Path | str, **options: Any) -> tuple[AgenticMemory, str, str
 
 
 @sync_method
-async def differing_views(runtime: Runtime) -> list[str]:
+async def differing_views(runtime):
     """Return the notes that do not show what was decided about them."""
     alive = runtime.store.find_notes(ANN, NoteQuery(alive=True))
     return await differing(writer_of(runtime, ANN), alive)
 
 
-def points(memory: AgenticMemory) -> str:
+def points(memory):
     """Return the payloads of all points."""
     store = memory._runtime.store
     notes = store.find_notes(ANN, NoteQuery()).values()
@@ -112,7 +100,7 @@ def points(memory: AgenticMemory) -> str:
     return json.dumps([*map(encode_note, notes), *map(encode_record, records)])
 
 
-def check(memory: AgenticMemory) -> set[str]:
+def check(memory):
     """Nothing is left to be done, and every view is the fold of its decisions; return what the notes say."""
     assert memory._runtime.store.unfinished() == []
     assert differing_views(memory) == []
@@ -230,16 +218,9 @@ def test_half_a_commit_is_finished_by_the_next_write_once_the_shard_is_back(fake
 def test_what_failed_in_a_living_process_is_finished_by_its_next_write(fake):
     memory, first, *_ = prepared(fake.url, pauses=())
     with memory:
-        records = memory._runtime.store._records
-        swap = records.swap
-
-        def failing(swaps):
-            records.swap = swap
-            raise StoreUnavailableError("told to fail")
-
-        records.swap = failing
+        fail_once(memory._runtime.store._records, "swap")
         with pytest.raises(StoreUnavailableError):
-            memory.delete(first, namespace=ANN, thorough=True)
+            memory.delete(first, **ALL)
         assert SECRET in points(memory)
         memory.add("Something else", namespace=ANN, evolve=False)
         check(memory)

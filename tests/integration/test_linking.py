@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import pytest
 from support import models
@@ -20,10 +20,7 @@ def opened(open_memory):
     """Opens memories; their model is at `memory.model`."""
 
     def open_(evolve=models.nothing, construct=models.construct, **settings):
-        model = models.model(evolve, construct)
-        memory = open_memory(model, **settings)
-        memory.model = model
-        return memory
+        return open_memory(models.model(evolve, construct), **settings)
 
     return open_
 
@@ -45,11 +42,8 @@ def relations(note):
 def test_a_turn_is_linked_to_the_one_before_it_though_the_model_says_nothing(opened):
     memory = opened(review=True)  # what no model proposed waits for no review
     first, second, third = say(memory, "I paint boats", "Where?", "In the shed")
-    assert [relations(note) for note in (first, second, third)] == [
-        {},
-        {first.id: FOLLOWS},
-        {second.id: FOLLOWS},
-    ]
+    found = [relations(note) for note in (first, second, third)]
+    assert found == [{}, {first.id: FOLLOWS}, {second.id: FOLLOWS}]
     assert memory.proposals(namespace=ANN) == []
     memory.add("our shed", namespace=ANN, thread="t")
     assert memory.model.asked("evolve")[-1].inputs["links"] == []  # no model judges such a link
@@ -68,23 +62,17 @@ def test_without_links_or_turns_before_nothing_is_linked_by_code(opened):
 
 
 def test_a_turn_answers_what_another_speaker_asked_before_it(opened):
-    told, asked, answer, more = say(
-        opened(),
-        ("Ann", "I paint boats"),
-        ("Bob", "Where?"),
-        ("Ann", "In the shed"),
-        ("Ann", "It leaks"),
-    )
-    assert relations(asked) == {told.id: FOLLOWS}
-    assert relations(answer) == {asked.id: ANSWERS}
-    assert relations(more) == {answer.id: FOLLOWS}
+    talk = (("Ann", "I paint boats"), ("Bob", "Where?"), ("Ann", "In the shed"), ("Ann", "Oh"))
+    told, asked, answer, more = say(opened(), *talk)
+    found = [relations(note) for note in (asked, answer, more)]
+    assert found == [{told.id: FOLLOWS}, {asked.id: ANSWERS}, {answer.id: FOLLOWS}]
     asked, told = say(opened(), ("Ann", "You know what?"), ("Ann", "I paint boats"))
     assert relations(told) == {asked.id: FOLLOWS}
 
 
 def test_a_sentence_about_the_new_note_itself_is_dropped_and_counted(opened):
     update = {"to": "n1", "c": "The one who fell is Ann"}
-    memory = opened(lambda _request: {"notes": [{"id": "n1", "updates": [update]}]})
+    memory = opened(models.each({"updates": [update]}))
     memory.add("Ann fell off the boat", namespace=ANN)
     raw = memory.add("The one who fell is well", namespace=ANN, evolve=False)
     assert memory.evolve(namespace=ANN).dropped == 1
@@ -92,12 +80,10 @@ def test_a_sentence_about_the_new_note_itself_is_dropped_and_counted(opened):
 
 
 def test_one_new_note_updates_one_earlier_note(opened):
-    def both(request):
-        (note,) = request.inputs["notes"]
-        updates = [{"to": c["alias"], "c": "It sank"} for c in note["candidates"]]
-        return {"notes": [{"id": "n1", "updates": updates}]}
+    def both(note):
+        return {"updates": [{"to": c["alias"], "c": "It sank"} for c in note["candidates"]]}
 
-    memory = opened(both)
+    memory = opened(models.each(both))
     notes = [memory.add(f"The boat is {what}", namespace=ANN) for what in ("red", "old", "gone")]
     counts = [len(memory.get(note.id, namespace=ANN).contexts) for note in notes]
     assert sum(counts) == len(notes) + 2  # of the second note, and of the third
@@ -160,11 +146,8 @@ def test_a_note_of_the_same_batch_is_a_candidate_by_the_words_of_its_entry(opene
     entries = {"Oliver is asleep": "The dog of the family naps", "A dog barks": "A dog is heard"}
     offered, asked = {}, "Does the family dog nap?"
 
-    def construct(request):
-        reply = models.construct(request)
-        for made, note in zip(reply["notes"], request.inputs["notes"], strict=True):
-            made["context"] = entries.get(note["content"], "Nothing else")
-        return reply
+    def construct(note):
+        return models.attributes(note) | {"context": entries.get(note["content"], "Nothing else")}
 
     def evolve(request):
         shown = [*request.inputs["candidates"], *request.inputs["notes"]]
@@ -174,9 +157,8 @@ def test_a_note_of_the_same_batch_is_a_candidate_by_the_words_of_its_entry(opene
         return models.nothing(request)
 
     for size in (20, 1):  # notes that are asked about at the same time, too
-        memory = opened(
-            evolve, construct, embedder=Blind(), recent=0, candidates=1, batch_size=size
-        )
+        settings = {"embedder": Blind(), "recent": 0, "candidates": 1, "batch_size": size}
+        memory = opened(evolve, models.each(construct), **settings)
         say(memory, "Oliver is asleep", "A dog barks", "Boats need paint", asked)
         assert offered.pop(asked) == ["Oliver is asleep"]
     (shown,) = memory.model.asked("evolve")[-1].inputs["candidates"]
@@ -184,11 +166,7 @@ def test_a_note_of_the_same_batch_is_a_candidate_by_the_words_of_its_entry(opene
 
 
 def test_notes_are_as_near_before_their_entries_are_written_as_afterwards(tmp_path):
-    def construct(request):
-        context = "Ann says that the family boat needs paint"
-        return {"notes": [{"id": n["alias"], "context": context} for n in request.inputs["notes"]]}
-
-    near = []
+    construct, near = models.each({"context": "Ann says that the family boat needs paint"}), []
     for first in ("construct", "nothing"):
         model = models.model(models.nothing, construct)
         with models.opened(tmp_path / first, model) as memory:
@@ -221,12 +199,8 @@ def relinking(change, between=None, step=1):
                 pair = [one for link in request.inputs["links"] for one in link["between"]]
                 ends = pair[::step] if between is None else between
                 relink = {"between": ends, "change": change, "reason": WHY}
-                relinks = (
-                    [relink]
-                    if between is not None
-                    else [relink, {**relink, "change": "strengthen"}]
-                )
-                note |= {"links": [], "relinks": relinks}
+                again = [relink | {"change": "strengthen"}] if between is None else []
+                note |= {"links": [], "relinks": [relink, *again]}
         return reply
 
     return answer
@@ -241,12 +215,8 @@ def linked(memory):
 def link_of(memory, one, other):
     """Return the link between two notes, None if there is none; both ends must say the same."""
     link = memory.get(one, namespace=ANN).links.get(other)
-    back = memory.get(other, namespace=ANN).links.get(one)
-    if link is None:
-        assert back is None
-        return None
-    turned = "in" if link.direction == "out" else "out"
-    assert back == dataclasses.replace(link, direction=turned)
+    turned = link and replace(link, direction="in" if link.direction == "out" else "out")
+    assert memory.get(other, namespace=ANN).links.get(one) == turned
     return link
 
 
@@ -291,9 +261,8 @@ def test_a_new_note_changes_a_link_between_earlier_ones_at_both_ends(opened, tmp
         memory.export(tmp_path / change, namespace=ANN)
         with models.opened() as other:
             other.import_(tmp_path / change, namespace=ANN)
-            assert relations(other.get(second, namespace=ANN)) == relations(
-                memory.get(second, namespace=ANN)
-            )
+            here, there = (relations(one.get(second, namespace=ANN)) for one in (memory, other))
+            assert here == there
 
 
 def test_what_names_no_link_that_was_shown_is_dropped_and_counted(opened):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,18 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pydantic import BaseModel
 from support import models
 
-from amem_integrations import (
-    AgenticMemory,
-    InvalidInputError,
-    MemoryConfig,
-    Note,
-    RevisionConflictError,
-)
+from amem_integrations import errors
 from amem_integrations.flows.writing import writer_of
 from amem_integrations.journal.projection import differing
 from amem_integrations.notes import Attempts
 from amem_integrations.runtime import run
-from amem_integrations.testing import HashEmbedder, ScriptedModel
+from amem_integrations.testing import ScriptedModel
 
 ANN = ("ann",)
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -45,21 +38,17 @@ def evolve(request):
     return {"notes": [_evolution(note, links) for note in notes]}
 
 
-def _evolution(note, links) -> dict:
+def _evolution(note, links):
     to, number = note["candidates"][0]["alias"], sum(map(ord, note["content"]))
+    said, changes = {"reason": note["content"]}, ("strengthen", "weaken", "remove")
+    replaces = {"to": to, "relation": RELATIONS[number % 4], **said}
     return {
         "id": note["alias"],
-        "links": [{"to": to, "relation": "continues", "reason": note["content"], "strength": 0.5}],
+        "links": [{"to": to, "relation": "continues", "strength": 0.5, **said}],
         "updates": [{"to": to, "context": f"Taken up: {note['content']}"}],
-        "supersedes": [{"to": to, "relation": RELATIONS[number % 4], "reason": note["content"]}]
-        if number % 3
-        else [],
+        "supersedes": [replaces] if number % 3 else [],
         "relinks": [
-            {
-                "between": link["between"],
-                "change": ("strengthen", "weaken", "remove")[(number + place) % 3],
-                "reason": note["content"],
-            }
+            {"between": link["between"], "change": changes[(number + place) % 3], **said}
             for place, link in enumerate(links[:2])
         ],
     }
@@ -82,30 +71,26 @@ class MemoryMachine(RuleBasedStateMachine):
     """A memory, and what a user knows of it: the words of each note, and which of them are gone."""
 
     @initialize()
-    def open(self) -> None:
-        self.memory = AgenticMemory.open(
-            ":memory:",
-            model=ScriptedModel({"construct": models.construct, "evolve": evolve, "fill": fill}),
-            embedder=HashEmbedder(),
-            config=MemoryConfig(min_gate_similarity=-1.0),
-        )
-        self.contents: dict[str, str] = {}
-        self.gone: set[str] = set()
+    def open(self):
+        script = {"construct": models.construct, "evolve": evolve, "fill": fill}
+        self.memory = models.opened(model=ScriptedModel(script))
+        self.contents = {}
+        self.gone = set()
         self.count = 0
 
-    def teardown(self) -> None:
+    def teardown(self):
         if hasattr(self, "memory"):
             self.memory.close()
 
-    def some(self, number: int) -> str:
+    def some(self, number):
         return sorted(self.contents)[number % len(self.contents)]
 
-    def word(self) -> str:
+    def word(self):
         self.count += 1
         return f"{WORDS[self.count % len(WORDS)]}{'xkwv'[self.count % 4] * (1 + self.count // 16)}"
 
     @rule(days=st.integers(0, 9), thread=st.sampled_from([None, "t"]), now=st.booleans())
-    def add(self, days: int, thread: str | None, now: bool) -> None:
+    def add(self, days, thread, now):
         content = f"The word is {self.word()}"
         at = START + timedelta(days=days)
         note = self.memory.add(content, namespace=ANN, at=at, thread=thread, evolve=now)
@@ -113,55 +98,55 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 99))
-    def say_again(self, number: int) -> None:
+    def say_again(self, number):
         content = f"{self.contents[self.some(number)]}."  # a wording of its own
         note = self.memory.add(content, namespace=ANN, at=START, evolve=False)
         self.contents[note.id] = content
 
     @rule()
-    def fill_a_form(self) -> None:
+    def fill_a_form(self):
         self.memory.fill(Words, namespace=ANN)
 
     @rule()
-    def finish(self) -> None:
+    def finish(self):
         self.memory.evolve(namespace=ANN)
 
     @precondition(lambda self: self.contents)
     @rule(one=st.integers(0, 99), other=st.integers(0, 99), relation=st.sampled_from(RELATIONS))
-    def supersede(self, one: int, other: int, relation: str) -> None:
+    def supersede(self, one, other, relation):
         older, newer = self.some(one), self.some(other)
         try:
             self.memory.supersede(older, newer, namespace=ANN, relation=relation)
-        except InvalidInputError:
+        except errors.InvalidInputError:
             return  # it is not later, or says so already
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 99))
-    def update(self, number: int) -> None:
+    def update(self, number):
         note_id = self.some(number)
         self.contents[note_id] = f"Rather it is {self.word()}"
         self.memory.update(note_id, namespace=ANN, content=self.contents[note_id])
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 999))
-    def undo(self, number: int) -> None:
+    def undo(self, number):
         changes = self.memory.history(None, namespace=ANN)
         made = changes[number % len(changes)]
         try:
             self.memory.undo(made.id, namespace=ANN)
-        except (InvalidInputError, RevisionConflictError):
+        except (errors.InvalidInputError, errors.RevisionConflictError):
             return
         if made.note_id in self.contents:
             self.contents[made.note_id] = self.memory.get(made.note_id, namespace=ANN).content
 
-    def state(self) -> list[Note]:
+    def state(self):
         """Return the notes, but for which attempt comes next."""
         notes = self.memory.get_all(namespace=ANN, limit=999)
         return [replace(note, next_attempts=Attempts()) for note in notes]
 
     @precondition(lambda self: self.contents)
     @rule()
-    def take_all_back_and_have_it_again(self) -> None:
+    def take_all_back_and_have_it_again(self):
         before = self.state()
         report = self.memory.undo(model="scripted", namespace=ANN)
         without = self.state()
@@ -174,7 +159,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 99), expire=st.booleans())
-    def delete(self, number: int, expire: bool) -> None:
+    def delete(self, number, expire):
         note_id = self.some(number)
         old = [str(made.before) for made in self.memory.history(note_id, namespace=ANN)]
         if expire:
@@ -184,15 +169,12 @@ class MemoryMachine(RuleBasedStateMachine):
             self.memory.delete(note_id, namespace=ANN)
         self.gone |= own_words([self.contents.pop(note_id), *old])
         # What another note says, or said before it was corrected, may be found there.
-        edits = [
-            str((made.before, made.after))
-            for made in self.memory.history(None, namespace=ANN)
-            if made.kind == "update"
-        ]
+        history = self.memory.history(None, namespace=ANN)
+        edits = [str((made.before, made.after)) for made in history if made.kind == "update"]
         self.gone -= own_words([*self.contents.values(), *edits])
 
     @invariant()
-    def holds(self) -> None:
+    def holds(self):
         if not hasattr(self, "memory"):
             return
         notes = {note.id: note for note in self.memory.get_all(namespace=ANN, limit=999)}
@@ -205,7 +187,7 @@ class MemoryMachine(RuleBasedStateMachine):
         still = " ".join(self.contents.values())
         assert [word for word in self.gone if word in live and word not in still] == []
 
-    def exported(self) -> str:
+    def exported(self):
         """Return all that an export holds, and all that stands in the points of both collections."""
         store = self.memory._runtime.store
         points = [*store._notes.scroll(None), *store._records.scroll(None)]
@@ -216,7 +198,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.contents)
     @rule(number=st.integers(0, 99), ahead=st.booleans())
-    def nothing_outdated_stands_in_front(self, number: int, ahead: bool) -> None:
+    def nothing_outdated_stands_in_front(self, number, ahead):
         time = LATER if ahead else START + timedelta(days=number % 12)
         hits = self.memory.search(self.contents[self.some(number)], namespace=ANN, k=50, as_of=time)
         places = {hit.note.id: place for place, hit in enumerate(hits)}
@@ -228,12 +210,12 @@ class MemoryMachine(RuleBasedStateMachine):
                 assert hits[places[hit.superseded_by]].superseded_by is None
 
 
-def own_words(texts: Sequence[str]) -> set[str]:
+def own_words(texts):
     """Return the words that stand in one text only, unless somebody repeats it."""
     return {word for text in texts for word in re.findall(r"\w+", text) if word[:4] in FIRST}
 
 
-def assert_sound(note: Note, notes: dict[str, Note]) -> None:
+def assert_sound(note, notes):
     """Links are two-sided; what supersedes a note is there, and later."""
     for target, link in note.links.items():
         other = notes[target].links[note.id]

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import getitem
 
 import pytest
 from support import models
 from support.ports import WatchedEmbedder
 from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import (
-    ConfigurationError,
-    EmbedderMismatchError,
-    InvalidInputError,
-    MissingExtraError,
-    NamespaceError,
-    NoteInput,
-    StoreError,
-)
+from amem_integrations import NoteInput, errors
 from amem_integrations.conversation import Message
-from amem_integrations.errors import StoreClosedError
 from amem_integrations.flows.transfer import whole_file
 from amem_integrations.reindex import reindex
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -30,6 +22,7 @@ from amem_integrations.testing import HashEmbedder, ScriptedModel
 ANN, BOB = ("ann",), ("bob", "work")
 TIME = datetime(2024, 5, 7, tzinfo=UTC)
 HEADER = {"format": "amem-integrations", "version": 2, "namespace": ["ann"]}
+KINDS = ("note", "decision", "call")
 UUID = "00000000-0000-4000-8000-000000000001"
 TIED = {"content": "a", "recorded_at": "2026-01-01T00:00:00Z", "id": UUID}
 LINKED = [["t", 1, 1, {"links": {}}]]
@@ -61,18 +54,15 @@ def opened(location=":memory:", embedder=None):
 
 def fill(memory, namespace=ANN):
     """Notes with everything in them: links, evolution, metadata, updates, corrections, undone changes, a tombstone."""
-    first = memory.add(
-        'The trip is in "April"\n', namespace=namespace, thread="t", metadata={"a": [1, 1.0, None]}
-    )
-    memory.add("The trip is in May now", namespace=namespace, thread="t", key="m2", speaker="Zoë")
-    third = memory.add("Never mind", namespace=namespace, thread="t")
-    home = memory.add("I live in Bergen", namespace=namespace, evolve=False)
-    memory.update(home.id, namespace=namespace, content="I live in Oslo")
-    memory.update(first.id, namespace=namespace, metadata={"b": {"x:y": "z"}})
-    links = [c for c in memory.history(third.id, namespace=namespace) if c.kind == "link"]
-    memory.undo(links[0].id, namespace=namespace)
-    gone = memory.add("Forget it", namespace=namespace)
-    memory.delete(gone.id, namespace=namespace)
+    of, said = {"namespace": namespace}, {"namespace": namespace, "thread": "t"}
+    first = memory.add('The trip is in "April"\n', metadata={"a": [1, 1.0, None]}, **said)
+    memory.add("The trip is in May now", key="m2", speaker="Zoë", **said)
+    third = memory.add("Never mind", **said)
+    home = memory.add("I live in Bergen", evolve=False, **of)
+    memory.update(home.id, content="I live in Oslo", **of)
+    memory.update(first.id, metadata={"b": {"x:y": "z"}}, **of)
+    memory.undo(next(c.id for c in memory.history(third.id, **of) if c.kind == "link"), **of)
+    memory.delete(memory.add("Forget it", **of).id, **of)
 
 
 def content(memory, namespace=ANN):
@@ -88,9 +78,7 @@ def views(memory, namespace=ANN):
     place = {note.id: n for n, note in enumerate(notes)}
     return [
         (
-            note.content,
-            note.metadata,
-            note.state,
+            *(note.content, note.metadata, note.state),
             [(entry.text, entry.tags, place[entry.cause]) for entry in note.contexts],
             sorted((place[i], link.reason, link.direction) for i, link in note.links.items()),
             [place[i] for i in note.supersessions],
@@ -155,12 +143,18 @@ def test_what_a_model_failed_at_is_imported_as_failed(tmp_path):
                 assert content(target) == content(source)
 
 
-def test_importing_again_changes_nothing_and_leaves_what_is_newer(filled):
+def test_importing_again_changes_nothing_and_leaves_what_is_newer(filled, tmp_path):
     memory, file = filled
     memory.update(memory.get_all(namespace=ANN)[0].id, namespace=ANN, content="Newer")
     before = content(memory)
     memory.import_(file, namespace=ANN)
     assert content(memory) == before
+    # An id of another namespace is refused, and its note stays.
+    text = file.read_text(encoding="utf-8").replace('["ann"]', '["eve"]')
+    (tmp_path / "eve.jsonl").write_text(text.replace("Oslo", "Rome"), encoding="utf-8")
+    with pytest.raises(errors.StoreError, match="another namespace"):
+        memory.import_(tmp_path / "eve.jsonl")
+    assert (content(memory), memory.namespaces()) == (before, [ANN])
 
 
 def test_what_was_deleted_or_cleared_comes_back_by_an_import_with_what_was_decided_about_it(filled):
@@ -229,114 +223,98 @@ def test_a_file_that_is_no_export_is_a_clear_error(tmp_path):
         for rows, message in NO_EXPORTS:
             lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
             path.write_text("".join(f"{line}\n" for line in lines), errors="surrogateescape")
-            with pytest.raises(InvalidInputError, match=message):
+            with pytest.raises(errors.InvalidInputError, match=message):
                 memory.import_(path, namespace=ANN)
         for space in (ANN, BOB):
             memory.add("I moved to Oslo.", namespace=space)
         memory.export(path)
-        with pytest.raises(InvalidInputError, match="holds 2 namespaces"):
+        with pytest.raises(errors.InvalidInputError, match="holds 2 namespaces"):
             memory.import_(path, namespace=("eve",))
         assert memory.namespaces() == [ANN, BOB]
         for call in (memory.export, memory.import_):
             for wrong in ("ann", (), ("",)):
-                with pytest.raises(NamespaceError):
+                with pytest.raises(errors.NamespaceError):
                     call(path, namespace=wrong)
 
 
 def test_an_export_that_breaks_off_leaves_the_file_as_it_was(tmp_path):
-    path = tmp_path / "out.jsonl"
+    path, other = tmp_path / "out.jsonl", tmp_path / "out.jsonl.tmp"  # which is somebody else's
     path.write_text("before", encoding="utf-8")
-    other = tmp_path / "out.jsonl.tmp"  # somebody else's
     other.write_text("of another", encoding="utf-8")
-    writing = ExitStack()
-    file = writing.enter_context(whole_file(path))
-    file.write("half")
-    file.flush()
-    assert path.read_text(encoding="utf-8") == "before"
-    assert not writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert path.read_text(encoding="utf-8") == "before"
-    assert sorted(tmp_path.iterdir()) == [path, other]
-    assert other.read_text(encoding="utf-8") == "of another"
+
+    def breaks_off():
+        with whole_file(path) as file:
+            file.write("half")
+            file.flush()
+            assert path.read_text(encoding="utf-8") == "before"
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        breaks_off()
+    said = {file: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
+    assert said == {path: "before", other: "of another"}
 
 
 def test_of_a_file_with_a_record_that_makes_no_view_or_cannot_be_stored_nothing_is_imported(filled):
     _, path = filled
     text = path.read_text(encoding="utf-8")
-    deep = {}
-    for _ in range(50):
-        deep = {"deeper": deep}
+    deep = json.loads('{"deeper":' * 50 + "{}" + "}" * 50)
+    data = {"relation": None, "strength": "strong", "keywords": 7, "tags": [1], "until": "then"}
+    item = [("text", "a\0b"), ("text", "a\ud83d"), ("to", "x"), ("sources", [["x", 1]])]
     damages = [
-        ("decision", ("items", 0, "data", "relation"), None),
-        ("decision", ("items", 0, "data", "strength"), "strong"),
-        ("decision", ("items", 0, "data", "keywords"), 7),
-        ("decision", ("items", 0, "data", "tags"), [1]),
-        ("decision", ("items", 0, "data", "until"), "then"),
-        ("decision", ("items", 0, "text"), "a\0b"),
-        ("decision", ("items", 0, "text"), "a\ud83d"),
-        ("decision", ("items", 0, "to"), "x"),
-        ("decision", ("items", 0, "sources"), [["x", 1]]),
-        ("decision", ("id",), "x"),
-        ("decision", ("at",), "0001-01-01T00:00:00+14:00"),
-        ("call", ("by",), "a\0b"),
-        ("call", ("shown",), [["x", 1]]),
-        ("note", ("content",), "a\0b"),
-        ("note", ("id",), "x"),
-        ("note", ("metadata",), deep),
-        ("note", ("metadata",), {"n": 2**70}),
-        ("note", ("earlier",), [["t", 1, 1, {"speaker": "a\0b"}]]),
+        *(("decision", ["items", 0, "data", name], value) for name, value in data.items()),
+        *(("decision", ["items", 0, name], value) for name, value in item),
+        ("decision", ["id"], "x"),
+        ("decision", ["at"], "0001-01-01T00:00:00+14:00"),
+        ("call", ["by"], "a\0b"),
+        ("call", ["shown"], [["x", 1]]),
+        ("note", ["content"], "a\0b"),
+        ("note", ["id"], "x"),
+        ("note", ["metadata"], deep),
+        ("note", ["metadata"], {"n": 2**70}),
+        ("note", ["earlier"], [["t", 1, 1, {"speaker": "a\0b"}]]),
     ]
     with opened() as memory:
-        for kind, place, value in damages:
+        for kind, (*steps, last), value in damages:
             lines = list(map(json.loads, text.splitlines()))
             number, damaged = [(n, one) for n, one in enumerate(lines, 1) if kind in one][-1]
-            record = damaged[kind]
-            for step in place[:-1]:
-                record = record[step]
-            record[place[-1]] = value
+            reduce(getitem, steps, damaged[kind])[last] = value
             write(path, lines)
-            with pytest.raises(InvalidInputError, match=f"line {number} of "):
+            with pytest.raises(errors.InvalidInputError, match=f"line {number} of "):
                 memory.import_(path)
-            assert memory.stats()["notes"] == 0, (kind, place)
+            assert memory.stats()["notes"] == 0, (kind, steps, last)
 
 
-def test_a_line_that_stands_twice_in_a_file_is_imported_once(filled):
+def test_notes_that_stand_twice_in_a_file_or_are_numbered_alike_are_imported_and_read_once(filled):
     _, file = filled
     lines = lines_of(file)
-    write(file, [lines[0], *lines[1:], *(line for line in lines if "note" in line)])
-    with opened() as memory:
-        memory.import_(file)
-        contents = [note.content for note in memory.get_all(namespace=ANN)]
-    assert len(contents) == len(set(contents)) == 4
+    notes = [line["note"] for line in lines if "note" in line]
+    twice = [*lines, *({"note": note} for note in notes)]
+    alike = [
+        {"note": line["note"] | {"seq": notes[0]["seq"]}} if "note" in line else line
+        for line in lines
+    ]
+    for rows in (twice, alike):
+        write(file, rows)
+        with opened() as memory:
+            memory.import_(file)
+            after, found = 0, []
+            while page := memory.get_all(namespace=ANN, where={"seq": {"$gt": after}}, limit=2):
+                found += [note.content for note in page]
+                after = page[-1].seq
+        assert len(found) == len(set(found)) == 4
 
 
 def test_what_is_added_after_an_import_is_later_than_all_that_was_imported(filled):
     _, file = filled
-    ahead = 10**18  # nanoseconds, some thirty years
     lines = lines_of(file)
-    for line in lines:
-        for record in (line[kind] for kind in ("note", "decision", "call") if kind in line):
-            record["seq"] += ahead
+    for record in (one for line in lines for kind, one in line.items() if kind in KINDS):
+        record["seq"] += 10**18  # nanoseconds, some thirty years
     write(file, lines)
     with opened() as memory:
         memory.import_(file)
         memory.add("said now", namespace=ANN, evolve=False)
         assert memory.get_all(namespace=ANN)[-1].content == "said now"
-
-
-def test_notes_that_a_file_numbers_alike_are_all_read_on(filled):
-    _, file = filled
-    lines = lines_of(file)
-    for line in lines:
-        if "note" in line:
-            line["note"]["seq"] = lines[1]["note"]["seq"]
-    write(file, lines)
-    with opened() as memory:
-        memory.import_(file)
-        after, found = 0, []
-        while page := memory.get_all(namespace=ANN, where={"seq": {"$gt": after}}, limit=2):
-            found += [note.content for note in page]
-            after = page[-1].seq
-    assert len(found) == len(set(found)) == 4
 
 
 # graph
@@ -351,7 +329,7 @@ def test_a_graph_has_notes_as_nodes_and_links_as_edges(filled, monkeypatch):
     assert graph.edges[notes[1].id, notes[0].id]["reason"] == "goes on with it"
     assert len(memory.graph(namespace=BOB)) == 0
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(MissingExtraError, match="cli"):
+    with pytest.raises(errors.MissingExtraError, match="cli"):
         memory.graph(namespace=ANN)
 
 
@@ -391,7 +369,7 @@ def test_reindex_with_another_embedder_keeps_everything_else(tmp_path, monkeypat
         memory.clear(namespace=("eve",))
         assert memory.search("trip", namespace=ANN)[0].similarity is not None
         memory.add("Written with the new embedder", namespace=ANN)
-    with pytest.raises(EmbedderMismatchError):
+    with pytest.raises(errors.EmbedderMismatchError):
         opened(tmp_path)
     with opened(tmp_path, OTHER) as memory:
         before = content(memory)
@@ -428,13 +406,13 @@ def test_an_interrupted_reindex_leaves_the_old_collection_and_nothing_else(tmp_p
 def test_a_reindex_with_what_is_no_embedder_is_refused_and_changes_nothing(tmp_path):
     with opened(tmp_path) as memory:
         note = memory.add("It was moved to May.", namespace=ANN)
-        with pytest.raises(ConfigurationError, match="embed_documents"):
+        with pytest.raises(errors.ConfigurationError, match="embed_documents"):
             memory.reindex("minilm")
         assert memory.get(note.id, namespace=ANN) == note
     for embedder in (None, HashEmbedder(32, name="other")):
-        with pytest.raises(StoreClosedError):
+        with pytest.raises(errors.StoreClosedError):
             memory.reindex(embedder)
-    with pytest.raises(ConfigurationError, match="embed_documents"):
+    with pytest.raises(errors.ConfigurationError, match="embed_documents"):
         reindex(tmp_path, "minilm")
 
 
@@ -451,11 +429,11 @@ def test_a_reindex_takes_records_and_tombstones_along_and_leaves_what_was_delete
         assert memory.info()["deleted_bytes"] == 0
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(b"SECRET-TEXT" in path.read_bytes() for path in files)
-    with opened() as memory, pytest.raises(ConfigurationError, match="export"):
+    with opened() as memory, pytest.raises(errors.ConfigurationError, match="export"):
         memory.reindex(OTHER)
-    with pytest.raises(ConfigurationError, match="export"):
+    with pytest.raises(errors.ConfigurationError, match="export"):
         reindex("http://localhost:6333", OTHER)
-    with pytest.raises(StoreError, match="there is no memory in"):
+    with pytest.raises(errors.StoreError, match="there is no memory in"):
         reindex(tmp_path / "none", OTHER)
     assert not (tmp_path / "none" / "amem").exists()
 
@@ -494,17 +472,6 @@ def test_a_whole_memory_moves_from_a_folder_to_a_server_and_back(tmp_path):
         again = memory.search("trip", namespace=ANN)
         assert {hit.note.id for hit in again} == {hit.note.id for hit in found}
         assert all(hit.similarity is not None for hit in again)
-
-
-def test_an_id_of_another_namespace_is_refused_and_its_note_stays(filled, tmp_path):
-    memory, file = filled
-    before = content(memory)
-    text = file.read_text(encoding="utf-8").replace('["ann"]', '["eve"]')
-    (tmp_path / "eve.jsonl").write_text(text.replace("Oslo", "Rome"), encoding="utf-8")
-    with pytest.raises(StoreError, match="another namespace"):
-        memory.import_(tmp_path / "eve.jsonl")
-    assert content(memory) == before
-    assert memory.namespaces() == [ANN]
 
 
 # optimize

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from amem_integrations import AgenticMemory, NoteInput
 
 ANN, BOB = ("ann",), ("bob",)
 START = datetime(2024, 5, 10, 9, tzinfo=UTC)
+LATER = START + timedelta(days=3)
 ASKED = "Where is the spare key of the garden shed?"
 LONG = "I keep the spare key of the blue garden shed under the third flower pot by the door."
 SHORT = "The shed's spare key is under the third pot."
@@ -20,13 +20,13 @@ OTHER = "The tram to the harbour leaves every ten minutes."
 
 
 @pytest.fixture
-def memory() -> Iterator[AgenticMemory]:
+def memory():
     """A memory whose model says of each note about a key that it repeats the earlier ones."""
     with models.open_repeating(models.construct) as opened:
         yield opened
 
 
-def say(memory: AgenticMemory, *texts: str, **fields):
+def say(memory, *texts, **fields):
     """Add a text a day, each in a session of its own, and return the notes."""
     notes = []
     for day, text in enumerate(texts):
@@ -35,13 +35,13 @@ def say(memory: AgenticMemory, *texts: str, **fields):
     return notes
 
 
-def shown(memory: AgenticMemory, question: str = ASKED, **options) -> list[str]:
+def shown(memory, question=ASKED, **options):
     """Return the lines about a key that a prompt gets."""
     lines = memory.context(question, namespace=ANN, **options).splitlines()
     return [line for line in lines if line.startswith("- ") and "key" in line]
 
 
-def told(text: str, times: int, day: int) -> str:
+def told(text, times, day):
     return f"- Ann: {text} (said {times} times, last on {day} May 2024)"
 
 
@@ -50,10 +50,8 @@ def test_what_three_sessions_say_stands_once_in_its_fullest_wording(memory):
     assert shown(memory) == [told(LONG, 3, 12)]
     (hit,) = [hit for hit in memory.recall(ASKED, namespace=ANN) if "key" in hit.note.content]
     assert (hit.note.id, hit.times_said, hit.last_said) == (notes[1].id, 3, notes[2].at)
-    assert (hit.to_dict()["times_said"], hit.to_dict()["last_said"]) == (
-        3,
-        "2024-05-12T09:00:00+00:00",
-    )
+    told_of = {"times_said": 3, "last_said": "2024-05-12T09:00:00+00:00"}
+    assert hit.to_dict().items() >= told_of.items()
     assert {note.state for note in memory.get_all(namespace=ANN)} == {"done"}
 
 
@@ -80,11 +78,8 @@ def test_a_search_returns_all_of_them_unless_it_is_told_otherwise(memory):
 
 def test_a_search_goes_on_only_until_there_are_as_many_as_are_wanted(memory, monkeypatch):
     texts = [SHORT, SHORT, *(f"{SHORT} On day {n}." for n in range(300))]
-    memory.add_many(
-        [NoteInput(content=text, thread=str(n)) for n, text in enumerate(texts)],
-        namespace=ANN,
-        evolve=False,
-    )
+    items = [NoteInput(content=text, thread=str(n)) for n, text in enumerate(texts)]
+    memory.add_many(items, namespace=ANN, evolve=False)
     store, limits = memory._runtime.store, []
     find = store.search
 
@@ -147,23 +142,15 @@ def test_an_expired_repetition_is_not_counted(memory, clock):
 
 def test_of_an_outdated_and_a_current_wording_the_current_one_is_shown(memory):
     full, _ = say(memory, LONG, SHORT)
-    moved = memory.add(
-        "I threw that lock away.", namespace=ANN, at=START + timedelta(days=3), supersedes=[full.id]
-    )
+    (moved,) = say(memory, "I threw that lock away.", at=LATER, supersedes=[full.id])
     assert shown(memory) == [told(SHORT, 2, 11)]
-    hits = memory.recall(ASKED, namespace=ANN)
-    assert moved.id in {hit.note.id for hit in hits}
+    assert moved.id in {hit.note.id for hit in memory.recall(ASKED, namespace=ANN)}
 
 
 def test_wordings_that_are_all_outdated_are_told_once_where_something_took_their_place(memory):
     notes = say(memory, LONG, SHORT)
-    moved = memory.add(
-        "That key hangs in the kitchen now.",
-        namespace=ANN,
-        at=START + timedelta(days=3),
-        evolve=False,
-        supersedes=[note.id for note in notes],
-    )
+    given = {"supersedes": [note.id for note in notes], "evolve": False, "at": LATER}
+    moved = memory.add("That key hangs in the kitchen now.", namespace=ANN, **given)
     hits = memory.recall(ASKED, namespace=ANN)
     assert [hit.note.id for hit in hits] == [moved.id, notes[0].id]
     assert (hits[1].superseded_by, hits[1].times_said) == (moved.id, 2)
@@ -206,7 +193,7 @@ def test_equal_statements_are_one_of_each_speaker_and_of_each_place_of_an_import
 
 
 @pytest.fixture
-def ruled(minilm) -> Iterator[AgenticMemory]:
+def ruled(minilm):
     with AgenticMemory.open(":memory:", embedder=minilm) as opened:
         yield opened
 
@@ -240,11 +227,9 @@ def test_by_rules_nobody_repeats_what_differs_in_a_fact_a_speaker_or_a_day(ruled
 def test_by_rules_a_bare_reply_to_another_question_is_no_repetition(ruled):
     for reply, said in (("Yes, I do.", [1, 1]), ("Yes, both of them.", [2])):
         for day, question in enumerate(("Do you like the sea?", "Do you like my sister?")):
-            at = START + timedelta(days=day)
+            when = {"thread": f"{reply} {day}", "at": START + timedelta(days=day)}
             talk = (("Bob", question), ("Ann", reply))
-            items = [
-                NoteInput(content=t, speaker=s, thread=f"{reply} {day}", at=at) for s, t in talk
-            ]
+            items = [NoteInput(content=text, speaker=who, **when) for who, text in talk]
             notes = ruled.add_many(items, namespace=ANN)
             assert {link.relation for link in notes[1].links.values()} >= {"answers"}
         found = ruled.recall("What do you like, do you?", namespace=ANN)

@@ -94,11 +94,13 @@ def test_what_is_approved_counts_and_can_be_undone_rejected_and_approved_again(o
 def test_a_reviewers_words_are_for_one_sentence_only_and_take_its_place(outdated):
     memory, first, _ = outdated
     link, entry = proposed(memory, "link"), proposed(memory, "evolve")
-    for named, text, said in (
-        (link.id, "Other words.", "no sentence"),
-        ([entry.id], "Other words.", "single proposal"),
-        (entry.id, "word " * 61, "61 words"),
-    ):
+    other, long = "Other words.", "word " * 61
+    wrong = (
+        (link.id, other, "no sentence"),
+        ([entry.id], other, "single"),
+        (entry.id, long, "61 words"),
+    )
+    for named, text, said in wrong:
         with pytest.raises(InvalidInputError, match=said):
             memory.approve(named, namespace=ANN, context=text)
     words = {"context": "It got a bell.", "keywords": ["bell"], "tags": ["bikes"]}
@@ -211,19 +213,18 @@ def test_a_plan_leaves_out_what_is_gone_and_keeps_the_rest(memory):
 
 
 def test_what_was_deleted_while_earlier_notes_were_worked_on_is_shown_to_no_model(open_memory):
-    shown = []
-
     def construct(request):
-        (note,) = request.inputs["notes"]
-        shown.append(note["content"])
-        if note["content"] == "one":
+        if models.said_in(request) == ["one"]:
             memory.delete(last.id, namespace=ANN)
         return models.construct(request)
 
     memory = open_memory(models.model(construct=construct), batch_size=1, max_concurrency=1)
     *_, last = memory.add_many(["one", "two", "My PIN is 4711"], namespace=ANN, evolve=False)
     memory.evolve()
-    assert shown == ["one", "two"]
+    assert [models.said_in(request) for request in memory.model.asked("construct")] == [
+        ["one"],
+        ["two"],
+    ]
 
 
 # A plan that was changed on its way is refused, or what does not belong to it is left out

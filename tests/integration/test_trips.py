@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from support import models
-from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import AgenticMemory, NoteInput
 from amem_integrations.testing import HashEmbedder
@@ -13,18 +12,15 @@ ANN = ("ann",)
 pytestmark = pytest.mark.enable_socket
 
 
-@pytest.fixture
-def fake():
-    with serving(FakeQdrant()) as fake:
-        yield fake
+def say(memory, *texts):
+    return [memory.add(text, namespace=ANN, thread="t", speaker="Ann") for text in texts]
 
 
 @pytest.fixture
 def memory(fake):
     """Return a memory by rules in which Ann has said a few things that belong together."""
     with AgenticMemory.open(fake.url, embedder=HashEmbedder()) as memory:
-        for part in ("is old", "was repaired", "stands in the barn"):
-            memory.add(f"The pottery kiln {part}", namespace=ANN, thread="t", speaker="Ann")
+        say(memory, *(f"The pottery kiln {part}" for part in ("is old", "was repaired", "stands")))
         yield memory
 
 
@@ -76,8 +72,8 @@ def test_a_search_is_one_request_and_links_that_lead_further_cost_at_most_two_mo
 def test_all_namespaces_of_a_search_are_one_request(fake, memory):
     others = {"team": ("team",), "house": ("house",)}
     for name, space in others.items():
-        memory.add(f"The pottery kiln of the {name}", namespace=space, evolve=False)
-        memory.add("The pottery is closed", namespace=space, evolve=False)
+        texts = [f"The pottery kiln of the {name}", "The pottery is closed"]
+        memory.add_many(texts, namespace=space, evolve=False)
     alone = [memory.search("pottery kiln", namespace=space) for space in (ANN, *others.values())]
     with fake.counting() as counted:
         hits = memory.search("pottery kiln", namespace=ANN, also=others)
@@ -108,8 +104,7 @@ def test_a_delete_of_what_others_were_made_of_is_twelve_requests_and_a_correctio
     fake, memory
 ):
     for most in (14, 12):
-        note = memory.add("The pottery kiln broke today", namespace=ANN, thread="t", speaker="Ann")
-        later = memory.add("It was repaired", namespace=ANN, thread="t", speaker="Ann")
+        note, later = say(memory, "The pottery kiln broke today", "It was repaired")
         assert note.id in later.links
         with fake.counting() as counted:
             if most == 12:

@@ -168,8 +168,7 @@ def test_what_has_expired_is_shown_to_no_model(clock, open_memory):
     def fill(request):
         return {"value": {"city": request.inputs["notes"][0]["content"]}, "of": ["n1"]}
 
-    scripts = {"construct": models.construct, "evolve": models.nothing, "fill": fill}
-    model = ScriptedModel(scripts)
+    model = ScriptedModel({"construct": models.construct, "evolve": models.nothing, "fill": fill})
     memory = open_memory(model)
     said = {"namespace": ANN, "thread": "t", "evolve": False}
     gone = memory.add("The code is 4711", expires_at=NOON + WEEK, **said)

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 from support import models
 from support.ports import WatchedEmbedder
-from support.qdrant_server import FakeQdrant, serving
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    InvalidInputError,
-    NamespaceError,
-    NoteNotFoundError,
-    StoreError,
-    adapting,
-)
+from amem_integrations import AgenticMemory, adapting, errors
 from amem_integrations.conversation import Message, message_key, occurrence_key
 
 ANN, BOB = ("ann",), ("bob",)
@@ -47,8 +39,25 @@ def user(text, known=None, **more):
     return Message(role="user", text=text, id=known, **more)
 
 
-def bot(text, known=None):
-    return Message(role="assistant", text=text, id=known)
+def bot(text, known=None, **more):
+    return Message(role="assistant", text=text, id=known, **more)
+
+
+def answer(text, known=None):
+    """What is said to the question `q`."""
+    return bot(text, known or text, metadata={adapting.ANSWERS: "q"})
+
+
+@contextmanager
+def outage(memory):
+    """Notes cannot be stored meanwhile."""
+
+    def refuse(*_):
+        raise errors.StoreError("no room")
+
+    with pytest.MonkeyPatch.context() as down:
+        down.setattr(memory._runtime.store, "insert_notes", refuse)
+        yield
 
 
 def contents(memory, namespace=ANN):
@@ -80,9 +89,9 @@ def test_what_is_said_is_recalled_and_what_the_prompt_says_is_not(memory):
     again = {"team": list(BOB), "again": BOB, "own": ANN}  # each is read once
     hits = memory.search("the office", namespace=ANN, also=again)
     assert [hit.note.namespace for hit in hits] == [BOB, ANN]
-    with pytest.raises(InvalidInputError, match="also"):
+    with pytest.raises(errors.InvalidInputError, match="also"):
         memory.search("the office", namespace=ANN, also={"": BOB})
-    with pytest.raises(NamespaceError):
+    with pytest.raises(errors.NamespaceError):
         memory.recall("the office", namespace=ANN, also={"team": ()})
 
 
@@ -138,46 +147,37 @@ def test_an_edited_message_edits_its_note_and_a_corrected_or_deleted_note_stays(
     said[1] = replace(said[1], metadata={"room": "b"})  # its own counts
     options = {"namespace": BOB, "roles": ("tool", "system"), "metadata": {"room": "a"}}
     notes = memory.remember_turn(said, **options).notes
-    assert [(note.content, note.metadata["room"]) for note in notes] == [
-        ("42", "b"),
-        ("Be kind.", "a"),
-    ]
-    with pytest.raises(InvalidInputError):
+    found = [(note.content, note.metadata["room"]) for note in notes]
+    assert found == [("42", "b"), ("Be kind.", "a")]
+    with pytest.raises(errors.InvalidInputError):
         memory.remember_turn(said, namespace=BOB, roles="user")
 
 
-def test_an_answer_that_is_given_again_is_returned_as_it_stands(memory):
-    for text, known in (("It is 41.", "a1"), ("It is 42.", "a2")):
-        answer = Message(role="assistant", text=text, id=known, metadata={adapting.ANSWERS: "q"})
-        done = memory.remember_turn([user("How much?", "q"), answer], namespace=ANN, thread="t")
+def test_answers_that_are_given_again_in_a_thread_take_the_place_of_the_old_and_are_returned(
+    memory,
+):
+    for text in ("It is 41.", "It is 42."):
+        turn = [user("How much?", "q"), answer(text)]
+        done = memory.remember_turn(turn, namespace=ANN, thread="t")
         assert [note.content for note in done.notes] == ["How much?", text]
     assert contents(memory) == ["How much?", "It is 42."]
+    # So too are several that take the place of one.
+    turn = [user("How much?", "q"), answer("One moment."), answer("It is 43.")]
+    memory.remember_turn(turn, namespace=ANN, thread="t")
+    assert contents(memory) == ["How much?", "One moment.", "It is 43."]
+    # In another thread whose messages have the same ids it is another.
+    turn = [user("How much?", "q"), answer("It is 44.", "It is 43.")]
+    memory.remember_turn(turn, namespace=ANN, thread="u")
+    assert contents(memory)[2:] == ["It is 43.", "How much?", "It is 44."]
 
 
 def test_an_answer_is_given_again_also_to_a_question_that_no_embedder_takes(memory, embedder):
     make = embedder.embed_documents
     embedder.embed_documents = lambda texts: make(texts) * [["x" not in text] for text in texts]
-    for known in ("It is 41.", "It is 42."):
+    for text in ("It is 41.", "It is 42."):
         memory.remember_turn([user("x?", "q")], namespace=ANN, thread="t", complete=False)
-        answer = Message(role="assistant", text=known, id=known, metadata={adapting.ANSWERS: "q"})
-        memory.remember_turn([answer], namespace=ANN, thread="t")
+        memory.remember_turn([answer(text)], namespace=ANN, thread="t")
     assert contents(memory) == ["x?", "It is 42."]
-
-
-def test_an_answer_in_another_thread_whose_messages_have_the_same_ids_is_another(memory):
-    for thread in ("t", "u"):
-        how = {adapting.ANSWERS: "q"}
-        answer = Message(role="assistant", text=f"It is {thread}.", id=thread, metadata=how)
-        memory.remember_turn([user("How much?", "q"), answer], namespace=ANN, thread=thread)
-    assert contents(memory) == ["How much?", "It is t.", "How much?", "It is u."]
-
-
-def test_several_answers_that_are_given_again_take_the_place_of_one(memory):
-    how = {adapting.ANSWERS: "q"}
-    for texts in (["It is 41."], ["One moment.", "It is 42."]):
-        answers = [Message(role="assistant", text=one, id=one, metadata=how) for one in texts]
-        memory.remember_turn([user("How much?", "q"), *answers], namespace=ANN, thread="t")
-    assert contents(memory) == ["How much?", "One moment.", "It is 42."]
 
 
 def test_of_a_message_that_another_process_stores_at_once_the_later_wording_stands(
@@ -213,16 +213,12 @@ def test_a_message_that_another_process_stores_before_the_vectors_are_made_is_on
     assert any("I live in Rome." in str(one) for one in earlier)
 
 
-def test_what_no_store_takes_is_an_error_of_its_own_turn_also_in_an_outage(memory, monkeypatch):
-    def refuse(*_):
-        raise StoreError("no disk")
-
+def test_what_no_store_takes_is_an_error_of_its_own_turn_also_in_an_outage(memory):
     own = [{adapting.HASH: "x"}, {adapting.ANSWERS: "q"}]
     for bad in ({"by_year": {2026: "x"}}, {"huge": 2**70}, *own):
-        with monkeypatch.context() as down:
-            down.setattr(memory._runtime.store, "insert_notes", refuse)
-            with pytest.raises(InvalidInputError, match=next(iter(bad))):
-                memory.remember_turn([user("Bad.")], namespace=ANN, thread="t", metadata=bad)
+        wrong = pytest.raises(errors.InvalidInputError, match=next(iter(bad)))
+        with outage(memory), wrong:
+            memory.remember_turn([user("Bad.")], namespace=ANN, thread="t", metadata=bad)
     memory.remember_turn([user("Good.")], namespace=ANN, thread="t")
     assert contents(memory) == ["Good."]
 
@@ -284,44 +280,30 @@ def test_more_notes_than_a_page_get_their_vectors_turn_by_turn(memory, embedder)
 
 
 @pytest.mark.enable_socket
-def test_a_turn_that_another_process_goes_on_with_has_vectors_and_one_answer():
+def test_a_turn_that_another_process_goes_on_with_has_vectors_and_one_answer(fake, open_memory):
     def stores(memory, complete, *messages):
         memory.remember_turn(messages, namespace=ANN, thread="t", complete=complete)
 
-    def answer(known):
-        return Message(
-            role="assistant", text=f"Nice, {known}!", id=known, metadata={adapting.ANSWERS: "q"}
-        )
-
-    asked = user("I moved to Oslo.", "q")
-    with (
-        serving(FakeQdrant()) as server,
-        models.opened(server.url) as killed,
-        models.opened(server.url) as other,
-    ):
-        stores(other, True, user("Hello!", "h"))
-        stores(killed, False, asked)
-        stores(killed, True, answer("first"))
-        stores(other, False, asked)
-        stores(other, True, answer("second"))
-        assert contents(other) == ["Hello!", "I moved to Oslo.", "Nice, second!"]
-        stores(killed, False, user("I like tea.", "r"))
-        stores(other, False, user("I like tea.", "r"))
-        stores(other, True, bot("So do I.", "s"))
-        assert without_vectors(other, "I like tea.") == []
+    asked, more = user("I moved to Oslo.", "q"), user("I like tea.", "r")
+    killed, other = (open_memory(location=fake.url) for _ in range(2))
+    stores(other, True, user("Hello!", "h"))
+    for process, text in ((killed, "first"), (other, "second")):
+        stores(process, False, asked)
+        stores(process, True, answer(text))
+    assert contents(other) == ["Hello!", "I moved to Oslo.", "second"]
+    for process in (killed, other):
+        stores(process, False, more)
+    stores(other, True, bot("So do I.", "s"))
+    assert without_vectors(other, "I like tea.") == []
 
 
 def test_what_an_agent_remembers_takes_the_place_of_a_users_words_only_if_it_may(memory):
     for may in (False, True):
         old = memory.add(f"Ann lives in Oslo, {may}.", namespace=ANN)
         own = memory.add(f"Ann rents a flat, {may}.", namespace=ANN, source="assistant")
-        note, taken = memory.remember_fact(
-            f"Ann moved to Rome, {may}.",
-            namespace=ANN,
-            thread="a",
-            supersedes=[old.id, own.id, old.id],
-            assistant_supersedes=may,
-        )
+        given = {"supersedes": [old.id, own.id, old.id], "assistant_supersedes": may}
+        moved = f"Ann moved to Rome, {may}."
+        note, taken = memory.remember_fact(moved, namespace=ANN, thread="a", **given)
         assert (note.source, note.thread) == ("assistant", "a")
         assert taken == ([old.id, own.id] if may else [own.id])
         assert (memory.get(old.id, namespace=ANN).superseded_by == note.id) is may
@@ -329,7 +311,7 @@ def test_what_an_agent_remembers_takes_the_place_of_a_users_words_only_if_it_may
     notes = contents(memory)
     for may in (False, True):
         gone = {"supersedes": [note.id, "no id"], "assistant_supersedes": may}
-        with pytest.raises(NoteNotFoundError):
+        with pytest.raises(errors.NoteNotFoundError):
             memory.remember_fact("Ann dances.", namespace=ANN, **gone)
     assert contents(memory) == notes
 
@@ -349,67 +331,37 @@ def test_a_failing_embedder_takes_nothing_away_and_is_reported(memory, embedder)
     assert memory.stats()["usage"]["search"]["without_vectors"] == 1
 
 
-def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(
-    memory, monkeypatch
-):
-    store = memory._runtime.store
+def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(memory):
     memory._runtime.outbox._most = 2
-
-    def refuse(*_):
-        raise StoreError("no room")
-
-    with monkeypatch.context() as down:
-        down.setattr(store, "insert_notes", refuse)
-        for text in (
-            "too long ago",
-            "yes",
-            "yes",
-        ):  # there is room for two, and the oldest is given up
-            with pytest.raises(StoreError):
-                memory.remember_turn([user(text)], namespace=ANN, thread="a", new=True)
+    for text in ("too long ago", "yes", "yes"):  # there is room for two, and the oldest is given up
+        with outage(memory), pytest.raises(errors.StoreError):
+            memory.remember_turn([user(text)], namespace=ANN, thread="a", new=True)
     memory.remember_turn([user("Hello")], namespace=BOB, thread="a", new=True)
     assert contents(memory, BOB) == ["Hello"]
     notes = memory.remember_turn([bot("Good.")], namespace=ANN, thread="a", new=True).notes
     assert [note.content for note in notes] == ["Good."]
     assert contents(memory) == ["yes", "yes", "Good."]
-    with monkeypatch.context() as down:  # what was edited meanwhile is stored in its last words
-        down.setattr(store, "insert_notes", refuse)
-        with pytest.raises(StoreError):
-            memory.remember_turn([user("I live in Rome.", "m1")], namespace=BOB)
-        edited = replace(user("I live in Oslo.", "m1"), stored=None)
-        never = user("I was never stored.", "m9", stored=None)
-        with pytest.raises(StoreError):
-            memory.remember_turn([edited, never], namespace=BOB)
+    # What was edited meanwhile is stored in its last words.
+    edited = user("I live in Oslo.", "m1", stored=None)
+    never = user("I was never stored.", "m9", stored=None)
+    for turn in ([user("I live in Rome.", "m1")], [edited, never]):
+        with outage(memory), pytest.raises(errors.StoreError):
+            memory.remember_turn(turn, namespace=BOB)
     memory.remember_turn([user("It rains.", "m2")], namespace=BOB)
     assert contents(memory, BOB)[1:] == ["I live in Oslo.", "It rains."]
 
 
-def test_what_was_said_to_a_question_before_an_outage_stays_beside_its_answer(memory, monkeypatch):
-    how = {adapting.ANSWERS: "q"}
-    talk = [
-        user("How much?", "q"),
-        Message(role="assistant", text="One moment.", id="a1", metadata=how),
-        Message(role="assistant", text="It is 42.", id="a2", metadata=how),
-    ]
+def test_what_was_said_to_a_question_before_an_outage_stays_beside_its_answer(memory):
+    talk = [user("How much?", "q"), answer("One moment."), answer("It is 42.")]
     memory.remember_turn(talk[:2], namespace=ANN, thread="t")
-
-    def refuse(*_):
-        raise StoreError("no room")
-
-    with monkeypatch.context() as down:
-        down.setattr(memory._runtime.store, "insert_notes", refuse)
-        with pytest.raises(StoreError):
-            memory.remember_turn(talk, namespace=ANN, thread="t")
+    with outage(memory), pytest.raises(errors.StoreError):
+        memory.remember_turn(talk, namespace=ANN, thread="t")
     over = [replace(one, stored=False) for one in talk]
     memory.remember_turn([*over, user("Thanks.", "r")], namespace=ANN, thread="t")
     assert contents(memory) == ["How much?", "One moment.", "It is 42.", "Thanks."]
-
     # So too where the next turn is one of another thread.
-    more = Message(role="assistant", text="It is 43 by now.", id="a3", metadata=how)
-    with monkeypatch.context() as down:
-        down.setattr(memory._runtime.store, "insert_notes", refuse)
-        with pytest.raises(StoreError):
-            memory.remember_turn([*over, more], namespace=ANN, thread="t")
+    with outage(memory), pytest.raises(errors.StoreError):
+        memory.remember_turn([*over, answer("It is 43 by now.")], namespace=ANN, thread="t")
     memory.remember_turn([user("Hello.", "s")], namespace=ANN, thread="s")
     assert contents(memory)[3:] == ["Thanks.", "It is 43 by now.", "Hello."]
 
@@ -419,12 +371,12 @@ def test_a_message_that_was_stored_before_an_error_is_one_note(memory, monkeypat
 
     def stores_and_fails(*given):
         insert(*given)
-        raise StoreError("no answer")
+        raise errors.StoreError("no answer")
 
     with monkeypatch.context() as down:
         down.setattr(memory._runtime.store, "insert_notes", stores_and_fails)
         for _ in range(2):
-            with pytest.raises(StoreError):
+            with pytest.raises(errors.StoreError):
                 memory.remember_turn([user("yes")], namespace=ANN, thread="t", new=True)
     memory.remember_turn([bot("Good.")], namespace=ANN, thread="t", new=True)
     assert contents(memory) == ["yes", "yes", "Good."]
@@ -459,10 +411,8 @@ def test_a_worker_takes_up_what_an_earlier_process_left(tmp_path):
 
     def waiting(request):
         assert gate.wait(10)
-        is_refused = request.inputs["notes"][0]["content"] == "I left."
-        return (
-            ConfigurationError("the key was revoked") if is_refused else models.construct(request)
-        )
+        revoked = errors.ConfigurationError("the key was revoked")
+        return models.refusing(lambda said: said[0] == "I left.", revoked)(request)
 
     with models.opened(tmp_path) as memory:
         note = memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
@@ -473,6 +423,6 @@ def test_a_worker_takes_up_what_an_earlier_process_left(tmp_path):
         assert memory.get(note.id, namespace=ANN).state == "done"
         memory.add("I left.", namespace=ANN, evolve=False)
         memory.evolve_later(ANN)
-        with pytest.raises(ConfigurationError, match="revoked"):
+        with pytest.raises(errors.ConfigurationError, match="revoked"):
             memory.flush(timeout=10)
         assert memory.flush(timeout=10)  # it is told once

@@ -18,7 +18,7 @@ DATA = Path(__file__).parents[1] / "data" / "replies.jsonl"
 ROWS = [json.loads(row) for row in DATA.read_text("utf-8").splitlines()]
 
 
-def test_what_a_model_meant_is_read() -> None:
+def test_what_a_model_meant_is_read():
     for row in [row for row in ROWS if "read" in row]:
         kind = getattr(replies, row["reply"])
         found = parse(row["text"], kind)
@@ -26,14 +26,14 @@ def test_what_a_model_meant_is_read() -> None:
         assert found.is_cut is row.get("is_cut", False), row["case"]
 
 
-def test_what_cannot_be_used_is_an_error_with_a_reason() -> None:
+def test_what_cannot_be_used_is_an_error_with_a_reason():
     for row in [row for row in ROWS if "error" in row]:
         with pytest.raises(ModelReplyError, match=row["error"]) as caught:
             parse(row["text"], getattr(replies, row["reply"]))
         assert len(str(caught.value)) < 300, row["case"]
 
 
-def test_what_a_small_model_spoils_is_one_note_and_not_the_batch() -> None:
+def test_what_a_small_model_spoils_is_one_note_and_not_the_batch():
     spoiled = [row for row in ROWS if "second" in row]
     assert len(spoiled) > 30
     for row in spoiled:
@@ -43,13 +43,13 @@ def test_what_a_small_model_spoils_is_one_note_and_not_the_batch() -> None:
         assert {note.id: note.context for note in notes} == expected, row["case"]
 
 
-def test_a_copy_of_the_schema_is_an_error() -> None:
+def test_a_copy_of_the_schema_is_an_error():
     for kind in (replies.ConstructReply, replies.EvolveReply, replies.ReviseReply):
         with pytest.raises(ModelReplyError, match="repeats the schema"):
             parse(json.dumps(kind.model_json_schema()), kind)
 
 
-def test_the_time_to_read_an_endless_or_deep_answer_is_linear() -> None:
+def test_the_time_to_read_an_endless_or_deep_answer_is_linear():
     started = time.process_time()
     for text in (
         '{"notes": [' + "\n" * 50_000,

@@ -15,17 +15,9 @@ MAY = datetime(2023, 5, 8, tzinfo=UTC)
 
 
 @pytest.fixture
-def opened(request):
+def opened(open_memory):
     """Open memories; their model is at `memory.model`."""
-
-    def open_(model=None, **settings):
-        model = model or models.model(models.nothing)
-        memory = models.opened(model=model, **settings)
-        request.addfinalizer(memory.close)
-        memory.model = model
-        return memory
-
-    return open_
+    return lambda model=None, **settings: open_memory(model or models.model(), **settings)
 
 
 def last(memory, task="evolve"):

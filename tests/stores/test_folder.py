@@ -6,18 +6,17 @@ import copy
 import json
 import logging
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.processes import TESTS, copy_folder, environment, run_python
@@ -34,12 +33,7 @@ from support.stored import (
     unit,
 )
 
-from amem_integrations.errors import (
-    ConfigurationError,
-    StoreError,
-    StoreFullError,
-    StoreLockedError,
-)
+from amem_integrations import errors
 from amem_integrations.filters import Condition
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
@@ -75,26 +69,26 @@ for number in range(int(sys.argv[2])):
 """
 
 
-def run_child(code: str, folder: Path, *more: object) -> subprocess.CompletedProcess[str]:
+def run_child(code, folder, *more):
     return run_python(SETUP + code, folder, *more, timeout=60)
 
 
-def opened(folder: Path, **options: Any) -> FolderStore:
+def opened(folder, **options):
     return FolderStore(folder, **{"dimensions": DIMENSIONS, **options})
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[FolderStore]:
+def store(tmp_path):
     with closing(opened(tmp_path / "m")) as made:
         yield made
 
 
-def described(folder: Path) -> dict[str, Any]:
+def described(folder):
     """Return what a folder says about the memory in it."""
-    return json.loads((folder / "amem" / "amem.json").read_text())  # type: ignore[no-any-return]
+    return json.loads((folder / "amem" / "amem.json").read_text())
 
 
-def describe(folder: Path, **changes: Any) -> None:
+def describe(folder, **changes):
     """Let a folder say something else."""
     text = json.dumps({**described(folder), **changes})
     (folder / "amem" / "amem.json").write_text(text)
@@ -103,7 +97,7 @@ def describe(folder: Path, **changes: Any) -> None:
 # kills
 
 
-def test_every_acknowledged_write_survives_a_kill(tmp_path: Path) -> None:
+def test_every_acknowledged_write_survives_a_kill(tmp_path):
     code = """
 store = opened()
 for n in range(10_000):
@@ -111,14 +105,8 @@ for n in range(10_000):
     store.insert_records(("ann",), [call(str(n)), decision(str(n), str(n))])
     print(n, flush=True)
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", SETUP + code, str(tmp_path / "m")],
-        cwd=ROOT,
-        env=environment(ROOT, TESTS),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as child:
-        assert child.stdout is not None
+    command, path = [sys.executable, "-c", SETUP + code, tmp_path / "m"], environment(ROOT, TESTS)
+    with subprocess.Popen(command, env=path, stdout=subprocess.PIPE, text=True) as child:
         acknowledged = [int(child.stdout.readline()) for _ in range(150)]
         child.send_signal(signal.SIGKILL)
         acknowledged += [int(line) for line in child.stdout if line.endswith("\n")]
@@ -132,15 +120,13 @@ for n in range(10_000):
         assert not store.power_was_cut
 
 
-def test_a_machine_that_went_down_is_noticed_until_the_memory_was_put_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_that_went_down_is_noticed_until_the_memory_was_put_right(tmp_path, monkeypatch):
     boot = tmp_path / "boot_id"
     boot.write_text("first\n")
     monkeypatch.setattr(sidecar, "BOOT", boot)
     folder = tmp_path / "m"
 
-    def killed() -> bool:
+    def killed():
         """Open the folder, be killed, and return whether the power had been cut before."""
         store = opened(folder)
         cut = store.power_was_cut
@@ -153,8 +139,7 @@ def test_a_machine_that_went_down_is_noticed_until_the_memory_was_put_right(
     boot.write_text("second\n")
     assert killed()
     assert killed()  # nobody has put the memory right
-    with closing(opened(folder)) as store:
-        assert store.power_was_cut
+    opened(folder).close()
     with closing(opened(folder)) as store:
         assert store.power_was_cut
         store.compact()
@@ -175,12 +160,12 @@ def test_a_machine_that_went_down_is_noticed_until_the_memory_was_put_right(
 # what was deleted
 
 
-def found_in_files(folder: Path, text: str) -> list[Path]:
+def found_in_files(folder, text):
     files = (path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if text.encode() in path.read_bytes()]
 
 
-def test_a_compacted_folder_holds_no_byte_of_what_was_deleted(tmp_path: Path) -> None:
+def test_a_compacted_folder_holds_no_byte_of_what_was_deleted(tmp_path):
     store = opened(tmp_path / "m")
     names = range(40)
     secrets = [f"PLANTED-{n}-SECRET{'.' * 200}" for n in names]
@@ -198,7 +183,7 @@ def test_a_compacted_folder_holds_no_byte_of_what_was_deleted(tmp_path: Path) ->
     deleted = store.made_with["deleted_bytes"]
     assert sum(map(len, secrets)) * 3 <= deleted <= sum(map(len, secrets)) * 5
 
-    def content() -> tuple[Any, ...]:
+    def content():
         found = store.search(ANN, [Query(vector=unit(1), text="KEPT-39-TEXT")])
         return store.find_notes(ANN, NoteQuery()), store.find_records(ANN, RecordQuery()), found
 
@@ -216,7 +201,7 @@ def test_a_compacted_folder_holds_no_byte_of_what_was_deleted(tmp_path: Path) ->
         assert again.count(ANN) == 41
 
 
-def test_deleted_bytes_are_counted_through_a_kill(tmp_path: Path) -> None:
+def test_deleted_bytes_are_counted_through_a_kill(tmp_path):
     code = """
 store = opened()
 store.insert_notes(("ann",), [stored("a", content="x" * 1000), stored("b", content="y" * 500)])
@@ -234,36 +219,30 @@ os.kill(os.getpid(), 9)
         assert 100 <= store.made_with["deleted_bytes"] - before <= 600
 
 
-def test_a_note_that_is_written_without_its_vectors_keeps_those_that_stand(tmp_path: Path) -> None:
-    with closing(opened(tmp_path / "m")) as store:
-        store.insert_notes(ANN, [stored("a", [1], content="the old kiln")])
-        new = replace(stored("a", [1], content="the new barn", token="u"), vectors=None)
-        store.swap_notes(ANN, [("token a", new)])
-        (held,) = store.notes(ANN, [note_id("a")], vectors=True).values()
-        assert held == new
-        assert held.vectors is not None
-        assert held.vectors[0].tolist() == unit(1).tolist()
-        kiln, barn = store.search(ANN, [Query(text="kiln"), Query(text="barn", vector=unit(1))])
-        assert not kiln.lexical
-        assert [hit for hit, _ in (*barn.lexical, *barn.dense)] == [note_id("a")] * 2
+def test_a_note_that_is_written_without_its_vectors_keeps_those_that_stand(store):
+    store.insert_notes(ANN, [stored("a", [1], content="the old kiln")])
+    new = replace(stored("a", [1], content="the new barn", token="u"), vectors=None)
+    store.swap_notes(ANN, [("token a", new)])
+    (held,) = store.notes(ANN, [note_id("a")], vectors=True).values()
+    assert (held, held.vectors[0].tolist()) == (new, unit(1).tolist())
+    kiln, barn = store.search(ANN, [Query(text="kiln"), Query(text="barn", vector=unit(1))])
+    assert not kiln.lexical
+    assert [hit for hit, _ in (*barn.lexical, *barn.dense)] == [note_id("a")] * 2
 
 
-def test_the_first_vector_of_a_note_leaves_it_owing_none(tmp_path: Path) -> None:
+def test_the_first_vector_of_a_note_leaves_it_owing_none(store):
     bare = NoteQuery(bare=True)
-    with closing(opened(tmp_path / "m")) as store:
-        store.insert_notes(ANN, [stored("a", content="the kiln")])
-        assert list(store.find_notes(ANN, bare)) == [note_id("a")]
-        new = stored("a", [1], content="the kiln", token="u")
-        store.swap_notes(ANN, [("another token", new), ("token a", new)])
-        assert not store.find_notes(ANN, bare)
-        assert not store.unfinished()
-        (found,) = store.search(ANN, [Query(text="kiln", vector=unit(1))])
-        assert [hit for hit, _ in (*found.dense, *found.lexical)] == [note_id("a")] * 2
-        (held,) = store.notes(ANN, [note_id("a")]).values()
-        assert held == new
+    store.insert_notes(ANN, [stored("a", content="the kiln")])
+    assert list(store.find_notes(ANN, bare)) == [note_id("a")]
+    new = stored("a", [1], content="the kiln", token="u")
+    store.swap_notes(ANN, [("another token", new), ("token a", new)])
+    assert not [*store.find_notes(ANN, bare), *store.unfinished()]
+    (found,) = store.search(ANN, [Query(text="kiln", vector=unit(1))])
+    assert [hit for hit, _ in (*found.dense, *found.lexical)] == [note_id("a")] * 2
+    assert list(store.notes(ANN, [note_id("a")]).values()) == [new]
 
 
-def test_words_that_were_written_before_a_kill_are_written_again(tmp_path: Path) -> None:
+def test_words_that_were_written_before_a_kill_are_written_again(tmp_path):
     """A note whose vectors stay is written in two steps; whoever finishes may write what stood there before."""
     code = """
 from dataclasses import replace
@@ -296,7 +275,7 @@ store.swap_notes(("ann",), [("token a", new)])
 
 
 @pytest.mark.parametrize("moment", ["copying", "copied", "moved away", "in place"])
-def test_a_kill_while_compacting_leaves_one_whole_folder(tmp_path: Path, moment: str) -> None:
+def test_a_kill_while_compacting_leaves_one_whole_folder(tmp_path, moment):
     code = f"""
 from pathlib import Path
 from amem_integrations.stores import folder
@@ -321,30 +300,27 @@ if {moment!r} == "in place":
 store.compact()
 """
     assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
-    store = opened(tmp_path / "m")
-    assert (store.count(ANN), len(store.find_records(ANN, RecordQuery()))) == (300, 1)
-    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
-    store.compact()
-    assert (store.count(ANN), len(store.find_records(ANN, RecordQuery()))) == (300, 1)
-    store.close()
-    assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
+    for compacts in (False, True):
+        with closing(opened(tmp_path / "m")) as store:
+            if compacts:
+                store.compact()
+            assert (store.count(ANN), len(store.find_records(ANN, RecordQuery()))) == (300, 1)
+        assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
 
 
 @pytest.mark.parametrize("nth", range(1, 4))
-def test_ctrl_c_while_folders_are_exchanged_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
-) -> None:
+def test_ctrl_c_while_folders_are_exchanged_loses_nothing(tmp_path, monkeypatch, nth):
     store = opened(tmp_path / "m")
     store.insert_notes(ANN, [stored("a", [1])])
-    renamed, rename = list[Path](), Path.rename
+    renamed, rename = [], Path.rename
 
-    def interrupted(path: Path, target: Path) -> Path:
+    def interrupted(path, target):
         renamed.append(path)
         if len(renamed) == nth:
             raise KeyboardInterrupt
         return rename(path, target)
 
-    def tidied(path: Path) -> None:
+    def tidied(path):
         settle(path)
         if nth > 2:
             raise KeyboardInterrupt
@@ -362,42 +338,34 @@ def test_ctrl_c_while_folders_are_exchanged_loses_nothing(
     assert [path.name for path in (tmp_path / "m").iterdir()] == ["amem"]
 
 
-def test_other_threads_read_and_write_while_a_folder_is_compacted(store: FolderStore) -> None:
+def test_other_threads_read_and_write_while_a_folder_is_compacted(store):
     store.insert_notes(ANN, [stored(str(n), [1, n]) for n in range(200)])
-    wrong: list[BaseException] = []
     done = threading.Event()
 
-    def use() -> None:
+    def use():
         number = 0
-        try:
-            while not done.is_set():
-                number += 1
-                store.insert_notes(ANN, [stored(f"new {number}", [1])])
-                assert len(store.scan(ANN, limit=200)) == 200
-                assert store.search(ANN, [Query(vector=unit(1))])[0].dense
-        except BaseException as error:  # noqa: BLE001 - shown below
-            wrong.append(error)
+        while not done.is_set():
+            number += 1
+            store.insert_notes(ANN, [stored(f"new {number}", [1])])
+            assert len(store.scan(ANN, limit=200)) == 200
+            assert store.search(ANN, [Query(vector=unit(1))])[0].dense
 
-    threads = [threading.Thread(target=use) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for _ in range(3):
-        store.compact()
-    done.set()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(2) as pool:
+        users = [pool.submit(use) for _ in range(2)]
+        for _ in range(3):
+            store.compact()
+        done.set()
+        for user in users:
+            user.result()
 
 
-def test_nobody_else_gets_a_folder_while_it_is_compacted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_else_gets_a_folder_while_it_is_compacted(tmp_path, monkeypatch):
     store, done = opened(tmp_path / "m"), threading.Event()
     store.insert_notes(ANN, [stored("a", [1])])
 
-    def open_again_and_again() -> int:
+    def open_again_and_again():
         while not done.is_set():
-            with pytest.raises(StoreLockedError):
+            with pytest.raises(errors.StoreLockedError):
                 opened(tmp_path / "m").close()
         return store.count(ANN)
 
@@ -407,7 +375,7 @@ def test_nobody_else_gets_a_folder_while_it_is_compacted(
             store.compact()
         with monkeypatch.context() as broken:
             broken.setattr(Path, "rename", lambda path, _: (path / "none").stat())
-            with pytest.raises(StoreError, match="cannot be moved"):
+            with pytest.raises(errors.StoreError, match="cannot be moved"):
                 store.compact()
         done.set()
         assert [other.result() for other in others] == [1, 1]
@@ -419,7 +387,7 @@ def test_nobody_else_gets_a_folder_while_it_is_compacted(
 # processes
 
 
-def test_a_folder_that_was_removed_before_exit_prints_no_traceback(tmp_path: Path) -> None:
+def test_a_folder_that_was_removed_before_exit_prints_no_traceback(tmp_path):
     code = """
 import shutil
 store = opened()
@@ -428,19 +396,18 @@ shutil.rmtree(sys.argv[1])
 """
     done = run_child(code, tmp_path / "m")
     assert done.returncode == 0
-    assert "Traceback" not in done.stderr
-    assert "panicked" not in done.stderr
+    assert not re.search("Traceback|panicked", done.stderr)
     assert "was removed while it was open" in done.stderr
 
 
-def test_a_store_cannot_be_pickled_and_says_what_to_do(store: FolderStore) -> None:
+def test_a_store_cannot_be_pickled_and_says_what_to_do(store):
     for copied in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match=r"FolderStore cannot be pickled.*open it again"):
-            copied(store)  # type: ignore[operator]
+            copied(store)
     assert store.count(ANN) == 0
 
 
-def test_a_second_process_is_refused_at_once(store: FolderStore, tmp_path: Path) -> None:
+def test_a_second_process_is_refused_at_once(store, tmp_path):
     code = """
 from amem_integrations.errors import StoreLockedError
 try:
@@ -449,18 +416,16 @@ except StoreLockedError as error:
     print(error)
 """
     started = time.monotonic()
-    output = run_child(code, tmp_path / "m").stdout
-    assert "open already" in output
-    assert "Qdrant server" in output
+    assert re.search("(?s)open already.*Qdrant server", run_child(code, tmp_path / "m").stdout)
     assert time.monotonic() - started < 20
     store.insert_notes(ANN, [stored("a")])
 
 
-def test_who_is_refused_changes_nothing_in_the_folder(store: FolderStore, tmp_path: Path) -> None:
+def test_who_is_refused_changes_nothing_in_the_folder(store, tmp_path):
     store.insert_notes(ANN, [stored(f"before{n}", content=f"words {n}") for n in range(200)])
     store.flush()
     for options in ({}, {"dimensions": None}):
-        with pytest.raises(StoreLockedError, match="open already"):
+        with pytest.raises(errors.StoreLockedError, match="open already"):
             opened(tmp_path / "m", **options)
     opened(tmp_path / "m", collection="other").close()
     for n in range(200):
@@ -471,28 +436,28 @@ def test_who_is_refused_changes_nothing_in_the_folder(store: FolderStore, tmp_pa
         assert again.count(ANN) == 400
 
 
-def test_a_dropped_store_is_closed(tmp_path: Path) -> None:
+def test_a_dropped_store_is_closed(tmp_path):
     opened(tmp_path / "m").insert_notes(ANN, [stored("a")])
     with closing(opened(tmp_path / "m")) as store:
         assert store.notes(ANN, [note_id("a")]) == {note_id("a"): stored("a")}
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system lists no open files")
-def test_a_closed_folder_keeps_no_file_open(tmp_path: Path) -> None:
-    counts = set[int]()
+def test_a_closed_folder_keeps_no_file_open(tmp_path):
+    counts = set()
     for _ in range(3):
         opened(tmp_path / "m").close()
         counts.add(len([*Path("/proc/self/fd").iterdir()]))
     assert len(counts) == 1
 
 
-def test_a_process_that_ends_without_closing_closes(tmp_path: Path) -> None:
+def test_a_process_that_ends_without_closing_closes(tmp_path):
     code = "store = opened(); store.insert_notes(('ann',), [stored('a')])"
     assert run_child(code, tmp_path / "m").returncode == 0
     assert described(tmp_path / "m")["closed"] == {"notes": 1, "journal": 0}
 
 
-def test_a_forked_child_is_refused_and_does_no_harm(tmp_path: Path) -> None:
+def test_a_forked_child_is_refused_and_does_no_harm(tmp_path):
     code = """
 from amem_integrations.errors import StoreError
 store, temporary = opened(), FolderStore(":memory:", dimensions=4)
@@ -516,9 +481,7 @@ print(store.count(("ann",)) + temporary.count(("ann",)))
     assert done.returncode == 0
 
 
-def test_a_temporary_memory_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporary_memory_leaves_nothing_behind(tmp_path, monkeypatch):
     from amem_integrations.stores import folder  # noqa: PLC0415 - with another place
 
     monkeypatch.setattr(folder, "SHM", tmp_path / "none")
@@ -539,15 +502,14 @@ def test_a_temporary_memory_leaves_nothing_behind(
 # disks, damage, settings
 
 
-def test_a_disk_that_is_almost_full_refuses_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_almost_full_refuses_writes(tmp_path, monkeypatch):
     left = [10**12]
     monkeypatch.setattr(folder, "free_space", lambda *_: left[0])
     store = opened(tmp_path / "m", min_free_bytes=10**9)
-    store.insert_notes(ANN, [stored("a", purge=Purge(SEQ, deleted=True))])
+    owing = stored("a", purge=Purge(SEQ, deleted=True))
+    store.insert_notes(ANN, [owing])
     left[0] = 10**8
-    writes: list[Callable[[], object]] = [
+    writes = [
         lambda: store.insert_notes(ANN, [stored("b")]),
         lambda: store.swap_notes(ANN, [("token a", stored("a"))]),
         lambda: store.insert_records(ANN, [call("b")]),
@@ -557,27 +519,25 @@ def test_a_disk_that_is_almost_full_refuses_writes(
         store.compact,
     ]
     for write in writes:
-        with pytest.raises(StoreFullError, match="nothing was written"):
+        with pytest.raises(errors.StoreFullError, match="nothing was written"):
             write()
-    assert store.find_notes(ANN, NoteQuery()) == {
-        note_id("a"): stored("a", purge=Purge(SEQ, deleted=True))
-    }
+    assert list(store.find_notes(ANN, NoteQuery()).values()) == [owing]
     assert store.find_records(ANN, RecordQuery()) == {}
     left[0] = 11 * 10**8
     store.insert_notes(ANN, [stored("b")])
-    with pytest.raises(StoreFullError, match="compacting"):
+    with pytest.raises(errors.StoreFullError, match="compacting"):
         store.compact()
     assert store.count(ANN) == 2
     store.close()
 
 
-def test_a_damaged_sidecar_is_a_store_error(tmp_path: Path) -> None:
+def test_a_damaged_sidecar_is_a_store_error(tmp_path):
     opened(tmp_path / "m").close()
     (tmp_path / "m" / "amem" / "amem.json").unlink()
     for content in (None, b"", b"[1]", b'{"format": 2}', b'{"format": "1"}', b"\xff\xfe{"):
         if content is not None:
             (tmp_path / "m" / "amem" / "amem.json").write_bytes(content)
-        with pytest.raises(StoreError, match="amem"):
+        with pytest.raises(errors.StoreError, match="amem"):
             opened(tmp_path / "m")
 
 
@@ -591,7 +551,7 @@ ENGINE_FILES = (
 
 
 @pytest.mark.parametrize("damage", ["garbage", "empty", "gone"])
-def test_damaged_engine_files_are_no_worse_than_a_store_error(tmp_path: Path, damage: str) -> None:
+def test_damaged_engine_files_are_no_worse_than_a_store_error(tmp_path, damage):
     with closing(opened(tmp_path / "whole")) as store:
         store.insert_notes(ANN, [stored(str(n), [1, n]) for n in range(50)])
         assert store.namespaces() == [ANN]  # makes an index
@@ -615,7 +575,7 @@ def test_damaged_engine_files_are_no_worse_than_a_store_error(tmp_path: Path, da
 
 
 def test_an_index_is_made_when_it_is_needed_and_all_are_when_there_are_some_points(tmp_path):
-    def indexes() -> set[str]:
+    def indexes():
         return set(store._notes._shard.info().payload_schema)
 
     threads = (Condition("thread", "$eq", "t"),)
@@ -635,17 +595,15 @@ def test_an_index_is_made_when_it_is_needed_and_all_are_when_there_are_some_poin
         assert store.count(ANN, threads) == FEW
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "m" / "amem").mkdir(parents=True)
     (tmp_path / "m" / "amem" / "thesis.txt").write_text("precious")
-    with pytest.raises(StoreError, match="no memory"):
+    with pytest.raises(errors.StoreError, match="no memory"):
         opened(tmp_path / "m")
     assert [path.name for path in (tmp_path / "m" / "amem").iterdir()] == ["thesis.txt"]
 
 
-def test_missing_notes_are_reported_at_open(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_notes_are_reported_at_open(tmp_path, caplog):
     opened(tmp_path / "m").close()
     describe(tmp_path / "m", closed={"notes": 3, "journal": 0})
     with caplog.at_level(logging.WARNING):
@@ -653,17 +611,17 @@ def test_missing_notes_are_reported_at_open(
     assert "3 of 3 points are missing" in caplog.text
 
 
-def test_a_folder_of_another_schema_is_refused_by_name_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_of_another_schema_is_refused_by_name_and_left_as_it_is(tmp_path):
     folder = tmp_path / "m" / "amem"
     opened(tmp_path / "m").close()
 
-    def files() -> dict[Path, tuple[int, int]]:
+    def files():
         found = sorted(path for path in folder.rglob("*") if path.is_file())
         return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
 
-    def refused(said: str) -> None:
+    def refused(said):
         before = files()
-        with pytest.raises(StoreError, match=said):
+        with pytest.raises(errors.StoreError, match=said):
             opened(tmp_path / "m")
         assert files() == before
 
@@ -674,29 +632,22 @@ def test_a_folder_of_another_schema_is_refused_by_name_and_left_as_it_is(tmp_pat
     refused("schema 1.*reads schema 2")
 
 
-def test_durability_always_flushes_every_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_durability_always_flushes_every_write(tmp_path, monkeypatch):
+    def flush(shard):
+        flushed.append(shard)
+
     flushed = []
-    flush = FolderCollection.flush
-    monkeypatch.setattr(
-        FolderCollection, "flush", lambda shard: (flushed.append(shard), flush(shard))
-    )
-    lazy = opened(tmp_path / "lazy")
-    always = opened(tmp_path / "always", durability="always")
-    flushed.clear()
-    lazy.insert_notes(ANN, [stored("a")])
-    assert flushed == []
-    always.insert_notes(ANN, [stored("a")])
-    assert flushed == [always._records, always._notes]
-    lazy.close()
-    always.close()
+    for place, options in (("lazy", {}), ("always", {"durability": "always"})):
+        with closing(opened(tmp_path / place, **options)) as store, monkeypatch.context() as patch:
+            patch.setattr(FolderCollection, "flush", flush)
+            store.insert_notes(ANN, [stored("a")])
+            assert flushed == ([store._records, store._notes] if options else [])
 
 
-def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
+def test_a_wrong_setting_is_named(tmp_path):
     wrong = [("dimensions", 0), ("durability", "sometimes")]
     wrong += [("collection", name) for name in ("../outside", "", "..")]
     for name, value in wrong:
-        with pytest.raises(ConfigurationError):
+        with pytest.raises(errors.ConfigurationError):
             opened(tmp_path / "m", **{name: value})
     assert list(tmp_path.iterdir()) == []

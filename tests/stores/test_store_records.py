@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import pytest
 from support.stored import (
@@ -25,18 +23,17 @@ from support.stored import (
     wording,
 )
 
-from amem_integrations.decisions import SETTLED, VISIBLE, Decision, Lease, Record
+from amem_integrations.decisions import SETTLED, VISIBLE, Decision, Lease
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.ports import RecordQuery
 from amem_integrations.stored_note import Purge
-from amem_integrations.stores.store import Store
 
 
-def by_id(records: Iterable[Record]) -> dict[str, Record]:
+def by_id(records):
     return {record.id: record for record in records}
 
 
-def some_records() -> list[Record]:
+def some_records():
     """Return records of every kind: void, settled, superseding, about many, shown long ago."""
     outdates = item("b", "a", "b", kind="supersession")
     form = item("form", "a", "b", kind="form", data={"name": "Profile"})
@@ -54,7 +51,7 @@ def some_records() -> list[Record]:
     ]
 
 
-def test_every_field_comes_back_as_it_was(store: Store) -> None:
+def test_every_field_comes_back_as_it_was(store):
     data = {"task": "link", "cost": 0.25, "rejected": ["no JSON {"], "by": {"a": [1, None]}}
     given = [
         full_decision("d"),
@@ -68,7 +65,7 @@ def test_every_field_comes_back_as_it_was(store: Store) -> None:
     assert store.records(BOB, [record.id for record in given]) == {}
 
 
-def test_an_insertion_leaves_alone_what_is_there(store: Store) -> None:
+def test_an_insertion_leaves_alone_what_is_there(store):
     store.insert_records(ANN, [call("1"), decision("1", "a")])
     later = [call("1", "b", token="x"), decision("1", "b", token="x"), decision("2", "a")]
     store.insert_records(ANN, later)
@@ -76,7 +73,7 @@ def test_an_insertion_leaves_alone_what_is_there(store: Store) -> None:
     assert store.records(ANN, ids) == by_id([call("1"), decision("1", "a"), later[2]])
 
 
-def test_a_swap_replaces_what_still_has_the_token_whole(store: Store) -> None:
+def test_a_swap_replaces_what_still_has_the_token_whole(store):
     names = [str(n) for n in range(120)]  # of some requests
     store.insert_records(ANN, [decision(name, "a", item("b", "a", "b")) for name in names])
     swaps = [
@@ -97,54 +94,38 @@ def test_a_swap_replaces_what_still_has_the_token_whole(store: Store) -> None:
     assert store.records(ANN, [held.id]) == {held.id: held}
 
 
-def conditions() -> list[RecordQuery]:
+def conditions():
     """Return queries with every condition, and with every two."""
-    calls = frozenset([note_id("call 1"), note_id("call 2"), "no id"])
-    one: list[dict[str, Any]] = [
-        {"calls": calls},
-        {"calls": frozenset([note_id("call 2")])},
-        {"calls": frozenset()},
-        {"about": frozenset([note_id("a"), note_id("b")])},
-        {"about": frozenset([note_id("a"), note_id("b")]), "newest": 1},
-        {"about": frozenset([note_id("c")]), "newest": 0},
-        {"about": frozenset()},
-        {"made_from": upto("a")},
-        {"made_from": upto("a", SEQ - 1)},
-        {"made_from": upto("a", 4)},
-        {"shown": upto("a")},
-        {"shown": upto("c", SEQ - 1)},
-        {"unsettled": True},
-        {"waiting": True},
-        {"note": note_id("c")},
-        {"calls_only": True},
-        {"decisions": True},
-        {"since": SEQ + 4},
-    ]
+    calls = [note_id("call 1"), note_id("call 2"), "no id"]
+    about = frozenset([note_id("a"), note_id("b")])
+    values = {
+        "calls": [frozenset(some) for some in (calls, calls[1:2], [])],
+        "about": [about, frozenset()],
+        "made_from": [upto("a"), upto("a", SEQ - 1), upto("a", 4)],
+        "shown": [upto("a"), upto("c", SEQ - 1)],
+        **{key: [True] for key in ("unsettled", "waiting", "calls_only", "decisions")},
+        "note": [note_id("c")],
+        "since": [SEQ + 4],
+    }
+    one = [{name: value} for name, some in values.items() for value in some]
+    one += [{"about": about, "newest": 1}, {"about": frozenset([note_id("c")]), "newest": 0}]
     both = ({**first, **second} for first, second in itertools.combinations(one, 2))
     return [RecordQuery(), *(RecordQuery(**each) for each in (*one, *both))]
 
 
-def test_records_are_found_by_every_condition_and_by_any_two(store: Store) -> None:
+def test_records_are_found_by_every_condition_and_by_any_two(store):
     given = some_records()
     store.insert_records(ANN, given)
     theirs = [replace(one, id=note_id(f"bob {one.id}"), namespace=BOB) for one in given]
     store.insert_records(BOB, theirs)
-    wrong = {}
     for query in conditions():
-        found = store.find_records(ANN, query)
-        if found != by_id(query.of(given)):
-            wrong[query] = found
-    assert wrong == {}
+        assert store.find_records(ANN, query) == by_id(query.of(given)), query
 
 
-def test_of_many_decisions_about_a_note_the_newest_are_read_with_all_that_supersede(
-    store: Store,
-) -> None:
+def test_of_many_decisions_about_a_note_the_newest_are_read_with_all_that_supersede(store):
     links = [decision(f"l{n}", f"n{n}", item("hub", "hub"), number=n) for n in range(200)]
-    void = [
-        decision(f"v{n}", f"n{n}", about=(note_id("hub"),), void=True, number=300 + n)
-        for n in range(99)
-    ]
+    gone = {"about": (note_id("hub"),), "void": True}
+    void = [decision(f"v{n}", f"n{n}", number=300 + n, **gone) for n in range(99)]
     own = decision("own", "hub", item("x"), number=0)
     outdates = item("hub", kind="supersession")
     superseding = [decision(f"s{n}", f"n{n}", outdates, number=n) for n in range(3)]
@@ -152,62 +133,38 @@ def test_of_many_decisions_about_a_note_the_newest_are_read_with_all_that_supers
     store.insert_records(ANN, given)
     query = RecordQuery(about=frozenset([note_id("hub")]), newest=64)
     found = store.find_records(ANN, query)
-    assert found == by_id(query.of(given))
-    assert found == by_id([*links[-64:], own, *superseding])
+    assert found == by_id(query.of(given)) == by_id([*links[-64:], own, *superseding])
     many = RecordQuery(about=frozenset(note_id(f"n{n}") for n in range(70)), newest=1)
     assert store.find_records(ANN, many) == by_id(many.of(given))
 
 
-def test_decisions_that_were_made_at_the_same_instant_are_read_in_the_order_of_their_ids(
-    store: Store,
-) -> None:
+def test_decisions_that_were_made_at_the_same_instant_are_read_in_the_order_of_their_ids(store):
     given = [decision(str(n), f"n{n}", item("hub"), number=n // 8) for n in range(40)]
     store.insert_records(ANN, given)
     query = RecordQuery(about=frozenset([note_id("hub")]), newest=12)
     assert store.find_records(ANN, query) == by_id(query.of(given))
 
 
-def test_last_seq_knows_records_too(store: Store) -> None:
-    store.insert_notes(ANN, [stored("a", number=2)])
-    store.insert_records(BOB, [replace(decision("1", "a", number=9), namespace=BOB)])
-    assert store.last_seq() == SEQ + 9
-
-
-def test_what_is_unfinished_is_known_by_namespace(store: Store) -> None:
-    names = ("owes", "gone", "open", "well", "bare")
-    spaces = {name: (name,) for name in names}
-    owing = stored("a", [1], namespace=spaces["owes"], purge=Purge(SEQ, deleted=False))
-    gone = stored("b", namespace=spaces["gone"]).tombstone("t", SEQ + 1, thorough=True)
-    store.insert_notes(spaces["owes"], [owing])
-    store.insert_notes(spaces["gone"], [gone])
-    store.insert_notes(spaces["well"], [stored("c", [1], namespace=spaces["well"])])
-    bare = stored("d", namespace=spaces["bare"])
-    store.insert_notes(spaces["bare"], [bare])
-    written = replace(decision("1", "c"), namespace=spaces["open"])
-    settled = replace(decision("2", "c", phase=SETTLED), namespace=spaces["well"])
-    store.insert_records(spaces["open"], [written])
-    store.insert_records(spaces["well"], [settled, replace(lease(), namespace=spaces["well"])])
-    assert store.unfinished() == [("bare",), ("gone",), ("open",), ("owes",)]
-    whole = stored("d", [1], namespace=spaces["bare"])
-    store.swap_notes(spaces["bare"], [(bare.token, whole)])
-    store.swap_notes(spaces["gone"], [("t", replace(gone, purge=None, token="u"))])
-    store.swap_notes(spaces["owes"], [("token a", replace(owing, purge=None, token="u"))])
-    store.swap_records(spaces["open"], [("token 1", replace(written, phase=SETTLED))])
+def test_what_is_unfinished_is_known_by_namespace(store):
+    owes, gone, open_, well, bare = (("owes",), ("gone",), ("open",), ("well",), ("bare",))
+    owing = stored("a", [1], namespace=owes, purge=Purge(SEQ, deleted=False))
+    left = stored("b", namespace=gone).tombstone("t", SEQ + 1, thorough=True)
+    without = stored("d", namespace=bare)
+    for one in (owing, left, without, stored("c", [1], namespace=well)):
+        store.insert_notes(one.namespace, [one])
+    written = replace(decision("1", "c"), namespace=open_)
+    settled = replace(decision("2", "c", phase=SETTLED), namespace=well)
+    store.insert_records(open_, [written])
+    store.insert_records(well, [settled, replace(lease(), namespace=well)])
+    assert store.unfinished() == [bare, gone, open_, owes]
+    store.swap_notes(bare, [(without.token, stored("d", [1], namespace=bare))])
+    store.swap_notes(gone, [("t", replace(left, purge=None, token="u"))])
+    store.swap_notes(owes, [("token a", replace(owing, purge=None, token="u"))])
+    store.swap_records(open_, [("token 1", replace(written, phase=SETTLED))])
     assert store.unfinished() == []
 
 
-def test_a_namespace_of_which_records_are_left_is_named_when_that_is_asked_for(
-    store: Store,
-) -> None:
-    store.insert_notes(ANN, [stored("a")])
-    store.insert_records(BOB, [replace(call("1"), namespace=BOB)])
-    eve = ("eve",)
-    store.insert_records(eve, [replace(lease(), namespace=eve)])  # which records nothing
-    assert store.namespaces() == [ANN]
-    assert store.namespaces(recorded=True) == [ANN, BOB]
-
-
-def test_decisions_are_removed_by_their_ids_and_nothing_else_is(store: Store) -> None:
+def test_decisions_are_removed_by_their_ids_and_nothing_else_is(store):
     given = some_records()
     store.insert_records(ANN, given)
     theirs = [replace(one, id=note_id(f"bob {one.id}"), namespace=BOB) for one in given]
@@ -220,17 +177,16 @@ def test_decisions_are_removed_by_their_ids_and_nothing_else_is(store: Store) ->
     assert left
     assert store.find_records(ANN, RecordQuery()) == by_id(kept)
     assert store.records(ANN, [lease().id]) == by_id([lease()])
-    assert store.find_records(BOB, RecordQuery()) == by_id(
-        [one for one in theirs if not isinstance(one, Lease)]
-    )
+    others = [one for one in theirs if not isinstance(one, Lease)]
+    assert store.find_records(BOB, RecordQuery()) == by_id(others)
     many = [decision(f"many {number}", "a", number=number) for number in range(600)]
     store.insert_records(ANN, many)
     store.remove_decisions(ANN, [one.id for one in many])
     assert store.find_records(ANN, RecordQuery()) == by_id(kept)
 
 
-def test_a_record_that_cannot_be_stored_is_refused_before_anything_is_written(store: Store) -> None:
-    wrong: list[Record] = [
+def test_a_record_that_cannot_be_stored_is_refused_before_anything_is_written(store):
+    wrong = [
         call("1", id="no id"),
         call("1", data={"x": object()}),
         decision("1", "a", item("b", text="nul \0")),

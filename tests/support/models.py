@@ -12,11 +12,16 @@ SETTINGS = {field.name for field in fields(MemoryConfig)}
 
 
 def opened(location=":memory:", model=None, embedder=None, **more) -> AgenticMemory:
-    """Open a memory whose gate lets HashEmbedder's rough cosines pass; `more` are settings, and options of the store."""
+    """Open a memory whose gate lets HashEmbedder's rough cosines pass; `more` are settings, and options of the store.
+
+    The memory has its model, to be looked at, as `memory.model`.
+    """
     given = {name: more.pop(name) for name in list(more) if name in SETTINGS}
     config = MemoryConfig(**{"min_gate_similarity": -1.0, **given})
     embedder = embedder or HashEmbedder()
-    return AgenticMemory.open(location, model=model, embedder=embedder, config=config, **more)
+    memory = AgenticMemory.open(location, model=model, embedder=embedder, config=config, **more)
+    memory.model = model
+    return memory
 
 
 def construct(request: ModelRequest) -> dict:
@@ -52,6 +57,30 @@ def exclaiming(request):
 
 def nothing(_request: ModelRequest) -> dict:
     return {"notes": []}
+
+
+def said_in(request: ModelRequest) -> list[str]:
+    """Return the contents of the notes that a request is about."""
+    return [note["content"] for note in request.inputs["notes"]]
+
+
+def each(made):
+    """Return an answer that says `made`, or `made(note)`, of each note of a request; nothing of a note where that is None."""
+
+    def answer(request: ModelRequest) -> dict:
+        notes = request.inputs["notes"]
+        replies = [(note["alias"], made(note) if callable(made) else made) for note in notes]
+        return {"notes": [{"id": to, **said} for to, said in replies if said is not None]}
+
+    return answer
+
+
+TOO_HOT = ValueError("too hot")
+
+
+def refusing(refuses, answer=TOO_HOT):
+    """Return a `construct` that answers so where `refuses` holds for the contents of the notes."""
+    return lambda request: answer if refuses(said_in(request)) else construct(request)
 
 
 def link_to_first(request: ModelRequest) -> dict:

@@ -8,7 +8,6 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import numpy as np
@@ -16,36 +15,16 @@ import pytest
 from support.notes import make_entry, make_link, make_note
 from support.processes import run_python
 
-from amem_integrations import (
-    ConfigurationError,
-    EmbedderMismatchError,
-    MissingExtraError,
-    ModelUnavailableError,
-    NamespaceError,
-    ScoredNote,
-    StoreClosedError,
-    StoreUnavailableError,
-    Via,
-    adapting,
-)
+from amem_integrations import ScoredNote, Via, adapting, errors
 from amem_integrations.adapting import Failures, check_namespace
 from amem_integrations.flows.worker import Background
 from amem_integrations.notes import Passage
 
 LOG = logging.getLogger("adapting-test")
-OUTAGES = [
-    StoreUnavailableError("down"),
-    ModelUnavailableError("away"),
-    TimeoutError("slow"),
-    ConfigurationError("a refused key"),
-]
-MISTAKES = [
-    StoreClosedError("closed"),
-    NamespaceError("nobody"),
-    EmbedderMismatchError("another embedder"),
-    MissingExtraError("package", "extra"),
-    ValueError("a bug"),
-]
+OUTAGES = [errors.StoreUnavailableError("down"), errors.ModelUnavailableError("away")]
+OUTAGES += [TimeoutError("slow"), errors.ConfigurationError("a refused key")]
+MISTAKES = [errors.StoreClosedError("closed"), errors.NamespaceError("nobody"), ValueError("a bug")]
+MISTAKES += [errors.EmbedderMismatchError("another"), errors.MissingExtraError("package", "extra")]
 
 
 # Failures
@@ -75,7 +54,7 @@ def test_a_mistake_is_raised_whatever_was_asked_for():
             with pytest.raises(type(error)), failures.tolerated("recall"):
                 raise error
             assert failures.snapshot() == {}
-    with pytest.raises(ConfigurationError, match="on_error='ignore'"):
+    with pytest.raises(errors.ConfigurationError, match="on_error='ignore'"):
         Failures(LOG, "ignore")
 
 
@@ -94,18 +73,18 @@ def test_what_a_callback_raises_is_skipped_and_counted():
 class Gate:
     """Work that waits at a gate, and remembers what was done."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.open, self.entered = threading.Event(), threading.Event()
-        self.done: list[object] = []
+        self.done = []
 
-    def __call__(self, task: object) -> None:
+    def __call__(self, task):
         self.entered.set()
         assert self.open.wait(10)
         self.done.append(task)
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
+def gate():
     gate = Gate()
     yield gate
     gate.open.set()
@@ -127,9 +106,9 @@ class Panic(BaseException):
     """As Qdrant's engine raises one."""
 
 
-@pytest.mark.parametrize("kind", [ConfigurationError, Panic])
+@pytest.mark.parametrize("kind", [errors.ConfigurationError, Panic])
 def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate, kind):
-    def work(task: str) -> None:
+    def work(task):
         gate(task)
         if task != "c":
             raise kind(task)
@@ -145,7 +124,7 @@ def test_the_first_error_comes_out_once_and_the_rest_is_done_all_the_same(gate, 
 
 
 def test_what_passes_by_itself_is_no_error_of_a_flush():
-    def work(error: BaseException) -> None:
+    def work(error):
         raise error
 
     background = Background(work)
@@ -214,7 +193,7 @@ NOBODIES = (None, "ann", b"ann", (), [], ("",), ("ann", ""), (None,), ("ann", 1)
 
 def test_what_is_nobodys_is_refused():
     for namespace in NOBODIES:
-        with pytest.raises(NamespaceError, match="tuple of non-empty strings") as raised:
+        with pytest.raises(errors.NamespaceError, match="tuple of non-empty strings") as raised:
             check_namespace(namespace)
         assert f"namespace={namespace!r}" in str(raised.value)
 
@@ -234,31 +213,15 @@ def test_a_hit_is_json_with_all_but_its_content():
     against = {"contradicted_by": ("n7",), "superseded_by": "n8", "passages": passages}
     hit = ScoredNote(note=note, via=(step,), **numbers, **against)
     way = {"note_id": "n0", "relation": "same", "reason": "both are about Oslo", "strength": 0.5}
-    when = "2023-05-08T00:00:00+00:00"
-    assert json.loads(json.dumps(hit.to_dict())) == {
-        **told,
-        "note_id": note.id,
-        "namespace": ["ann", "work"],
-        "via": [way],
-        "score": 0.5,
-        "similarity": 0.0,
-        "at": when,
-        "recorded_at": when,
-        "contexts": ["She moved.", "To Bo."],
-        "keywords": ["Oslo"],
-        "tags": ["home"],
-        "links": ["n0"],
-        "contradicted_by": ["n7"],
-        "superseded_by": "n8",
-        "passage": [8, 15],
-        "last_said": None,
-        "kind": "statement",
-        "origin": "conversation",
-        "source": "user",
-        "state": "pending",
-        "is_over": False,
-        "times_said": 1,
-    }
+    found = {"via": [way], "score": 0.5, "similarity": 0.0, "passage": [8, 15]}
+    made = {"contexts": ["She moved.", "To Bo."], "keywords": ["Oslo"], "tags": ["home"]}
+    others = {"links": ["n0"], "contradicted_by": ["n7"], "superseded_by": "n8"}
+    times = dict.fromkeys(("at", "recorded_at"), "2023-05-08T00:00:00+00:00")
+    times |= {"last_said": None, "times_said": 1, "is_over": False}
+    kinds = {"kind": "statement", "origin": "conversation", "source": "user", "state": "pending"}
+    known = {**told, "note_id": note.id, "namespace": ["ann", "work"]}
+    whole = known | found | made | others | times | kinds
+    assert json.loads(json.dumps(hit.to_dict())) == whole
 
 
 # The package

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import qdrant_edge
 from hypothesis import given
@@ -24,20 +22,15 @@ AWKWARD = [
 ]
 
 
-def weights(encoded: tuple[list[int], list[float]]) -> dict[int, float]:
+def weights(encoded):
     indices, values = encoded
     return dict(zip(indices, values, strict=True))
 
 
-def test_indices_and_weights_are_those_of_qdrants_own_embedder() -> None:
-    config = qdrant_edge.Bm25Config(
-        k=1.2,
-        b=0.75,
-        avg_len=60,
-        tokenizer=qdrant_edge.TokenizerType.Word,
-        stopwords=qdrant_edge.StopwordsSet(custom=set()),
-        stemmer=qdrant_edge.DisabledStemmer(),
-    )
+def test_indices_and_weights_are_those_of_qdrants_own_embedder():
+    words = {"tokenizer": qdrant_edge.TokenizerType.Word, "stemmer": qdrant_edge.DisabledStemmer()}
+    none = qdrant_edge.StopwordsSet(custom=set())
+    config = qdrant_edge.Bm25Config(k=1.2, b=0.75, avg_len=60, stopwords=none, **words)
     for text in AWKWARD:
         theirs = qdrant_edge.Bm25(config).embed_document(text)
         expected = dict(zip(theirs.indices, theirs.values, strict=True))
@@ -57,27 +50,27 @@ SAME = [
 ]
 
 
-def test_forms_of_a_word_are_one_word() -> None:
+def test_forms_of_a_word_are_one_word():
     for bm25, one, other in SAME:
         assert bm25.encode_query(one) == bm25.encode_query(other) != ([], []), one
     assert Bm25(None).encode_query("classes") != Bm25(None).encode_query("class")
     assert Bm25().encode_query("कि") != Bm25().encode_query("की")  # another vowel sign
 
 
-def test_stopwords_are_left_out_but_no_and_not_stay() -> None:
+def test_stopwords_are_left_out_but_no_and_not_stay():
     assert Bm25().encode_query("the and of with") == ([], [])
     assert len(Bm25().encode_query("no not")[0]) == 2
     assert Bm25(None).encode_query("the")[0]
 
 
-def test_a_word_of_a_query_weighs_as_often_as_it_is_said() -> None:
+def test_a_word_of_a_query_weighs_as_often_as_it_is_said():
     bm25 = Bm25()
     (pottery,) = bm25.encode_query("pottery")[0]
     (clay,) = bm25.encode_query("clay")[0]
     assert weights(bm25.encode_query("clay clay the pottery clay")) == {pottery: 1.0, clay: 3.0}
 
 
-def test_of_several_passages_the_one_counts_that_a_word_says_most_about() -> None:
+def test_of_several_passages_the_one_counts_that_a_word_says_most_about():
     bm25, best, other = Bm25(), "pottery pottery", "the history of pottery in a small old town"
     (pottery,) = bm25.encode_query("pottery")[0]
     expected = weights(bm25.encode_document(best))[pottery]
@@ -98,7 +91,7 @@ PARTS = [
 ]
 
 
-def test_text_without_spaces_is_found_by_a_part() -> None:
+def test_text_without_spaces_is_found_by_a_part():
     for text, query in PARTS:
         wanted = set(Bm25().encode_query(query)[0])
         assert wanted, query
@@ -118,24 +111,22 @@ WORDS = [
 ]
 
 
-def test_a_combining_mark_belongs_to_its_word() -> None:
+def test_a_combining_mark_belongs_to_its_word():
     for text, words in WORDS:
         assert len(Bm25(None).encode_query(text)[0]) == words, text
 
 
 @given(st.text())
-def test_a_text_finds_itself(text: str) -> None:
+def test_a_text_finds_itself(text):
     bm25 = Bm25()
     query, document = bm25.encode_query(text)[0], bm25.encode_document(text)[0]
     assert set(query) <= set(document)
     assert bool(query) == bool(document)
 
 
-def test_the_fingerprint_names_all_that_matters() -> None:
-    different: list[dict[str, Any]] = [{}, {"language": None}, {"avg_len": 50}, {"k": 1.0}]
-    prints = [Bm25(**options).fingerprint for options in (*different, {"b": 0.5})]
-    assert len({repr(each) for each in prints}) == len(prints)
-    wrong: list[dict[str, Any]] = [{"language": "klingon"}, {"avg_len": 0}, {"k": -1}, {"b": 1.5}]
-    for options in wrong:
+def test_the_fingerprint_names_all_that_matters():
+    different = [{}, {"language": None}, {"avg_len": 50}, {"k": 1.0}, {"b": 0.5}]
+    assert len({repr(Bm25(**options).fingerprint) for options in different}) == len(different)
+    for options in ({"language": "klingon"}, {"avg_len": 0}, {"k": -1}, {"b": 1.5}):
         with pytest.raises(ConfigurationError):
             Bm25(**options)

@@ -46,11 +46,9 @@ def test_what_later_notes_added_is_shown_beside_the_words_that_were_said():
 
 
 def test_what_later_notes_added_makes_room_for_notes():
-    later = make_note("The trip is in May", speaker="Ann")
-    note = make_note("The trip is in April", speaker="Ann")
-    note = note.revised(
-        contexts=(make_entry("Ann plans.", note.id), make_entry("Now May.", later.id))
-    )
+    later, note = (make_note(f"The trip is in {month}") for month in ("May", "April"))
+    made = (make_entry("Ann plans.", note.id), make_entry("Now May.", later.id))
+    note = note.revised(contexts=made)
     assert "later" not in render_notes([note, later])
     assert "(later: Now May.)" in render_notes([note])
     others = [make_note("word " * 20) for _ in range(5)]
@@ -92,10 +90,8 @@ def test_a_note_cannot_begin_a_line_of_its_own():
 
 def test_as_of_leaves_out_what_was_understood_later():
     note = make_note()
-    before, after = (
-        make_entry("before", note.id),
-        make_entry("after", "other", at=NOON + timedelta(days=2)),
-    )
+    before = make_entry("before", note.id)
+    after = make_entry("after", "other", at=NOON + timedelta(days=2))
     note, then = note.revised(contexts=(before, after)), NOON + timedelta(days=1)
     current = CurrentFacts({note.id: note}, then, now=then)
     assert current.view(note, as_of=then).contexts == (before,)
@@ -112,8 +108,5 @@ def test_what_the_user_is_known_by_stands_above_the_notes_in_half_of_the_tokens(
         assert re.fullmatch(r"- facts: [^{]name[^}] lives in Oslo", lines[3])
         assert len(text) <= 4 * budget + 8  # the two look-alikes have three bytes
         assert "note note" in text or budget == 80
-    assert render_notes([], about="- facts: Ann").splitlines()[2:-1] == [
-        "Who the user is:",
-        "- facts: Ann",
-    ]
+    assert "Who the user is:\n- facts: Ann\n" in render_notes([], about="- facts: Ann")
     assert render_notes([], about="") == ""

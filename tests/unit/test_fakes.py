@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from amem_integrations.errors import ConfigurationError, ModelUnavailableError
-from amem_integrations.ports import Completion, ModelRequest
+from amem_integrations.ports import ModelRequest
 from amem_integrations.prompts.replies import ConstructReply, EvolveReply, LinkReply, ReviseReply
 from amem_integrations.testing import HashEmbedder, RecordedModel, ScriptedModel, ScriptError
 
@@ -19,16 +19,12 @@ RECORDS = [
 ]  # fmt: skip
 
 
-REPLIES = {
-    "construct": ConstructReply, "evolve": EvolveReply, "link": LinkReply, "revise": ReviseReply,
-    "merge": LinkReply,
-}  # fmt: skip
+REPLIES = {"construct": ConstructReply, "evolve": EvolveReply, "revise": ReviseReply}
 
 
 def request(task, **inputs):
-    return ModelRequest(
-        task=task, system="s" * 8, prompt="p" * 12, reply=REPLIES[task], inputs=inputs
-    )
+    form = REPLIES.get(task, LinkReply)
+    return ModelRequest(task=task, system="s" * 8, prompt="p" * 12, reply=form, inputs=inputs)
 
 
 def note(alias, key, *candidates):
@@ -40,9 +36,7 @@ def shown(**keys):
 
 
 def reply(model, asked):
-    completion = model.generate(asked)
-    assert isinstance(completion, Completion)
-    return asked.reply.model_validate_json(completion.text)
+    return asked.reply.model_validate_json(model.generate(asked).text)
 
 
 def test_hashed_vectors_are_unit_length_and_do_not_depend_on_case_or_order():
@@ -50,8 +44,7 @@ def test_hashed_vectors_are_unit_length_and_do_not_depend_on_case_or_order():
 
     vectors = embedder.embed_documents(["Pottery class", "class, pottery!", ""])
 
-    assert vectors.shape == (3, 100)
-    assert vectors.dtype == np.float32
+    assert (vectors.shape, vectors.dtype) == ((3, 100), np.float32)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
     np.testing.assert_array_equal(vectors[0], vectors[1])
     np.testing.assert_array_equal(vectors[0], embedder.embed_query("class pottery"))
@@ -59,10 +52,8 @@ def test_hashed_vectors_are_unit_length_and_do_not_depend_on_case_or_order():
 
 
 def test_texts_that_share_words_are_more_similar_than_texts_that_share_none():
-    embedder = HashEmbedder()
-    query, near, far = embedder.embed_documents(
-        ["melanie loves pottery", "melanie makes pottery", "the train was late"]
-    )
+    texts = ["melanie loves pottery", "melanie makes pottery", "the train was late"]
+    query, near, far = HashEmbedder().embed_documents(texts)
 
     assert query @ near > 0.5
     assert abs(query @ far) < 0.35
@@ -116,27 +107,20 @@ def test_recorded_links_and_updates_are_proposed_only_to_candidates_of_that_note
 
     answer = reply(model, asked)
 
-    assert [(found.id, [link.to for link in found.links]) for found in answer.notes] == [
-        ("n1", ["c1"]),
-        ("n2", ["n1"]),
-    ]
+    found = [(made.id, [link.to for link in made.links]) for made in answer.notes]
+    assert found == [("n1", ["c1"]), ("n2", ["n1"])]
     assert answer.notes[1].updates == []
     assert pairs(model) == {"links": (3, 2), "updates": (1, 0)}
 
 
 def test_the_two_calls_of_the_paper_are_answered_as_well():
     model = RecordedModel(RECORDS)
-    candidates = shown(c1="D1:1", c2="D1:2")
-
-    linked = reply(
-        model, request("link", notes=[note("n1", "D1:3", "c1", "c2")], candidates=candidates)
-    )
+    given = {"notes": [note("n1", "D1:3", "c1", "c2")], "candidates": shown(c1="D1:1", c2="D1:2")}
+    linked = reply(model, request("link", **given))
+    asked = {"note": note("n1", "D1:3"), "others": []}
     revised, kept = (
-        reply(model, request("revise", note=note("n1", "D1:3"), neighbour=neighbour, others=[]))
-        for neighbour in candidates
+        reply(model, request("revise", neighbour=one, **asked)) for one in given["candidates"]
     )
-
-    assert isinstance(linked, LinkReply)
     assert {link.to: link.reason for link in linked.links} == {"c1": "goes on", "c2": "answers"}
     assert revised == ReviseReply(change=True, context="Caroline greets with news.", tags=["news"])
     assert kept == ReviseReply(change=False)

@@ -3,48 +3,24 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
-HEAVY = [
-    "torch",
-    "sentence_transformers",
-    "tokenizers",
-    "safetensors",
-    "huggingface_hub",
-    "qdrant_client",
-    "qdrant_edge",
-    "openai",
-    "yake",
-    "json_repair",
-    "networkx",
-    "matplotlib",
-    "rich",
-    "amem_integrations.cli",
-    "benchmarks",
-    "langchain_core",
-    "langgraph",
-    "llama_index",
-    "typer",
-    "pytest",
-]
+from support.processes import run_alone
 
-
-def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
+HEAVY = """
+torch sentence_transformers tokenizers safetensors huggingface_hub qdrant_client qdrant_edge openai yake json_repair
+networkx matplotlib rich amem_integrations.cli benchmarks langchain_core langgraph llama_index typer pytest
+"""
 
 
 def test_importing_the_core_loads_nothing_heavy():
     names = "AgenticMemory, MemoryConfig, Plan, MiniLmEmbedder, OpenAIChatModel"
-    done = python(f"""
+    done = run_alone(f"""
 import sys, amem_integrations as a
 print("numpy" in sys.modules, "pydantic" in sys.modules)
 import amem_integrations.testing
 from amem_integrations import {names}, SentenceTransformerEmbedder
 print("numpy" in sys.modules, hasattr(a, "Nonsense"))
-print([name for name in {HEAVY!r} if name in sys.modules])
+print([name for name in {HEAVY.split()!r} if name in sys.modules])
 """)
     assert done.stdout.splitlines() == ["False False", "True False", "[]"], done.stderr
 
@@ -62,7 +38,7 @@ with AgenticMemory.open(":memory:", embedder=HashEmbedder()) as memory:
 
 
 def test_the_core_works_with_its_own_dependencies_alone():
-    done = python(ALONE)
+    done = run_alone(ALONE)
     assert done.stdout.strip() == "I like tea", done.stderr
 
 
@@ -94,5 +70,5 @@ for use, missing, extra in cases:
 
 
 def test_what_is_missing_is_said_with_the_extra_that_brings_it():
-    done = python(f"cases = {MISSING!r}\n{USES}")
+    done = run_alone(f"cases = {MISSING!r}\n{USES}")
     assert re.findall(r"'\.\[(\w+)\]'", done.stderr) == [extra for *_, extra in MISSING]

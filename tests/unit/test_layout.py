@@ -95,19 +95,13 @@ def test_there_is_no_twin_without_a_method():
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-TRIED = [
-    "sentence-transformers",
-    "minilm",
-    "openai",
-    "langchain",
-    "classic",
-    "langgraph",
-    "cli",
-    "testing",
-]
+TRIED = "sentence-transformers minilm openai langchain classic langgraph cli testing"
 WANTED = [
     requirement
-    for text in (*PROJECT["dependencies"], *(text for name in TRIED for text in EXTRAS[name]))
+    for text in (
+        *PROJECT["dependencies"],
+        *(text for name in TRIED.split() for text in EXTRAS[name]),
+    )
     if (requirement := Requirement(text)).name != PROJECT["name"]
 ]
 LINES = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from support import models
 
-from amem_integrations import AgenticMemory, InvalidInputError, MemoryConfig
+from amem_integrations import InvalidInputError
 from amem_integrations.conversation import message_key
-from amem_integrations.testing import HashEmbedder
 
 ANN = ("ann",)
 CHAT = [
@@ -73,8 +73,7 @@ def test_what_is_no_message_is_refused_and_nothing_stored(memory):
 
 
 def test_of_a_message_over_the_limit_the_beginning_is_stored_with_a_warning(caplog):
-    config = MemoryConfig(max_content_chars=100)
-    with AgenticMemory.open(":memory:", embedder=HashEmbedder(), config=config) as memory:
+    with models.opened(max_content_chars=100) as memory:
         chat = [{"role": "user", "content": "Hello"}, {"role": "user", "content": "so " * 100}]
         notes = memory.add_messages(chat, namespace=ANN, thread="t")
         assert [note.content for note in notes] == ["Hello", ("so " * 100)[:100]]
@@ -82,10 +81,8 @@ def test_of_a_message_over_the_limit_the_beginning_is_stored_with_a_warning(capl
         assert "first 100 (MemoryConfig.max_content_chars)" in warned
         assert memory.add_messages(chat, namespace=ANN, thread="t") == notes
         # What is cut to the same words is said twice; what is nothing but characters that no store takes was not said.
-        chat = [
-            {"role": "user", "content": text}
-            for text in ("so " * 100, "so " * 99, "\0", "a\0", "a")
-        ]
+        texts = ("so " * 100, "so " * 99, "\0", "a\0", "a")
+        chat = [{"role": "user", "content": text} for text in texts]
         notes = memory.add_messages(chat, namespace=ANN, thread="u")
         assert [note.content for note in notes] == [("so " * 100)[:100]] * 2 + ["a"] * 2
         assert memory.stats(namespace=ANN)["notes"] == 6

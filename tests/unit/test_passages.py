@@ -35,20 +35,30 @@ def passage(text, score, story=STORY):
     return Passage(text=text, start=start, end=start + len(text), score=score)
 
 
+def best_of(query, text=STORY, cosines=None):
+    vectors = {} if cosines is None else {"a": cosines}
+    return best_passages(query, {"a": (text, spans(text, 60))}, vectors)["a"]
+
+
 def test_the_passage_with_the_words_of_the_query_is_the_best_where_no_vector_is_known():
-    best = best_passages("Where do the dragons sleep?", {"a": (STORY, SPANS)}, {})["a"]
+    best = best_of("Where do the dragons sleep?")
     assert "dragon sleeps in Cardiff" in best[0].text
     for one in best:
         assert STORY[one.start : one.end] == one.text == one.text.strip()
+    text = "今天天气很好。" * 30 + "我的猫叫小黑。" + "今天天气很好。" * 30  # without spaces
+    assert "小黑" in best_of("小黑", text)[0].text
+    best = best_of("chapter")  # of one text at most so many characters are taken
+    assert len(best) > 2
+    assert sum(len(one.text) for one in best) <= MOST_CHARS
 
 
 def test_the_passage_with_the_best_cosine_is_the_best_where_no_word_tells():
     cosines = np.full(len(SPANS), 0.1, dtype=np.float32)
     cosines[3] = 0.8
-    best = best_passages("Qui dort ici ?", {"a": (STORY, SPANS)}, {"a": cosines})["a"]
-    assert (best[0].start, best[0].end) == (SPANS[3][0], SPANS[3][0] + len(best[0].text))
-    other_wording = best_passages("Qui dort ici ?", {"a": (STORY, SPANS)}, {"a": cosines[1:]})
-    assert other_wording["a"][0].start == 0
+    best, *_ = best_of("Qui dort ici ?", cosines=cosines)
+    assert (best.start, best.end) == (SPANS[3][0], SPANS[3][0] + len(best.text))
+    other_wording, *_ = best_of("Qui dort ici ?", cosines=cosines[1:])
+    assert other_wording.start == 0
 
 
 def test_passages_of_several_texts_are_ranked_together():
@@ -56,18 +66,6 @@ def test_passages_of_several_texts_are_ranked_together():
     texts = {"other": (other, spans(other, 60)), "story": (STORY, SPANS)}
     best = best_passages("Where does the dragon sleep?", texts, {})
     assert best["story"][0].score > best["other"][0].score
-
-
-def test_of_one_text_at_most_so_many_characters_are_taken():
-    best = best_passages("chapter", {"a": (STORY, SPANS)}, {})["a"]
-    assert len(best) > 2
-    assert sum(len(one.text) for one in best) <= MOST_CHARS
-
-
-def test_a_word_of_a_script_without_spaces_finds_its_passage():
-    text = "今天天气很好。" * 30 + "我的猫叫小黑。" + "今天天气很好。" * 30
-    best = best_passages("小黑", {"a": (text, spans(text, 60))}, {})["a"]
-    assert "小黑" in best[0].text
 
 
 def test_hits_on_long_texts_stand_in_the_order_of_their_best_passages_and_others_stay():
@@ -79,9 +77,8 @@ def test_hits_on_long_texts_stand_in_the_order_of_their_best_passages_and_others
 
 
 def test_what_replaces_another_note_keeps_its_place_whatever_its_passages_say():
-    newer = long_hit([passage("The dragon", 0.1)])
+    newer, other = (long_hit([passage("The dragon", score)]) for score in (0.1, 0.5))
     older = long_hit([passage("The dragon", 0.9)], superseded_by=newer.note.id)
-    other = long_hit([passage("The dragon", 0.5)])
     found = in_order_of_passages([newer, older, other])
     assert [hit.note.id for hit in found] == [hit.note.id for hit in (newer, older, other)]
 
@@ -122,9 +119,7 @@ def test_a_prompt_has_the_passages_of_all_long_texts_by_their_scores():
 def test_a_long_text_is_about_a_question_if_one_of_its_passages_is():
     dragon = long_hit([passage("The dragon sleeps in Cardiff.", 0.9)])
     other = long_hit([passage("In chapter 1", 0.9)])
-    hits = relevant("Where does the dragon sleep?", [dragon, other], 0.99)
-    assert [hit.note.id for hit in hits] == [dragon.note.id]
     step = Via(note_id=dragon.note.id, relation="r", reason="", strength=1.0)
     led_to = replace(other, via=(step,))
-    hits = relevant("Where does the dragon sleep?", [dragon, led_to], 0.99)
-    assert hits == [dragon, led_to]
+    for given, found in (([dragon, other], [dragon]), ([dragon, led_to], [dragon, led_to])):
+        assert relevant("Where does the dragon sleep?", given, 0.99) == found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import pytest
 from hypothesis import given
@@ -12,26 +12,10 @@ from hypothesis import strategies as st
 
 from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Source
 from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
-from amem_integrations.notes import (
-    RELATIONS,
-    Attempts,
-    ContextEntry,
-    Link,
-    Note,
-    Supersession,
-)
+from amem_integrations.notes import RELATIONS, Attempts, ContextEntry, Link, Note, Supersession
 from amem_integrations.stored_note import Earlier, Purge, StoredNote
-from amem_integrations.stores.payloads import (
-    Payload,
-    Point,
-    decode_namespace,
-    decode_note,
-    decode_record,
-    encode_note,
-    encode_record,
-    namespace_key,
-    number_of,
-)
+from amem_integrations.stores import payloads
+from amem_integrations.stores.payloads import Point, number_of
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 ids = st.uuids().map(str)
@@ -46,25 +30,20 @@ json_values = st.recursive(
 metadata = st.dictionaries(texts, json_values, max_size=3)
 namespaces = st.lists(texts.filter(bool), min_size=1, max_size=3).map(tuple)
 BY_TYPE = {str: texts, str | None: st.none() | texts, int: integers, datetime: times}
-BY_TYPE |= {
-    datetime | None: st.none() | times,
-    tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
-}
+BY_TYPE[datetime | None] = st.none() | times
+BY_TYPE[tuple[str, ...]] = st.lists(texts, max_size=3).map(tuple)
 BY_NAME = dict.fromkeys(("id", "cause", "call", "note", "to"), ids) | {"namespace": namespaces}
 
 
-def made(kind: type[Any], **given: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def made(kind, **given):
     """Return instances of a class, of which each field is given, or made by its name or its type."""
-    fields = dict(given)
-    for name, hint in get_type_hints(kind).items():
-        if name not in given:
-            fields[name] = (
-                BY_NAME[name] if name in BY_NAME else BY_TYPE.get(hint, st.from_type(hint))
-            )
+    known = BY_NAME | given
+    hints = get_type_hints(kind).items()
+    fields = {n: known.get(n, BY_TYPE.get(hint, st.from_type(hint))) for n, hint in hints}
     return st.builds(kind, **fields)
 
 
-def several(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def several(strategy):
     return st.lists(strategy, max_size=2).map(tuple)
 
 
@@ -90,7 +69,7 @@ records = decisions | made(Call, shown=sources, data=metadata) | made(Lease)
 
 
 @st.composite
-def stored_notes(draw: st.DrawFn) -> StoredNote:
+def stored_notes(draw):
     """Return notes and tombstones."""
     note, alive, rev = draw(notes), draw(st.booleans()), draw(integers)
     return StoredNote(
@@ -109,53 +88,49 @@ NOTE = Note(
 )
 
 
-def payload_of(note: Note) -> Payload:
+def payload_of(note):
     """Return the payload of a note that is stored as it is."""
     given = {"id": note.id, "namespace": note.namespace, "token": "t", "rev": note.seq}
-    return encode_note(StoredNote(note=note, **given))  # type: ignore[arg-type]
+    return payloads.encode_note(StoredNote(note=note, **given))
 
 
-def through_json(payload: Payload) -> Payload:
-    decoded: Payload = json.loads(json.dumps(payload, allow_nan=False))
+def through_json(payload):
+    decoded = json.loads(json.dumps(payload, allow_nan=False))
     assert decoded == payload
     return decoded
 
 
 @given(stored_notes())
-def test_a_note_comes_back_as_it_was(stored: StoredNote) -> None:
-    found = decode_note(Point(stored.id, through_json(encode_note(stored))))
+def test_a_note_comes_back_as_it_was(stored):
+    found = payloads.decode_note(Point(stored.id, through_json(payloads.encode_note(stored))))
     assert found == stored
     if found.note is not None and stored.note is not None:
         assert repr(found.note.metadata) == repr(stored.note.metadata)
 
 
 @given(records)
-def test_a_record_comes_back_as_it_was(record: Decision | Call | Lease) -> None:
-    assert decode_record(Point(record.id, through_json(encode_record(record)))) == record
+def test_a_record_comes_back_as_it_was(record):
+    payload = through_json(payloads.encode_record(record))
+    assert payloads.decode_record(Point(record.id, payload)) == record
 
 
 @given(namespaces, namespaces)
-def test_no_two_namespaces_share_a_key(one: tuple[str, ...], other: tuple[str, ...]) -> None:
-    assert (namespace_key(one) == namespace_key(other)) == (one == other)
-    assert decode_namespace(namespace_key(one)) == one
+def test_no_two_namespaces_share_a_key(one, other):
+    key = payloads.namespace_key(one)
+    assert (key == payloads.namespace_key(other)) == (one == other)
+    assert payloads.decode_namespace(key) == one
 
 
-def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
+def test_the_payload_is_flat_versioned_and_made_for_filters():
     moment = datetime(2023, 5, 7, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
     entry = ContextEntry(
         text="she makes pots", keywords=("clay",), tags=("craft",), cause=NOTE.id, model="rules",
         change="c", at=moment, recorded_at=moment,
     )  # fmt: skip
     payload = payload_of(NOTE.revised(at=moment, contexts=(entry,), metadata={"city": "Rome"}))
-    shown = {
-        "namespace": '["ann","chat"]',
-        "seq": 1_800_000_000_123_456_789,
-        "seq_us": 1_800_000_000_123_456,
-        "seq_ns": 789,
-        "at": "2023-05-08T04:30:00.000000Z",
-        "recorded_at": "2026-05-08T12:00:00.000000Z",
-    }
-    assert {name: payload[name] for name in shown} == shown
+    seq = {"seq": NOTE.seq, "seq_us": 1_800_000_000_123_456, "seq_ns": 789}
+    times = {"at": "2023-05-08T04:30:00.000000Z", "recorded_at": "2026-05-08T12:00:00.000000Z"}
+    assert payload.items() >= {"namespace": '["ann","chat"]', **seq, **times}.items()
     told = ['content="I signed up for a pottery class"', "keywords", 'keywords="clay"', "at=true"]
     told += [
         'attributes_source="rules"',
@@ -165,9 +140,7 @@ def test_the_payload_is_flat_versioned_and_made_for_filters() -> None:
     ]
     assert set(map(number_of, told)) <= set(payload["terms"])
     assert number_of("thread") not in payload["terms"]
-    text = json.loads(payload_of(NOTE)["text"])
-    assert set(text) == {"note"}
-    assert set(text["note"]) == {"content"}
+    assert json.loads(payload_of(NOTE)["text"]) == {"note": {"content": NOTE.content}}
 
 
 def test_half_a_surrogate_pair_has_a_number_as_any_text():
@@ -175,16 +148,16 @@ def test_half_a_surrogate_pair_has_a_number_as_any_text():
     assert number_of("Zürich") == number_of("Z\u00fcrich") < 2**48
 
 
-def test_a_note_is_not_stored_under_another_namespace_or_id() -> None:
+def test_a_note_is_not_stored_under_another_namespace_or_id():
     for wrong in ({"namespace": ("ann",)}, {"id": "00000000-0000-4000-8000-000000000002"}):
         given = {"id": NOTE.id, "namespace": NOTE.namespace, **wrong}
         with pytest.raises(NamespaceError, match="is not note"):
-            encode_note(StoredNote(token="t", rev=1, note=NOTE, **given))  # type: ignore[arg-type]
+            payloads.encode_note(StoredNote(token="t", rev=1, note=NOTE, **given))
 
 
-def test_a_refusal_names_the_place() -> None:
+def test_a_refusal_names_the_place():
     edge = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
-    refused: list[tuple[dict[str, Any], str]] = [
+    refused = [
         ({"metadata": {"a": [{"b": float("inf")}]}}, r"metadata\.a\.b is .*inf"),
         ({"at": edge}, "calendar"),
         ({"at": datetime(1890, 1, 1, tzinfo=timezone(timedelta(seconds=19270)))}, "minutes"),
@@ -194,4 +167,4 @@ def test_a_refusal_names_the_place() -> None:
             payload_of(NOTE.revised(**fields))
     damaged = {**payload_of(NOTE), "text": '{"note":{}}'}
     with pytest.raises(StoreError, match=f"(?s){NOTE.id} is damaged.*version that wrote"):
-        decode_note(Point(NOTE.id, damaged))
+        payloads.decode_note(Point(NOTE.id, damaged))

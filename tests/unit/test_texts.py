@@ -11,12 +11,8 @@ from amem_integrations import texts
 def test_the_embedder_reads_speaker_content_keywords_tags_and_context():
     note = make_note("I adopted a dog", speaker="Ann", at=NOON)
     entry = make_entry("Ann got a pet.", note.id, keywords=("dog",), tags=("pets", "home"))
-    assert texts.embedding_texts(note.revised(contexts=(entry,)))[0].split("\n") == [
-        "Ann: I adopted a dog",
-        "dog",
-        "pets, home",
-        "Ann got a pet.",
-    ]
+    (text,) = texts.embedding_texts(note.revised(contexts=(entry,)))
+    assert text == "Ann: I adopted a dog\ndog\npets, home\nAnn got a pet."
 
 
 def test_bm25_reads_the_date_as_well_and_the_embedder_does_not():
@@ -42,7 +38,5 @@ def test_keywords_and_tags_are_those_of_all_entries_without_repeats():
         make_entry("b", "other", keywords=("home", "vet"), tags=("health", "pets")),
     )
     note = note.revised(contexts=entries)
-    assert note.keywords == ("dog", "home", "vet")
-    assert note.tags == ("pets", "health")
-    assert note.attributes_source == "test"
-    assert note.own_entry == entries[0]
+    assert (note.keywords, note.tags) == (("dog", "home", "vet"), ("pets", "health"))
+    assert (note.attributes_source, note.own_entry) == ("test", entries[0])
