@@ -147,7 +147,7 @@ async def embed_query(runtime: Runtime, text: str) -> Vector | None:
 
 
 async def embed_said(runtime: Runtime, messages: Sequence[Message]) -> list[Vector]:
-    """Return the vectors that the notes of messages have, of a long one that of the first passage.
+    """Return the vectors that messages have as they are stored, of a long one that of the first passage.
 
     Messages that were stored lately are not embedded again; those of which the embedder refuses the text are left out.
 

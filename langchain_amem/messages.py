@@ -69,7 +69,7 @@ def with_final_answer(messages: Sequence[BaseMessage], structured: object) -> li
     """
     # Of calls at the same time each has the last word.
     answers = [*takewhile(lambda one: isinstance(one, ToolMessage), reversed(messages))][::-1]
-    if structured is None:
+    if structured is None or not answers:
         said = [AIMessage(str(one.text), id=f"{one.id}:answer") for one in answers]
     else:
         values = to_jsonable_python(structured, fallback=str, bytes_mode="base64")

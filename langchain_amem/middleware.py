@@ -182,13 +182,15 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         parts = self._turns.parts(history, entry, [entry], run)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
         blocked = "start" not in entry or (token is not None and token.notes is None)
-        remembers, is_stored = self._remember and (self._turns.unanswered or not blocked), True
+        remembers = self._remember and (self._turns.unanswered or not blocked)
+        # What an earlier run left is stored as a model is shown it.
+        is_stored = not (remembers and blocked and any(one.is_left for one in parts))
         wanted = defaultdict[Namespace, set[int]](set)
         for space, places, is_left in parts if remembers else ():
-            asked = set(places if is_left else history.people)  # which the model was shown
-            wanted[space] |= {n for n in places if blocked or n not in asked}
+            asked = set(places if is_left else () if blocked else history.people)
+            wanted[space] |= {n for n in places if n not in asked}
         for space, some in wanted.items():
-            notes = await self._turns.store(call, history, run, space, some, looks=blocked)
+            notes = await self._turns.store(call, history, run, space, some, looks=False)
             self._turns.evolve_later(space)
             is_stored &= notes is not None
         if not is_stored:

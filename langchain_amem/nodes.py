@@ -149,8 +149,9 @@ def remember_node(
     async def step(call: Call, state: State, run: Run) -> Update:
         history, space = _history(state, messages_key), turns.space(run)
         entries, name = _value(state, turn_key, {}), json.dumps(space)
-        begun, noted = _begun(entries, name, run.caller, is_fixed=not callable(namespace))
-        over = {**history.entry(space), "run": noted, "by": run.caller}
+        fixed = not callable(namespace)
+        begun, noted = _begun(entries, name, run.caller, is_fixed=fixed)
+        over = {**history.entry(space), "run": noted, "by": run.caller, "fixed": fixed}
         # The notes that a node has just remembered of this turn stand there already.
         ended = [one["seen"] for one in entries.values() if "start" not in one]
         ids = list(_value(state, output_key, ())) if over["seen"] in ended else []
@@ -162,8 +163,9 @@ def remember_node(
             ids += [note.id for note in notes or () if not is_left]
             turns.evolve_later(each)
         report("remember", notes=ids)
-        # A run that was not stored stays open, for the next one.
-        return {output_key: ids, **({turn_key: {name: over}} if is_stored else {})}
+        if not is_stored and begun:  # the next run of the same namespace stores this one too
+            name, over = json.dumps(begun["namespace"]), {**begun, "left": True}
+        return {output_key: ids, turn_key: {name: over}}
 
     return node("remember", step)
 
@@ -245,7 +247,9 @@ def _begun(
     runs = [one["run"] for one in entries.values() if one.get("run")]
     last = runs[-1] if runs else None
     begun = {
-        each: one for each, one in entries.items() if "start" in one and one.get("run") == last
+        each: one
+        for each, one in entries.items()
+        if "start" in one and "left" not in one and one.get("run") == last
     }
     if name in begun or is_fixed or last is None or last[0] == caller:
         return begun.get(name, {}), last

@@ -4,8 +4,8 @@ A graph keeps an entry of a run in its state, without any text: `namespace`, who
 the run began, or when it ended; and, until it has ended, `start`, the last message before those that are to be
 remembered, and `since`, the last before those of this run alone, both with the message after it, as a call of the model
 may show the end of a history alone. Of a message the entry has the id, or a digest. Nodes add `run`, a digest of who
-began the run and the last message then, `fixed`, whether the namespace is the same for everybody, and `by`, a digest of
-who had the node run.
+began the run and the last message then, `fixed`, whether the namespace is the same for everybody, `by`, a digest of who
+had the node run, and `left`, if what was said could not be stored.
 """
 
 from __future__ import annotations
@@ -229,6 +229,7 @@ class History:
         *,
         by: str | None = None,
         is_over: bool = False,
+        is_fixed: bool = False,
     ) -> Entry:
         """Return the entry of a run that begins with these messages, or `is_over`; `known` are the entries of earlier ones.
 
@@ -239,13 +240,18 @@ class History:
         sinces = [last if is_over else 0]
         for entry in known:
             seen, is_own = self.place(entry, "seen"), entry.get("namespace") == list(namespace)
-            # Another memory of the same caller may have dealt with this very run, whose last words it has seen then. As
-            # the namespace may come from the state, a run that is over when this one begins is another all the same.
-            is_same = False
-            if seen is not None and not is_own and entry.get("by", "") == by:
-                is_same = seen == len(self.said) if is_over else "start" in entry and seen > last
-            if seen is None or is_same:
-                is_cut |= seen is None and "namespace" in entry and not is_own
+            if seen is None:
+                is_cut |= "namespace" in entry and not is_own
+                continue
+            # Another memory may have dealt with this very run: then the same caller had it run (which a middleware does not
+            # note), and it has seen the last words of people. Where the state says whose memory it is callers do not differ,
+            # so a run that was left to the next one, or was over before, is another all the same.
+            is_same = not is_own and entry.get("by", "") == by
+            if is_same and is_over:
+                is_same = seen == len(self.said) or (seen > last and (is_fixed or entry["fixed"]))
+            elif is_same:
+                is_same = seen > last and "start" in entry and "left" not in entry
+            if is_same:
                 continue
             if "start" in entry or not is_own:
                 end = seen if is_over else len(self.said)
@@ -313,8 +319,12 @@ class Turns(Door):
         Raises:
             NamespaceError: Nothing says whose it is.
         """
-        if "start" not in entry:  # nobody has noted the run when it began
-            entry = history.began(known, self.space(run), by=run.caller, is_over=True)
+        is_noted = "start" in entry
+        if not is_noted:  # when it began
+            fixed = not callable(self.namespace)
+            entry = history.began(
+                known, self.space(run), by=run.caller, is_over=True, is_fixed=fixed
+            )
         begun, end = tuple(entry["namespace"]), len(history.messages)
         seen = history.place(entry, "seen")
         seen = end if seen is None else seen
@@ -326,7 +336,7 @@ class Turns(Door):
         added = min((at for at in history.people if at >= max(start, seen)), default=end)
         space = self.space(run) if added < end else begun
         since = history.place(entry, "since")
-        since = start if since is None else min(max(start, since), added)
+        since = min(max(start, since), added) if since is not None and is_noted else start
         left = [Part(begun, range(start, since), is_left=True)] if start < since else []
         if space == begun:
             return [*left, Part(begun, range(since, end))]

@@ -169,7 +169,7 @@ async def context(
     min_similarity: float | None = None,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
-    messages: Sequence[str | Mapping[str, Any]] = (),
+    messages: Sequence[str | Mapping[str, Any] | Message] = (),
 ) -> str:
     """Return the notes for a question (see `recall`) as text for a prompt, or "" if there is nothing.
 

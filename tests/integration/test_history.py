@@ -59,9 +59,8 @@ def test_a_change_says_what_by_whom_and_whether_it_holds(evolved):
     assert evolve.after["cause"] == second
     said = {"relation": "continues", "reason": "goes on with it", "strength": 0.8}
     assert link.after == {"to": first, **said}
-    decision = made.id.partition(":")[
-        0
-    ]  # an id that no change has is told from a text that is gone
+    decision, *_ = made.id.split(":")
+    # An id that no change has is told from a text that is gone.
     for unknown in (decision, f"{decision}:0:0123456789abcdef"):
         with pytest.raises(errors.NoteNotFoundError, match="there is no change"):
             memory.undo(unknown, namespace=ANN)

@@ -97,16 +97,25 @@ async def test_turns_of_an_outage_are_stored_after_it(memory, door):
     assert kept(memory) == turns("1.", "2.")
 
 
-@all_doors
+@pytest.mark.parametrize("door", [by_both_nodes, by_middleware])
 def test_with_a_checkpointer_a_turn_of_an_outage_is_stored_after_a_restart_too(tmp_path, door):
-    saver, said = InMemorySaver(), ("1.", "2.", "3.", "4.")
-    for text in said:
-        with Silent.open(tmp_path / "m", embedder=HashEmbedder()) as memory:
-            graph = door(memory)
-            graph.checkpointer = saver
-            tell(graph, memory, text, down=text in ("2.", "3."))
-            if text == "4.":
-                assert kept(memory) == turns(*said)
+    for outage in ("1.", "2."), ("2.", "3."):
+        saver, said = InMemorySaver(), ("1.", "2.", "3.", "4.")
+        for text in said:
+            with Silent.open(tmp_path / outage[0], embedder=HashEmbedder()) as memory:
+                graph = door(memory)
+                graph.checkpointer = saver
+                tell(graph, memory, text, down=text in outage)
+                if text == "4.":
+                    assert kept(memory) == turns(*said)
+
+
+@all_doors
+def test_what_one_said_in_an_outage_is_in_no_memory_of_another(memory, door):
+    graph = door(memory)
+    for number, (who, down) in enumerate((("bob", False), ("ann", True), ("bob", False))):
+        tell(graph, memory, f"{number}.", who, down=down)
+    assert kept(memory, BOB) == turns("0.", "2.")
 
 
 def test_what_an_outage_left_is_not_evolved_all_at_once(memory):

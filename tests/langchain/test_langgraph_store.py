@@ -209,6 +209,13 @@ def test_a_search_by_meaning_finds_the_nearest_first_and_what_is_not_indexed_las
     assert [i.score is None for i in store.search(NS, query="chess") if i.key == "d"] == [True]
 
 
+def test_a_search_by_meaning_knows_the_paths_asked_for_and_no_others(store):
+    store.put(NS, "a", {"one": "my cat", "secret": "we play chess"}, index=("one",))
+    store.put(NS, "b", {"one": "we play chess", "secret": "my cat"}, index=["one"])
+    for query, key in (("my cat", "a"), ("we play chess", "b")):
+        assert store.search(NS, query=query)[0].key == key
+
+
 def test_namespaces_with_items_are_listed_by_prefix_suffix_and_depth(store):
     first, second, third = spaces = [("a", "x", "1"), ("a", "y", "1"), ("b", "x", "2")]
     for space in (*spaces, ("emptied",)):

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -66,6 +66,13 @@ def test_every_field_comes_back_as_it_was_and_unknown_ids_are_left_out(store):
     gone = tombstone("b", purge=Purge(SEQ, deleted=False), thorough=SEQ)
     store.insert_notes(ANN, [gone])
     assert store.notes(ANN, [gone.id]) == {gone.id: gone}
+
+
+def test_times_of_any_zone_come_back_as_the_same_moment_of_the_day(store):
+    local = datetime(2026, 1, 1, 0, 30, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+    store.insert_notes(ANN, [stored("a", at=local)])
+    (found,) = store.scan(ANN)
+    assert (found.at, found.at.utcoffset()) == (local, local.utcoffset())
 
 
 def test_an_insertion_leaves_alone_what_is_there(store):
