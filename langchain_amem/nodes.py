@@ -94,7 +94,7 @@ def recall_node(
         entries, name = _value(state, turn_key, {}), json.dumps(space)
         own = entries.get(name, {})
         by = run.caller
-        begun = history.began([own, *_apart(entries, own.get("run"))], space, by=by)
+        begun = history.began(_apart(entries, name, own.get("run")), space, by=by)
         begun |= {"run": [by, *begun["seen"]], "fixed": not callable(namespace), "by": by}
         return {output_key: found.text, turn_key: {name: begun}}
 
@@ -155,7 +155,7 @@ def remember_node(
         # The notes that a node has just remembered of this turn stand there already.
         ended = [one["seen"] for one in entries.values() if "start" not in one]
         ids = list(_value(state, output_key, ())) if over["seen"] in ended else []
-        known = [entries.get(name, {}), *_apart(entries, noted)]
+        known = _apart(entries, name, noted)
         is_stored = True
         for each, places, is_left in turns.parts(history, begun, known, run):
             notes = await turns.store(call, history, run, each, places)
@@ -229,9 +229,14 @@ def report(step: str, **what: Any) -> None:
         return
 
 
-def _apart(entries: Mapping[str, Entry], run: list[Any] | None) -> list[Entry]:
-    """Return the entries of other runs; what was said in the same run is to be remembered for each of its memories."""
-    return [one for one in entries.values() if run is None or one.get("run") != run]
+def _apart(entries: Mapping[str, Entry], name: str, run: list[Any] | None) -> list[Entry]:
+    """Return the entry of this name and those of other runs, the latest last.
+
+    What was said in the same run is to be remembered for each of its memories.
+    """
+    return [
+        one for each, one in entries.items() if each == name or run is None or one.get("run") != run
+    ]
 
 
 def _begun(

@@ -231,7 +231,7 @@ class History:
         is_over: bool = False,
         is_fixed: bool = False,
     ) -> Entry:
-        """Return the entry of a run that begins with these messages, or `is_over`; `known` are the entries of earlier ones.
+        """Return the entry of a run that begins with these messages, or `is_over`; of the `known` ones the latest is the last.
 
         What an earlier run of the same namespace left unanswered is to be remembered with this one. What was said in a
         run of another namespace is not, nor what it was answered.
@@ -239,10 +239,14 @@ class History:
         last, starts, is_cut = max(self.people, default=-1), list[int](), False
         sinces = [last if is_over else 0]
         for entry in known:
-            seen, is_own = self.place(entry, "seen"), entry.get("namespace") == list(namespace)
+            is_own = entry.get("namespace") == list(namespace)
+            left = self.place(entry, "start") if is_own else None
+            seen = self.place(entry, "seen")
+            seen = left if seen is None else seen
             if seen is None:
                 is_cut |= "namespace" in entry and not is_own
                 continue
+            is_cut &= not is_own  # it was before
             # Another memory may have dealt with this very run: then the same caller had it run (which a middleware does not
             # note), and it has seen the last words of people. Where the state says whose memory it is callers do not differ,
             # so a run that was left to the next one, or was over before, is another all the same.
@@ -256,11 +260,11 @@ class History:
             if "start" in entry or not is_own:
                 end = seen if is_over else len(self.said)
                 seen = min((n for n in self.people if n >= seen), default=end)
-            left = self.place(entry, "start") if is_own else None
             starts.append(seen if left is None else left)
             sinces.append(seen)
         # Where it is not known which messages were said in the runs of others, the last question alone is of this run.
-        start = max(starts, default=max(last, 0) if is_cut else self.guess())
+        starts += [max(last, 0)] if is_cut else []
+        start = max(starts, default=self.guess())
         return self.entry(namespace, start=start, since=max(start, *sinces))
 
     def guess(self) -> int:
