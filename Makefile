@@ -11,7 +11,7 @@ CODE := amem_integrations langchain_amem llamaindex_amem examples tests benchmar
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test test-dates test-served test-torch test-web test-lowest explore lint types docs format bench bench-embedder clean
+.PHONY: demo test test-benchmarks test-dates test-served test-torch test-web test-lowest explore lint types docs format bench bench-embedder clean
 
 demo: $(VENV)/ready-for-demo
 	$(BIN)/python examples/demo.py
@@ -21,7 +21,11 @@ SUITE := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder 
 test: $(VENV)/ready
 	$(SUITE)
 
-# The same on three days that begin while it runs: after daylight saving ended, in local time alone, and in UTC in a leap year.
+# The programs of `benchmarks/`, whose measurements are no part of the other tests.
+test-benchmarks: $(VENV)/ready
+	$(SUITE) benchmarks/tests
+
+# The tests on three days that begin while it runs: after daylight saving ended, in local time alone, and in UTC in a leap year.
 test-dates: $(VENV)/ready
 	AMEM_TEST_DATE=2026-11-01T01:55 TZ=America/Los_Angeles PYTHONPATH=$(CURDIR)/tests/any_day $(SUITE)
 	AMEM_TEST_DATE=2026-12-31T23:55 TZ=Asia/Kolkata PYTHONPATH=$(CURDIR)/tests/any_day $(SUITE)

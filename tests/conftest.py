@@ -48,7 +48,6 @@ LONG = {
             "test_first_hit.py",
             "test_graph.py",
             "test_upkeep.py",
-            "test_scripts.py",
             "test_currency.py",
             "test_memory_machine.py",
         )
