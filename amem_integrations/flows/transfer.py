@@ -104,12 +104,21 @@ async def export(
 
 @contextmanager
 def whole_file(path: str | PathLike[str]) -> Iterator[TextIO]:
-    """Open a file that is there whole in the end, or stays as it was; an error names the file, not the draft beside it."""
-    draft = Path(f"{path}.{new_token()}.tmp")  # no file of somebody else has this name
+    """Open a file that is there whole in the end, or stays as it was; an error names the file, not the draft beside it.
+
+    Of a link it is the file where it leads. A pipe or a device is written to.
+    """
+    goal = Path(path)
+    if goal.exists() and not goal.is_file():
+        with goal.open("w", encoding="utf-8") as file:
+            yield file
+        return
+    goal = goal.resolve()
+    draft = Path(f"{goal}.{new_token()}.tmp")  # no file of somebody else has this name
     try:
         with draft.open("w", encoding="utf-8") as file:
             yield file
-        draft.replace(path)
+        draft.replace(goal)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:

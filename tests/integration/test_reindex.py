@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -253,6 +254,20 @@ def test_an_export_that_breaks_off_leaves_the_file_as_it_was(tmp_path):
         breaks_off()
     said = {file: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
     assert said == {path: "before", other: "of another"}
+
+
+def test_an_export_goes_where_a_link_leads_and_into_a_pipe(filled, tmp_path):
+    memory, path = filled
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("out.jsonl")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for goal in (link, pipe):
+        memory.export(goal, namespace=ANN)
+    written = (tmp_path / "out.jsonl").read_bytes()
+    assert link.is_symlink()
+    assert os.read(reader, 1_000_000) == written == path.read_bytes()
+    os.close(reader)
 
 
 def test_of_a_file_with_a_record_that_makes_no_view_or_cannot_be_stored_nothing_is_imported(filled):
