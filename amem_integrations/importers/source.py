@@ -220,9 +220,9 @@ def _document(file: IO[bytes], name: str) -> Iterator[Record]:
             else:
                 yield Record(_value(event, given, events), name, field)
         list(events)  # raises an error if there is more after the end
-    # Halves of surrogate pairs, written as three bytes each, are no UTF-8 for Python only.
-    except (ijson.JSONError, RecursionError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).partition("(right here)")[0].split())
+    # For Python only, halves of surrogate pairs, written as three bytes each, are no UTF-8, and integers can be too long.
+    except (ijson.JSONError, RecursionError, SystemError, ValueError) as error:
+        reason = " ".join(str(error.__cause__ or error).partition("(right here)")[0].split())
         raise InvalidInputError(f"{name} is not JSON: {reason}") from error
 
 

@@ -63,6 +63,7 @@ def test_a_damaged_document_is_an_error_with_its_place(tmp_path):
         ('["\xff"]', "invalid bytes in UTF8 string"),
         ('["\xed\xa0\x80"]', "can't decode byte"),  # half of a surrogate pair
         ("[" * 100_000, "recursion"),
+        (f'[{{"memory": "a", "n": {"9" * 4301}}}]', "Exceeds the limit (4300 digits)"),
     ]:
         path = tmp_path / "x.json"
         path.write_bytes(text.encode("latin-1"))
