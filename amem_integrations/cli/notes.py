@@ -99,6 +99,8 @@ def import_(
 
     if format_ not in (known := ("auto", "export", *importers.FORMATS)):
         raise InvalidInputError(f"unknown format {format_!r}; use one of {', '.join(known)}")
+    if file.is_fifo():
+        raise InvalidInputError(f"{file} is a pipe, and a file is read twice; give one on disk")
     bar = app.progress("storing")
     if format_ == "export" or (format_ == "auto" and transfer.is_export(file)):
         transfer.look_through(file, amem.any_space)  # before a memory is made for it

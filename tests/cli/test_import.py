@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 
 from cli_kit import DIALOGUE
@@ -107,6 +108,11 @@ def test_a_file_that_cannot_be_read_is_one_line_and_nothing_is_stored(amem, tmp_
         assert said in told, (name, data)
         assert told.count("\n") == 1, (name, data)
         assert not amem.folder.exists(), (name, data)
+
+
+def test_a_pipe_is_refused_in_words_before_it_is_read(amem, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert "pipe is a pipe, and a file is read twice" in amem.fails("import", tmp_path / "pipe")
 
 
 def test_the_form_can_be_named(amem, tmp_path):
