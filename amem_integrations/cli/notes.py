@@ -53,8 +53,8 @@ def add(
         expires: From this time on it is not found: 2026-05-08T18:30Z.
         later: Store only; `amem evolve` makes and links the notes.
     """
-    if content == "-":  # there is no standard input where it was closed
-        content = sys.stdin.read().strip() if sys.stdin else ""
+    if content == "-":
+        content = sys.stdin.read().strip()
     said: dict[str, Any] = {"key": key, "thread": thread, "speaker": speaker, "source": source}
     said |= {"at": at, "metadata": dict(map(_pair, metadata or [])), "expires_at": expires}
     show_written(amem, amem.memory.add(content, namespace=amem.space, evolve=not later, **said))

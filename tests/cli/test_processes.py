@@ -68,3 +68,19 @@ def test_a_terminal_that_lacks_a_character_shows_an_escape_and_json_stays_json(
     exported = amem_process("export", "-", *at, encoding="utf-8").stdout
     amem("export", tmp_path / "out.jsonl")
     assert exported == (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+
+
+def test_streams_that_are_closed_end_no_command(amem):
+    amem("add", "Said.")
+    env = environment(ROOT, AMEM_NAMESPACE="ann", AMEM_MEMORY=str(amem.folder))
+    for closed, command, status, said in [
+        (">&-", "stats --json", 0, ""),
+        (">&-", "export -", 0, ""),
+        ("2>&-", "show nothing", 1, ""),
+        ("<&-", "add - --embedder hash", 1, "amem: content '' is empty"),
+    ]:
+        line = f"{sys.executable} -m amem_integrations.cli {command} {closed}"
+        done = subprocess.run(["sh", "-c", line], env=env, capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (status, b""), line
+        assert done.stderr.startswith(said.encode()), line
+        assert said or not done.stderr, line
