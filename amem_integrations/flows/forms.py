@@ -148,7 +148,12 @@ class _Form(Generic[M]):
         """Return the fields as a reply changes them; a `ValidationError` says that they do not fit the schema."""
         merged = {**self.held, **reply.value}
         given = {name: value for name, value in merged.items() if value is not None}
-        return self.schema.model_validate(given).model_dump(mode="json", exclude_unset=True)
+        how: Any = {"mode": "json", "exclude_unset": True, "by_alias": True, "round_trip": True}
+        held = self.schema.model_validate(given).model_dump(**how)
+        self.schema.model_validate(
+            held
+        )  # as it is read; else its notes would be read again and again
+        return held
 
     def problem(self, reply: FillReply) -> str | None:
         """Return why a reply does not fit the schema; None: it fits."""

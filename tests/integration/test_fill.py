@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, create_model, field_serializer
 from support import models
 
 from amem_integrations import NoteInput, Profile, errors
@@ -92,6 +92,27 @@ def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_
     assert [made.after["value"] for made in fillings(memory)] == [{"cups": 1}]
     assert memory.stats()["usage"]["fill"]["rejected_replies"] == 3
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
+
+
+class Order(BaseModel, extra="forbid"):
+    """What somebody orders; a price is written as it cannot be read."""
+
+    sort_of_tea: str = Field(default="", alias="sortOfTea")
+    price: float = 0
+
+    @field_serializer("price")
+    def _in_euros(self, price: float) -> str:
+        return f"{price} EUR"
+
+
+def test_fields_have_other_names_and_what_could_not_be_read_again_does_not_fit(open_memory):
+    replies = [{"value": value, "of": ["n1"]} for value in ({"sortOfTea": "oolong"}, {"price": 2})]
+    memory = open_memory(filling(replies[0], *replies[1:] * 2))
+    say(memory, "I take oolong")
+    assert memory.fill(Order, namespace=ANN) == Order(sortOfTea="oolong")
+    say(memory, "It costs two euros")
+    with pytest.raises(errors.ModelReplyError, match="price"):
+        memory.fill(Order, namespace=ANN)
 
 
 def test_before_anything_is_known_there_is_none(open_memory):
