@@ -150,9 +150,8 @@ class _Form(Generic[M]):
         given = {name: value for name, value in merged.items() if value is not None}
         how: Any = {"mode": "json", "exclude_unset": True, "by_alias": True, "round_trip": True}
         held = self.schema.model_validate(given).model_dump(**how)
-        self.schema.model_validate(
-            held
-        )  # as it is read; else its notes would be read again and again
+        # What could not be read back would have its notes read again and again.
+        self.schema.model_validate(held)
         return held
 
     def problem(self, reply: FillReply) -> str | None:
