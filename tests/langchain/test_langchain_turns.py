@@ -25,6 +25,7 @@ from langchain_kit import (
     within,
 )
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import MessagesState
 from langgraph.types import Command, interrupt
 from support.ports import Silent, WatchedEmbedder
 
@@ -241,20 +242,29 @@ def test_where_the_state_says_whose_it_is_a_run_in_which_nobody_speaks_stores_no
             assert kept(memory, BOB) == turns("1.")
 
 
-def test_an_agent_in_a_graph_that_keeps_its_state_leaves_a_failed_run_to_whom_it_belongs(memory):
+@pytest.mark.parametrize("inner", ["agent", "nodes"])
+def test_an_agent_or_graph_in_a_graph_that_keeps_its_state_leaves_a_failed_run_to_whom_it_belongs(
+    memory, inner
+):
     def answer(said):
-        if said[-1].text == "1.":
+        if said[-1].text == "2.":
             raise TimeoutError
         return f"re: {said[-1].text}"
 
-    middleware = [AMemMiddleware(memory, namespace=user)]
-    agent = create_agent(Talker(answer=answer), middleware=middleware, checkpointer=True)
-    graph = sequence(State, agent=agent)
+    model = Talker(answer=answer)
+    if inner == "agent":
+        middleware = [AMemMiddleware(memory, namespace=user)]
+        node = create_agent(model, middleware=middleware, checkpointer=True)
+    else:
+        node = around(memory, answer=lambda state: {"messages": [model.invoke(state["messages"])]})
+        node.checkpointer = True
+    graph = sequence(MessagesState, node=node)
+    say(graph, "1.")
     with pytest.raises(TimeoutError):
-        say(graph, "1.")
-    say(graph, "2.", "bob")
-    assert kept(memory) == ["1."]
-    assert kept(memory, BOB) == turns("2.")
+        say(graph, "2.")
+    say(graph, "3.", "bob")
+    assert kept(memory) == [*turns("1."), *(["2."] if inner == "agent" else [])]
+    assert kept(memory, BOB) == turns("3.")
 
 
 def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(memory):
