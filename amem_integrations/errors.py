@@ -138,7 +138,7 @@ class StoreClosedError(StoreError):
 
 
 class StoreLockedError(StoreError):
-    """Another process has this folder open; use a Qdrant server to share it."""
+    """This folder is open already, in another process or in this one; use a Qdrant server to share it."""
 
 
 class StoreFullError(StoreError):

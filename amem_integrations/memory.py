@@ -107,7 +107,7 @@ class AgenticMemory:
                 `qdrant_client.QdrantClient` takes, such as `api_key` and `timeout` (see `docs/stores.md`).
 
         Raises:
-            StoreLockedError: Another process has the folder open.
+            StoreLockedError: The folder is open already, in another process or in this one.
             EmbedderMismatchError: The collection was made with another embedder.
             StoreUnavailableError: The server does not answer.
             MissingExtraError: No embedder was given and none is installed.
