@@ -21,6 +21,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
+from support.models import each
 
 from amem_integrations.testing import ScriptedModel
 from langchain_amem import AMemMiddleware, MemoryState, recall_node, remember_node
@@ -50,41 +51,26 @@ class State(MessagesState, MemoryState):
 # Models
 
 
-def construct(request):
+@each
+def construct(note):
     """Give every note a context and keywords made of its own words."""
-    return {
-        "notes": [
-            {
-                "id": note["alias"],
-                "context": f"It was said: {note['content']}",
-                "keywords": note["content"].split()[:3],
-                "tags": ["talk"],
-            }
-            for note in request.inputs["notes"]
-        ]
-    }
+    words, context = note["content"].split(), f"It was said: {note['content']}"
+    return {"context": context, "keywords": words[:3], "tags": ["talk"]}
 
 
 def evolve(request):
     """Link every note to its first candidate, and tell that one about it."""
     shown = {c["alias"]: c for c in (*request.inputs["candidates"], *request.inputs["notes"])}
-    return {
-        "notes": [
-            {
-                "id": note["alias"],
-                "links": [{"to": to, "relation": "about", "reason": "same talk", "strength": 0.9}],
-                "updates": [
-                    {
-                        "to": to,
-                        "context": f"{shown[to]['content']} Later: {note['content']}",
-                        "tags": ["evolved"],
-                    }
-                ],
-            }
-            for note in request.inputs["notes"]
-            for to in [candidate["alias"] for candidate in note["candidates"]][:1]
-        ]
-    }
+
+    def told(note):
+        if not note["candidates"]:
+            return None
+        to = note["candidates"][0]["alias"]
+        link = {"to": to, "relation": "about", "reason": "same talk", "strength": 0.9}
+        context = f"{shown[to]['content']} Later: {note['content']}"
+        return {"links": [link], "updates": [{"to": to, "context": context, "tags": ["evolved"]}]}
+
+    return each(told)(request)
 
 
 def scripted():

@@ -22,6 +22,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
+from support.models import each
 from support.ports import Silent
 
 from amem_integrations import AgenticMemory, ModelRequest
@@ -44,16 +45,12 @@ REQUEST = ModelRequest(
 
 def annotated(request: ModelRequest) -> dict[str, Any]:
     """Answer every task the way a model would that finds keywords and no links."""
-    about = [
-        {
-            "id": note["alias"],
-            "context": f"{note['speaker']} said: {note['content']}",
-            "keywords": [note["content"].split()[-1].strip(".?!")],
-            "tags": ["talk"],
-        }
-        for note in request.inputs["notes"]
-    ]
-    return {"notes": about if request.task == "construct" else []}
+
+    def about(note: dict[str, Any]) -> dict[str, Any]:
+        last, context = note["content"].split()[-1], f"{note['speaker']} said: {note['content']}"
+        return {"context": context, "keywords": [last.strip(".?!")], "tags": ["talk"]}
+
+    return each(about)(request) if request.task == "construct" else {"notes": []}
 
 
 def annotated_text(messages: Sequence[ChatMessage]) -> str:

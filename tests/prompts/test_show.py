@@ -70,10 +70,7 @@ def test_what_a_note_means_by_itself_stands_under_it_where_its_words_leave_that_
         "Quite": "",
     }
 
-    def construct(request):
-        notes = request.inputs["notes"]
-        return {"notes": [{"id": n["alias"], "c": contexts[n["content"]]} for n in notes]}
-
+    construct = models.each(lambda note: {"c": contexts[note["content"]]})
     memory = opened(models.model(models.nothing, construct))
     memory.add_many([said(content) for content in contexts], namespace=ANN)
     (request,) = memory.model.asked("evolve")
@@ -82,12 +79,9 @@ def test_what_a_note_means_by_itself_stands_under_it_where_its_words_leave_that_
 
 
 def test_of_the_links_between_candidates_six_are_listed(opened):
-    def link_all(request):
-        notes = []
-        for note in request.inputs["notes"]:
-            links = [{"to": c["alias"], "rel": "x" * 40} for c in note["candidates"]]
-            notes.append({"id": note["alias"], "links": links})
-        return {"notes": notes}
+    @models.each
+    def link_all(note):
+        return {"links": [{"to": c["alias"], "rel": "x" * 40} for c in note["candidates"]]}
 
     memory = opened(models.model(link_all))
     for n in range(6):

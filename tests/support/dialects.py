@@ -12,6 +12,8 @@ Refusal = tuple[int, str]
 
 WINDOW = 6_000  # characters that a model reads
 MISSING = "gone"  # the model that no server has
+LIMIT = f"This model's maximum context length is {WINDOW} tokens. However, "
+THOUGHT = "They want JSON."
 
 
 def form(payload: Payload) -> str | None:
@@ -24,22 +26,22 @@ def length(payload: Payload) -> int:
 
 
 class Dialect:
-    """OpenAI's own."""
+    """OpenAI's own. In the text of a refusal stand the `model`, and the `length` of the prompt."""
 
+    missing: Refusal = 404, "The model `{model}` does not exist"
+    too_long: Refusal | None = 400, f"{LIMIT}your …"  # None: it is cut silently
     counts = True  # whether `usage` is sent
-    window = WINDOW
 
     def error(self, status: int, message: str) -> Payload:
         return {"error": {"message": message, "type": "invalid_request_error", "code": None}}
 
     def refusal(self, payload: Payload) -> Refusal | None:
         """Return why a request for a chat completion is refused, if it is."""
+        shown = length(payload)
+        found = self.too_long if shown > WINDOW else None
         if payload["model"] == MISSING:
-            return 404, f"The model `{payload['model']}` does not exist"
-        return self.too_long(payload) if length(payload) > self.window else None
-
-    def too_long(self, payload: Payload) -> Refusal:
-        return 400, f"This model's maximum context length is {WINDOW} tokens. However, your …"
+            found = self.missing
+        return found and (found[0], found[1].format(model=payload["model"], length=shown))
 
     def message(self, payload: Payload, text: str | None) -> Payload:
         return {"content": text}
@@ -48,16 +50,14 @@ class Dialect:
 class Vllm(Dialect):
     """vLLM with a reasoning parser."""
 
+    too_long = 400, f"{LIMIT}you requested {{length}} tokens in the messages"
+
     def error(self, status: int, message: str) -> Payload:
         kind = {"message": message, "type": "BadRequestError", "param": None, "code": status}
         return {"error": kind}
 
-    def too_long(self, payload: Payload) -> Refusal:
-        requested = f"you requested {length(payload)} tokens in the messages"
-        return 400, f"This model's maximum context length is {WINDOW} tokens. However, {requested}"
-
     def message(self, payload: Payload, text: str | None) -> Payload:
-        thought = {"reasoning": "They want JSON.", "reasoning_content": "They want JSON."}
+        thought = {"reasoning": THOUGHT, "reasoning_content": THOUGHT}
         return {"content": f"\n\n{text}", "tool_calls": [], **thought}
 
 
@@ -65,8 +65,7 @@ class OldVllm(Vllm):
     """vLLM before its errors were nested; its parser takes the answer of a model that does not reason for reasoning."""
 
     def error(self, status: int, message: str) -> Payload:
-        error = super().error(status, message)["error"]
-        return {"object": "error", **error}
+        return {"object": "error", **super().error(status, message)["error"]}
 
     def message(self, payload: Payload, text: str | None) -> Payload:
         return {"content": None, "reasoning_content": text, "tool_calls": []}
@@ -75,30 +74,32 @@ class OldVllm(Vllm):
 class Ollama(Dialect):
     """Ollama: it ignores all that it does not know."""
 
+    missing = 404, 'model "{model}" not found, try pulling it first'
+    too_long = None
+
     def error(self, status: int, message: str) -> Payload:
         kind = {400: "invalid_request_error", 404: "not_found_error"}.get(status, "api_error")
         return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
-    def refusal(self, payload: Payload) -> Refusal | None:
-        if payload["model"] == MISSING:
-            return 404, f'model "{payload["model"]}" not found, try pulling it first'
-        return None  # what is too long is cut silently
-
     def message(self, payload: Payload, text: str | None) -> Payload:
-        return {"content": text, "reasoning": "They want JSON."}
+        return {"content": text, "reasoning": THOUGHT}
 
 
 class OldOllama(Ollama):
     """Ollama before it supported schemas."""
 
     def message(self, payload: Payload, text: str | None) -> Payload:
-        wrapped = f"<think>\nThey want JSON.\n</think>\n\nHere it is:\n```json\n{text}\n```"
+        wrapped = f"<think>\n{THOUGHT}\n</think>\n\nHere it is:\n```json\n{text}\n```"
         return {"content": wrapped if form(payload) == "json_schema" else text}
 
 
 class Sglang(Dialect):
     """SGLang: flat errors, status 500 for what a chat template does not support, and no counts."""
 
+    too_long = (
+        400,
+        f"The input ({{length}} tokens) is longer than the model's context length ({WINDOW} tokens).",
+    )
     counts = False
 
     def error(self, status: int, message: str) -> Payload:
@@ -110,41 +111,36 @@ class Sglang(Dialect):
             return 500, "Internal server error: System role not supported"
         return super().refusal(payload)
 
-    def too_long(self, payload: Payload) -> Refusal:
-        given = f"The input ({length(payload)} tokens) is longer than"
-        return 400, f"{given} the model's context length ({WINDOW} tokens)."
-
     def message(self, payload: Payload, text: str | None) -> Payload:
-        return {"content": text, "reasoning_content": "They want JSON.", "tool_calls": None}
+        return {"content": text, "reasoning_content": THOUGHT, "tool_calls": None}
 
 
 class LmStudio(Dialect):
     """LM Studio: errors are bare texts."""
 
+    missing = 400, 'Failed to load model "{model}". Error: Error loading model.'
+    too_long = (
+        400,
+        (
+            "The number of tokens to keep from the initial prompt is greater than the context length "
+            f"(n_keep: {{length}}>= n_ctx: {WINDOW})."
+        ),
+    )
+
     def error(self, status: int, message: str) -> Payload:
         return {"error": message}
-
-    def refusal(self, payload: Payload) -> Refusal | None:
-        if payload["model"] == MISSING:
-            return 400, f'Failed to load model "{payload["model"]}". Error: Error loading model.'
-        return super().refusal(payload)
-
-    def too_long(self, payload: Payload) -> Refusal:
-        reason = (
-            f"is greater than the context length (n_keep: {length(payload)}>= n_ctx: {WINDOW})."
-        )
-        return 400, f"The number of tokens to keep from the initial prompt {reason}"
 
 
 class NewLmStudio(LmStudio):
     """LM Studio since it sends this error with status 200."""
 
-    def too_long(self, payload: Payload) -> Refusal:
-        return 200, super().too_long(payload)[1]
+    too_long = 200, LmStudio.too_long[1]
 
 
 class LlamaCpp(Dialect):
     """llama.cpp's server without grammars."""
+
+    too_long = 400, "the request exceeds the available context size, try increasing it"
 
     def error(self, status: int, message: str) -> Payload:
         return {"error": {"code": status, "message": message, "type": "server_error"}}
@@ -153,9 +149,6 @@ class LlamaCpp(Dialect):
         if form(payload) == "json_schema":
             return 400, "Failed to parse grammar"
         return super().refusal(payload)
-
-    def too_long(self, payload: Payload) -> Refusal:
-        return 400, "the request exceeds the available context size, try increasing it"
 
 
 SERVERS: dict[str, Dialect] = {

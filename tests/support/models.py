@@ -24,19 +24,24 @@ def opened(location=":memory:", model=None, embedder=None, **more) -> AgenticMem
     return memory
 
 
-def construct(request: ModelRequest) -> dict:
-    """Attributes for each note: its first words as keywords, one tag, a context that names it."""
-    return {"notes": [attributes(note) for note in request.inputs["notes"]]}
+def each(made):
+    """Return an answer that says `made`, or `made(note)`, of each note of a request; nothing of a note where that is None."""
+
+    def answer(request: ModelRequest) -> dict:
+        notes = request.inputs["notes"]
+        replies = [(note["alias"], made(note) if callable(made) else made) for note in notes]
+        return {"notes": [{"id": to, **said} for to, said in replies if said is not None]}
+
+    return answer
 
 
 def attributes(note) -> dict:
-    words = note["content"].split()
-    return {
-        "id": note["alias"],
-        "context": f"About {note['content']}",
-        "keywords": words[:2],
-        "tags": ["topic"],
-    }
+    """Attributes for a note: its first words as keywords, one tag, a context that names it."""
+    words, context = note["content"].split(), f"About {note['content']}"
+    return {"id": note["alias"], "context": context, "keywords": words[:2], "tags": ["topic"]}
+
+
+construct = each(attributes)
 
 
 def item_of(plan: Plan, kind: str) -> str:
@@ -64,17 +69,6 @@ def said_in(request: ModelRequest) -> list[str]:
     return [note["content"] for note in request.inputs["notes"]]
 
 
-def each(made):
-    """Return an answer that says `made`, or `made(note)`, of each note of a request; nothing of a note where that is None."""
-
-    def answer(request: ModelRequest) -> dict:
-        notes = request.inputs["notes"]
-        replies = [(note["alias"], made(note) if callable(made) else made) for note in notes]
-        return {"notes": [{"id": to, **said} for to, said in replies if said is not None]}
-
-    return answer
-
-
 TOO_HOT = ValueError("too hot")
 
 
@@ -83,74 +77,54 @@ def refusing(refuses, answer=TOO_HOT):
     return lambda request: answer if refuses(said_in(request)) else construct(request)
 
 
-def link_to_first(request: ModelRequest) -> dict:
-    """Link every note to its best candidate."""
-    return {
-        "notes": [
-            {
-                "id": note["alias"],
-                "links": [
-                    {
-                        "to": note["candidates"][0]["alias"],
-                        "relation": "continues",
-                        "reason": "goes on with it",
-                        "strength": 0.8,
-                    }
-                ],
-            }
-            for note in request.inputs["notes"]
-            if note["candidates"]
-        ]
-    }
+def linking_first(**more):
+    """Return an answer that links every note to its best candidate, if it has one, and says `more` of that, by field."""
+    link = {"relation": "continues", "reason": "goes on with it", "strength": 0.8}
+
+    def said(note):
+        if not note["candidates"]:
+            return None
+        told = {"to": note["candidates"][0]["alias"]}
+        return {field: [told | what] for field, what in {"links": link, **more}.items()}
+
+    return each(said)
+
+
+link_to_first = linking_first()
 
 
 def update_first(text: str, *, tags: tuple[str, ...] = ()):
     """Return an answer that links every note to its best candidate and adds `text` to that one."""
-
-    def answer(request: ModelRequest) -> dict:
-        reply = link_to_first(request)
-        for note in reply["notes"]:
-            target = note["links"][0]["to"]
-            note["updates"] = [{"to": target, "context": text, "tags": list(tags)}]
-        return reply
-
-    return answer
+    return linking_first(updates={"context": text, "tags": list(tags)})
 
 
-def supersede_first(request: ModelRequest) -> dict:
-    """Link every note to its best candidate, which it updates and takes the place of."""
-    reply = update_first("It was moved to May.")(request)
-    for note in reply["notes"]:
-        target = note["links"][0]["to"]
-        note["supersedes"] = [{"to": target, "relation": "updates", "reason": "a new date"}]
-    return reply
+# Links every note to its best candidate, which it updates and takes the place of.
+supersede_first = linking_first(
+    updates={"context": "It was moved to May."},
+    supersedes={"relation": "updates", "reason": "a new date"},
+)
 
 
 def to_the_insurance(request: ModelRequest) -> dict:
     """Link each new note to the one about an insurance, if it is shown."""
     shown = [c["alias"] for c in request.inputs["candidates"] if "insurance" in c["content"]]
     link = {"relation": "paid for", "reason": "same dog", "strength": 0.9}
-    links = [{"to": alias, **link} for alias in shown]
-    return {"notes": [{"id": note["alias"], "links": links} for note in request.inputs["notes"]]}
+    return each({"links": [{"to": alias, **link} for alias in shown]})(request)
 
 
 def repeat_keys(request: ModelRequest) -> dict:
     """Say of each note about a key that it repeats all earlier ones about a key."""
     shown = [*request.inputs["candidates"], *request.inputs["notes"]]
-    known = {note["alias"]: note["content"] for note in shown}
-    return {
-        "notes": [
-            {
-                "id": note["alias"],
-                "links": [
-                    {"to": one["alias"], "rel": "repeats", "why": "the same", "s": "strong"}
-                    for one in note["candidates"]
-                    if "key" in known[one["alias"]] and "key" in note["content"]
-                ],
-            }
-            for note in request.inputs["notes"]
+    keys = {note["alias"] for note in shown if "key" in note["content"]}
+
+    def repeats(note):
+        earlier = [
+            one["alias"] for one in note["candidates"] if {one["alias"], note["alias"]} <= keys
         ]
-    }
+        why = {"rel": "repeats", "why": "the same", "s": "strong"}
+        return {"links": [{"to": one, **why} for one in earlier]}
+
+    return each(repeats)(request)
 
 
 def open_repeating(construct, evolve=repeat_keys) -> AgenticMemory:

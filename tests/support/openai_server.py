@@ -17,10 +17,7 @@ from .dialects import Dialect, Payload, form, length
 
 Strictness = Literal["schema", "words"]
 
-_ACCEPTED: dict[Strictness, set[str | None]] = {
-    "schema": {"json_schema", None},
-    "words": {None},
-}
+_ACCEPTED = {"schema": {"json_schema", None}, "words": {None}}
 
 
 @dataclass
@@ -48,7 +45,7 @@ class OpenAIServer:
     requests: list[Payload] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     message: Payload = field(default_factory=dict)
-    finish: str | None = None
+    finish: str = "stop"
     dimensions: int = 8
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -68,27 +65,21 @@ class OpenAIServer:
         """Return a chat completion."""
         text = self.answer(payload)
         message = {"role": "assistant", **self.dialect.message(payload, text), **self.message}
-        finish = self.finish or "stop"
-        shown, written = length(payload), len(text or "")
-        counts = {
-            "prompt_tokens": shown,
-            "completion_tokens": written,
-            "total_tokens": shown + written,
-        }
+        counts = {"prompt_tokens": length(payload), "completion_tokens": len(text or "")}
+        counts["total_tokens"] = sum(counts.values())
         return {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
             "model": payload["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+            "choices": [{"index": 0, "message": message, "finish_reason": self.finish}],
             **({"usage": counts} if self.dialect.counts else {}),
         }
 
     def embeddings(self, payload: Payload) -> Payload:
         """Return vectors of length 2 in another order than requested, as endpoints may."""
-        rows = HashEmbedder(payload.get("dimensions", self.dimensions)).embed_documents(
-            payload["input"]
-        )
+        embedder = HashEmbedder(payload.get("dimensions", self.dimensions))
+        rows = embedder.embed_documents(payload["input"])
         data = [
             {"object": "embedding", "index": index, "embedding": (row * 2).tolist()}
             for index, row in enumerate(rows)
