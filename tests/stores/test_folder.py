@@ -482,8 +482,6 @@ print(store.count(("ann",)) + temporary.count(("ann",)))
 
 
 def test_a_temporary_memory_leaves_nothing_behind(tmp_path, monkeypatch):
-    from amem_integrations.stores import folder  # noqa: PLC0415 - with another place
-
     monkeypatch.setattr(folder, "SHM", tmp_path / "none")
     monkeypatch.setattr(folder.tempfile, "tempdir", str(tmp_path))
     dead = tmp_path / "amem-memory-999999999-abc" / "amem"
@@ -509,18 +507,12 @@ def test_a_disk_that_is_almost_full_refuses_writes(tmp_path, monkeypatch):
     owing = stored("a", purge=Purge(SEQ, deleted=True))
     store.insert_notes(ANN, [owing])
     left[0] = 10**8
-    writes = [
-        lambda: store.insert_notes(ANN, [stored("b")]),
-        lambda: store.swap_notes(ANN, [("token a", stored("a"))]),
-        lambda: store.insert_records(ANN, [call("b")]),
-        lambda: store.swap_records(ANN, [("token", call("b"))]),
-        lambda: store.remove_decisions(ANN, []),
-        lambda: store.remove_tombstones(ANN, datetime.now(UTC)),
-        store.compact,
-    ]
-    for write in writes:
+    writes = {"insert_notes": [ANN, [stored("b")]], "insert_records": [ANN, [call("b")]]}
+    writes |= {"swap_notes": [ANN, [("token a", stored("a"))]], "compact": []}
+    writes |= {"swap_records": [ANN, [("token", call("b"))]], "remove_decisions": [ANN, []]}
+    for method, given in {**writes, "remove_tombstones": [ANN, datetime.now(UTC)]}.items():
         with pytest.raises(errors.StoreFullError, match="nothing was written"):
-            write()
+            getattr(store, method)(*given)
     assert list(store.find_notes(ANN, NoteQuery()).values()) == [owing]
     assert store.find_records(ANN, RecordQuery()) == {}
     left[0] = 11 * 10**8

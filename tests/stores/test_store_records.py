@@ -51,14 +51,19 @@ def some_records():
     ]
 
 
+def insert_for_both(store):
+    """Insert records of every kind for Ann, and the same for Bob under ids of their own; return both."""
+    given = some_records()
+    theirs = [replace(one, id=note_id(f"bob {one.id}"), namespace=BOB) for one in given]
+    store.insert_records(ANN, given)
+    store.insert_records(BOB, theirs)
+    return given, theirs
+
+
 def test_every_field_comes_back_as_it_was(store):
     data = {"task": "link", "cost": 0.25, "rejected": ["no JSON {"], "by": {"a": [1, None]}}
-    given = [
-        full_decision("d"),
-        call("c", "a", "b", data=data),
-        lease(),
-        lease(id=note_id("none"), thread=None, holder=""),
-    ]
+    leases = [lease(), lease(id=note_id("none"), thread=None, holder="")]
+    given = [full_decision("d"), call("c", "a", "b", data=data), *leases]
     store.insert_records(ANN, given)
     assert store.records(ANN, [record.id for record in given]) == by_id(given)
     assert store.records(ANN, ["no id", "", note_id("unknown")]) == store.records(ANN, []) == {}
@@ -114,10 +119,7 @@ def conditions():
 
 
 def test_records_are_found_by_every_condition_and_by_any_two(store):
-    given = some_records()
-    store.insert_records(ANN, given)
-    theirs = [replace(one, id=note_id(f"bob {one.id}"), namespace=BOB) for one in given]
-    store.insert_records(BOB, theirs)
+    given, _ = insert_for_both(store)
     for query in conditions():
         assert store.find_records(ANN, query) == by_id(query.of(given)), query
 
@@ -165,10 +167,7 @@ def test_what_is_unfinished_is_known_by_namespace(store):
 
 
 def test_decisions_are_removed_by_their_ids_and_nothing_else_is(store):
-    given = some_records()
-    store.insert_records(ANN, given)
-    theirs = [replace(one, id=note_id(f"bob {one.id}"), namespace=BOB) for one in given]
-    store.insert_records(BOB, theirs)
+    given, theirs = insert_for_both(store)
     gone, *left = (one for one in given if isinstance(one, Decision))
     others = [one.id for one in given if not isinstance(one, Decision)]
     ids = [gone.id, *others, theirs[-1].id, *(one.id for one in theirs), "no id", note_id("none")]

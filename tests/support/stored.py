@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
+from support.notes import make_entry, make_link, make_note
 
 from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Source, lease_id
 from amem_integrations.notes import Attempts, ContextEntry, Link, Namespace, Note, Supersession
@@ -31,14 +33,9 @@ def note_id(name: str) -> str:
 def note(name: str, **fields: Any) -> Note:
     """Return a note of Ann's called `name`, with its own id; `number` places it in the order."""
     number = fields.pop("number", 0)
-    given = {
-        "id": note_id(name),
-        "seq": SEQ + number,
-        "namespace": ANN,
-        "content": f"this is {name}",
-        "recorded_at": NOW + timedelta(seconds=number),
-    }
-    return Note(**{**given, **fields})
+    content, at = f"this is {name}", NOW + timedelta(seconds=number)
+    given = {"id": note_id(name), "seq": SEQ + number, "content": content, "recorded_at": at}
+    return make_note(**{**given, **fields})
 
 
 def stored(name: str, *rows: Sequence[float], **fields: Any) -> StoredNote:
@@ -56,15 +53,7 @@ def stored(name: str, *rows: Sequence[float], **fields: Any) -> StoredNote:
 
 def tombstone(name: str, **fields: Any) -> StoredNote:
     """Return what is left of the note called `name`."""
-    number = fields.pop("number", 0)
-    given = {
-        "id": note_id(name),
-        "namespace": ANN,
-        "token": f"token {name}",
-        "rev": SEQ + number,
-        "deleted_at": SEQ + number + 1,
-    }
-    return StoredNote(**{**given, **fields})
+    return replace(stored(name), **{"note": None, "deleted_at": SEQ + 1, **fields})
 
 
 def upto(name: str, rev: int = SEQ) -> dict[str, int]:
@@ -79,26 +68,16 @@ def wording(name: str, rev: int = SEQ) -> Source:
 
 def full_stored(name: str) -> StoredNote:
     """Return a stored note with something in every field."""
-    values = {
-        "content": "before",
-        "at": NOW,
-        "until": NOW,
-        "expires_at": None,
-        "metadata": {"a": [1, {"b": "é"}]},
-    }
-    return StoredNote(
-        id=note_id(name),
-        namespace=ANN,
-        token="a token",
-        rev=SEQ + 5,
-        note=full_note(name),
-        purge=Purge(SEQ + 4, deleted=True),
-        thorough=SEQ + 3,
-        supersedes=(note_id("x"), note_id("y")),
-        earlier=(Earlier("earlier", SEQ + 2, SEQ + 1, values), Earlier("later", SEQ + 9, SEQ, {})),
-        vectors=np.stack([unit(1, 2), unit(2, 1)]),
-        embedded="a hash",
+    times = {"at": NOW, "until": NOW, "expires_at": None}
+    values = {"content": "before", "metadata": {"a": [1, {"b": "é"}]}, **times}
+    kept = {"token": "a token", "rev": SEQ + 5, "purge": Purge(SEQ + 4, deleted=True)}
+    kept |= {"thorough": SEQ + 3, "supersedes": (note_id("x"), note_id("y"))}
+    kept["earlier"] = (
+        Earlier("earlier", SEQ + 2, SEQ + 1, values),
+        Earlier("later", SEQ + 9, SEQ, {}),
     )
+    made = stored(name, [1, 2], [2, 1], **kept)
+    return replace(made, note=full_note(name), embedded="a hash")
 
 
 def unit(*numbers: float) -> Vector:
@@ -111,45 +90,24 @@ def unit(*numbers: float) -> Vector:
 def call(name: str, *shown: str, **fields: Any) -> Call:
     """Return a call, which was shown the notes of these names."""
     number = fields.pop("number", 0)
-    given = {
-        "id": note_id(f"call {name}"),
-        "token": f"token {name}",
-        "namespace": ANN,
-        "by": "a model",
-        "seq": SEQ + number,
-        "shown": tuple(wording(one) for one in shown),
-    }
-    return Call(**{**given, **fields})
+    given = {"id": note_id(f"call {name}"), "token": f"token {name}", "namespace": ANN}
+    made = {"by": "a model", "seq": SEQ + number, "shown": tuple(map(wording, shown))}
+    return Call(**{**given, **made, **fields})
 
 
 def item(to: str, *sources: str, **fields: Any) -> Item:
     """Return an item for the note of a name, made of others."""
-    given = {
-        "kind": "link",
-        "to": note_id(to),
-        "by": "a model",
-        "text": f"why {to}",
-        "sources": tuple(wording(one) for one in sources),
-    }
-    return Item(**{**given, **fields})
+    made = {"by": "a model", "text": f"why {to}", "sources": tuple(map(wording, sources))}
+    return Item(**{"kind": "link", "to": note_id(to), **made, **fields})
 
 
 def decision(name: str, of: str, *items: Item, **fields: Any) -> Decision:
     """Return a decision called `name` about the note called `of`, by the call of the same name."""
     number = fields.pop("number", 0)
-    given = {
-        "id": note_id(f"decision {name}"),
-        "token": f"token {name}",
-        "namespace": ANN,
-        "call": note_id(f"call {name}"),
-        "note": note_id(of),
-        "rev": SEQ,
-        "stage": "link",
-        "seq": SEQ + number,
-        "at": NOW,
-        "items": items,
-    }
-    return Decision(**{**given, **fields})
+    given = {"id": note_id(f"decision {name}"), "token": f"token {name}", "namespace": ANN}
+    about = {"call": note_id(f"call {name}"), "note": note_id(of), "rev": SEQ, "stage": "link"}
+    made = {"seq": SEQ + number, "at": NOW, "items": items}
+    return Decision(**{**given, **about, **made, **fields})
 
 
 def full_decision(name: str) -> Decision:
@@ -166,55 +124,27 @@ def full_decision(name: str) -> Decision:
 
 def lease(**fields: Any) -> Lease:
     """Return the lease of a thread."""
-    given = {
-        "id": lease_id(ANN, "t"),
-        "token": "token",
-        "namespace": ANN,
-        "thread": "t",
-        "holder": "me",
-        "until": NOW,
-    }
-    return Lease(**{**given, **fields})
+    given = {"id": lease_id(ANN, "t"), "token": "token", "namespace": ANN, "thread": "t"}
+    return Lease(**{**given, "holder": "me", "until": NOW, **fields})
 
 
 def entry(cause: str, **fields: Any) -> ContextEntry:
     """Return a context entry caused by the note called `cause`."""
-    given = {
-        "text": f"because of {cause}",
-        "keywords": ("pottery", "clay"),
-        "tags": ("craft",),
-        "cause": note_id(cause),
-        "model": "a model",
-        "change": "change-1",
-        "at": NOW,
-        "recorded_at": NOW,
-    }
-    return ContextEntry(**{**given, **fields})
+    text, made = fields.pop("text", f"because of {cause}"), {"at": NOW, "recorded_at": NOW}
+    words = {"keywords": ("pottery", "clay"), "tags": ("craft",)}
+    return make_entry(text, note_id(cause), **{**words, **made, **fields})
 
 
 def link(**fields: Any) -> Link:
     """Return a link."""
-    given = {
-        "relation": "same event",
-        "reason": "both are about the class",
-        "strength": 0.1,
-        "direction": "out",
-        "created": NOW,
-    }
-    return Link(**{**given, **fields})
+    why = {"relation": "same event", "reason": "both are about the class", "strength": 0.1}
+    return make_link(**{**why, "created": NOW, **fields})
 
 
 def supersession(**fields: Any) -> Supersession:
     """Return why a note is superseded."""
-    given: dict[str, Any] = {
-        "relation": "updates",
-        "reason": "the wedding was moved",
-        "model": "rules",
-        "change": "change-3",
-        "since": NOW,
-        "recorded_at": NOW,
-    }
-    return Supersession(**{**given, **fields})
+    why = {"relation": "updates", "reason": "the wedding was moved", "model": "rules"}
+    return Supersession(**{**why, "change": "change-3", "since": NOW, "recorded_at": NOW, **fields})
 
 
 def full_note(name: str, **fields: Any) -> Note:
