@@ -8,26 +8,12 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from protocol.explorer import (
-    NAMESPACE,
-    NOW,
-    Collections,
-    Exploration,
-    Faults,
-    Process,
-    Request,
-)
+from protocol.explorer import NAMESPACE, NOW, Collections, Exploration, Faults, Process, Request
 from protocol.explorer import writer as writer_of
 
 from amem_integrations.decisions import Call, Decision, Item, Source, slot_id
 from amem_integrations.journal.commit import commit
-from amem_integrations.journal.erasure import (
-    clear,
-    forget,
-    resume,
-    resume_after_power_cut,
-    sweep,
-)
+from amem_integrations.journal.erasure import clear, forget, resume, resume_after_power_cut, sweep
 from amem_integrations.journal.fold import fold, shows_same
 from amem_integrations.journal.history import toggle
 from amem_integrations.journal.projection import project
@@ -310,13 +296,18 @@ def deleted() -> Collections:
     return collections
 
 
+def formed(name: str, sources: str | None = None) -> Process:
+    """Return who writes a form that was made of `a` and `b`, or of these sources."""
+    made = decide(name, name, ("form", name, SECRET), shown="ab", rev=0, sources=sources)
+    return answer(name, "ab", made)
+
+
 def with_forms(sources: str = "ab") -> Collections:
     """Return a memory with a form that was made of `b`, and another that was made of the first."""
     collections = begin()
     # Sources are flat: what is made of a derived text names the sources of that one.
     for name, of in (("F", sources), ("G", sources)):
-        made = decide(name, name, ("form", name, SECRET), shown="ab", rev=0, sources=of)
-        collections.run(name, answer(name, "ab", made))
+        collections.run(name, formed(name, of))
     return collections
 
 
@@ -610,7 +601,7 @@ no_expired_answer = must(
     "an answer made from an expired note stands",
     lambda held, _: not any(SECRET in text for text in contexts(held, "d")),
 )
-both_stand = must(
+both_hold = must(
     "the user's supersession or the model's link is lost",
     lambda held, told: (
         (told.get("U") != "made" or outdated(held, "c"))
@@ -711,51 +702,41 @@ async def insert_only(request: Request) -> None:
     await request
 
 
-b_anew = say("b", "b anew", LATER)
-said_again = then(delete("b"), b_anew)
-undo_entry, redo_entry = (switch(construct_slot("c"), 0, state) for state in ("off", "on"))
+b_anew, b_back = say("b", "b anew", LATER), bring("b", "b anew", "b entry")
+b_is_back = imported("b", "b entry")
+delete_b, erase_b = delete("b"), delete("b", thorough=True)
+erase_words = correct("b", "b other", thorough=True)
+said_again = then(delete_b, b_anew)
+undo, redo = (switch(construct_slot("c"), 0, state) for state in ("off", "on"))
 
 SCENARIOS: dict[str, Scenario] = {
     **{
-        f"late answer and delete, {how}": explore(begin, faults, late=late(), delete=delete("b"))
+        f"late answer and delete, {how}": explore(begin, faults, late=late(), delete=delete_b)
         for how, faults in WITH_FAULTS.items()
     },
     **{
         f"thorough delete and late answer, {how}": explore(
-            by_inference, faults, also=kept, late=inferred(), delete=delete("b", thorough=True)
+            by_inference, faults, also=kept, late=inferred(), delete=erase_b
         )
         for how, faults in WITH_FAULTS.items()
     },
     "thorough correction, then a plain delete, and a late answer": explore(
-        by_inference,
-        always=unseen("W"),
-        also=kept,
-        W=then(correct("b", "b other", thorough=True), delete("b")),
-        late=inferred(),
+        by_inference, always=unseen("W"), also=kept, W=then(erase_words, delete_b), late=inferred()
     ),
     "late answer and correction, kill": explore(
         begin, ONE_KILL, always=unseen("cor"), late=late(), cor=correct("b", "b other")
     ),
     "an import of what was made of a note that is being deleted, kill, late copy": explore(
-        begin, KILL_AND_COPY, I=bring("e", "e", f"e {SECRET}", of="b"), delete=delete("b")
+        begin, KILL_AND_COPY, I=bring("e", "e", f"e {SECRET}", of="b"), delete=delete_b
     ),
     "an import brings a deleted note back, beside a late answer for the old one, kill": explore(
-        deleted,
-        ONE_KILL,
-        always=no_stale_answer,
-        also=imported("b", "b entry"),
-        I=bring("b", "b anew", "b entry"),
-        late=late(),
+        deleted, ONE_KILL, always=no_stale_answer, also=b_is_back, I=b_back, late=late()
     ),
     "two imports of one file, kill, late copy": explore(
-        deleted,
-        KILL_AND_COPY,
-        also=imported("b", "b entry"),
-        I=bring("b", "b anew", "b entry"),
-        J=bring("b", "b anew", "b entry"),
+        deleted, KILL_AND_COPY, also=b_is_back, I=b_back, J=b_back
     ),
     "three writers and a delete": explore(
-        begin, also=made("W3", "d"), late=late(), W2=sentence(), W3=fresh(), delete=delete("b")
+        begin, also=made("W3", "d"), late=late(), W2=sentence(), W3=fresh(), delete=delete_b
     ),
     "another writer projects the same notes, kill": explore(
         begin, ONE_KILL, also=lost("c new"), late=late(), W2=sentence()
@@ -767,21 +748,13 @@ SCENARIOS: dict[str, Scenario] = {
         peaceful, ONE_KILL, also=decided_once, W1=work("w1", "one"), W2=work("w2", "two")
     ),
     "undo of an entry, then evolve again": explore(
-        peaceful, also=remade, U=then(undo_entry, again("o6", "c"))
+        peaceful, also=remade, U=then(undo, again("o6", "c"))
     ),
     "undo of an entry, evolve again, redo of the first": explore(
-        peaceful,
-        ONE_KILL,
-        also=redone,
-        U=then(undo_entry, again("o6", "c"), redo_entry),
-        W2=sentence(of="d"),
+        peaceful, ONE_KILL, also=redone, U=then(undo, again("o6", "c"), redo), W2=sentence(of="d")
     ),
     "undo and redo against delete, kill, late copy": explore(
-        begin,
-        KILL_AND_COPY,
-        also=link_redone,
-        U=then(turn_off("c"), turn_on("c")),
-        delete=delete("b"),
+        begin, KILL_AND_COPY, also=link_redone, U=then(turn_off("c"), turn_on("c")), delete=delete_b
     ),
     "two items of one decision are undone at once, kill": explore(
         partial(with_two, "link"), KILL_AND_COPY, U=turn_off("d"), V=turn_off("d", 1)
@@ -793,13 +766,13 @@ SCENARIOS: dict[str, Scenario] = {
         partial(with_two, "sentence"),
         ONE_KILL,
         U=then(turn_off("d"), turn_off("d", 1), turn_on("d", 1)),
-        delete=delete("b"),
+        delete=delete_b,
     ),
     "undo of what a delete is removing": explore(
-        begin, KILL_AND_COPY, U=turn_off("b"), delete=delete("b")
+        begin, KILL_AND_COPY, U=turn_off("b"), delete=delete_b
     ),
     "undo of a link of a late answer": explore(
-        begin, late=late(), U=turn_off("d", 1), delete=delete("b")
+        begin, late=late(), U=turn_off("d", 1), delete=delete_b
     ),
     "undo of an answer that nobody looked at, beside a writer": explore(
         died_late, ONE_KILL, always=never_seen, U=turn_off("d"), W2=sentence()
@@ -816,9 +789,7 @@ SCENARIOS: dict[str, Scenario] = {
     "add of an id whose delete is open, then deleted again": explore(
         half_deleted,
         ONE_KILL,
-        add_delete=then(
-            say("b", f"b {SECRET} too", 50), about_the_next(f"{SECRET} too"), delete("b")
-        ),
+        add_delete=then(say("b", f"b {SECRET} too", 50), about_the_next(f"{SECRET} too"), delete_b),
         R1=resume,
     ),
     "an add, and a delete of what was just added": explore(
@@ -835,14 +806,12 @@ SCENARIOS: dict[str, Scenario] = {
         begin, ONE_KILL, also=corrected_twice, C1=correct("b", "b one"), C2=correct("b", "b two")
     ),
     "correction and delete at once": explore(
-        begin, ONE_KILL, C1=correct("b", "b one"), delete=delete("b")
+        begin, ONE_KILL, C1=correct("b", "b one"), delete=delete_b
     ),
-    "two deletes of linked notes, kill": explore(
-        begin, ONE_KILL, delete=delete("b"), d2=delete("a")
-    ),
-    "two deletes of one note": explore(begin, KILL_AND_COPY, delete=delete("b"), d2=delete("b")),
+    "two deletes of linked notes, kill": explore(begin, ONE_KILL, delete=delete_b, d2=delete("a")),
+    "two deletes of one note": explore(begin, KILL_AND_COPY, delete=delete_b, d2=delete_b),
     "late copy of the add after the delete": explore(
-        Collections, Faults(copies=1), add_delete=then(say("b", f"b {SECRET}"), delete("b"))
+        Collections, Faults(copies=1), add_delete=then(say("b", f"b {SECRET}"), delete_b)
     ),
     "resumed by two, an undo, the slow one killed": explore(
         half_deleted, ONE_KILL, R1=resume, R2=resume, U=turn_off("c")
@@ -857,50 +826,38 @@ SCENARIOS: dict[str, Scenario] = {
         partial(begin, expired="ab"), ONE_KILL, always=unseen("sweep"), sweep=sweeping, late=late()
     ),
     "a form, and another made of it, of a deleted note": explore(
-        with_forms, ONE_KILL, delete=delete("b")
+        with_forms, ONE_KILL, delete=delete_b
     ),
     "a form is written while its source goes": explore(
-        begin,
-        KILL_AND_COPY,
-        F=answer("F", "ab", decide("F", "F", ("form", "F", SECRET), shown="ab", rev=0)),
-        delete=delete("b"),
+        begin, KILL_AND_COPY, F=formed("F"), delete=delete_b
     ),
-    "power cut: delete": explore(begin, POWER_CUT, delete=delete("b")),
-    "power cut: commit and delete": explore(begin, POWER_CUT, W=then(late(), delete("b"))),
+    "power cut: delete": explore(begin, POWER_CUT, delete=delete_b),
+    "power cut: commit and delete": explore(begin, POWER_CUT, W=then(late(), delete_b)),
     "power cut: delete, add again": explore(
-        begin, POWER_CUT, W=then(delete("b"), b_anew, about_the_next("d anew"))
+        begin, POWER_CUT, W=then(delete_b, b_anew, about_the_next("d anew"))
     ),
     "late answer and delete, resumed, late copy": explore(
-        begin, Faults(kills=1, copies=1, partial=1), late=late(), R1=resume, delete=delete("b")
+        begin, Faults(kills=1, copies=1, partial=1), late=late(), R1=resume, delete=delete_b
     ),
     "a part of a commit arrives after its writer died, resume, delete": arriving,
     "a commit of which the call arrives last, resume, thorough delete": lambda: arriving(
         secretly=True
     ),
     "thorough correction and late answer, kill": explore(
-        by_inference,
-        ONE_KILL,
-        always=unseen("cor"),
-        also=kept,
-        late=inferred(),
-        cor=correct("b", "b other", thorough=True),
+        by_inference, ONE_KILL, always=unseen("cor"), also=kept, late=inferred(), cor=erase_words
     ),
     "thorough delete half done, resume, undo": explore(
         partial(half_deleted, thorough=True), ONE_KILL, also=kept, R1=resume, U=turn_off("b")
     ),
     "thorough delete of what a plain delete is removing": explore(
-        by_inference,
-        ONE_KILL,
-        also=kept,
-        delete=delete("b", thorough=True),
-        d2=delete("b", thorough=True),
+        by_inference, ONE_KILL, also=kept, delete=erase_b, d2=erase_b
     ),
     "plain delete, then a thorough one": explore(
         by_inference,
         always=unseen("d2"),
         also=kept,
-        d1=delete("b"),
-        d2=then(delete("b"), delete("b", thorough=True)),
+        d1=delete_b,
+        d2=then(delete_b, erase_b),
         late=inferred(),
     ),
     "thorough delete, same key said again, late answer, kill": explore(
@@ -908,7 +865,7 @@ SCENARIOS: dict[str, Scenario] = {
         ONE_KILL,
         always=unseen("W"),
         also=kept,
-        W=then(delete("b", thorough=True), b_anew),
+        W=then(erase_b, b_anew),
         late=inferred(),
     ),
     "thorough delete, tombstone collected, late answer": explore(
@@ -916,36 +873,30 @@ SCENARIOS: dict[str, Scenario] = {
         ONE_KILL,
         always=unseen("W"),
         also=kept,
-        W=then(delete("b", thorough=True), collecting),
+        W=then(erase_b, collecting),
         late=inferred(),
     ),
     "every view is made anew beside a late answer and a delete, kill": explore(
-        begin, ONE_KILL, late=late(), delete=delete("b"), R=lambda writer: project(writer, "abcd")
+        begin, ONE_KILL, late=late(), delete=delete_b, R=lambda writer: project(writer, "abcd")
     ),
     "an import among writers, kill": explore(
-        begin, ONE_KILL, I=bring("e", "e", "e entry", of="b"), late=late(), delete=delete("b")
+        begin, ONE_KILL, I=bring("e", "e", "e entry", of="b"), late=late(), delete=delete_b
     ),
-    "power cut: thorough delete": explore(
-        by_inference, POWER_CUT, also=kept, delete=delete("b", thorough=True)
-    ),
+    "power cut: thorough delete": explore(by_inference, POWER_CUT, also=kept, delete=erase_b),
     "late answer, delete, and a writer on the same notes": explore(
-        begin, late=late(), W2=sentence(), delete=delete("b")
+        begin, late=late(), W2=sentence(), delete=delete_b
     ),
     "redacted, then made again": explore(
-        begin, also=slot_is_free, W=then(delete("b"), again("o8", "a"))
+        begin, also=slot_is_free, W=then(delete_b, again("o8", "a"))
     ),
     "undo against another writer": explore(
-        peaceful, ONE_KILL, U=then(undo_entry, redo_entry), W2=sentence(of="d")
+        peaceful, ONE_KILL, U=then(undo, redo), W2=sentence(of="d")
     ),
     "a worker died after its insertion, another does the work, nobody resumes": explore(
         died_committing, resume=None, after=not_paid_again, W2=fresh()
     ),
     "the user supersedes while a model links": explore(
-        peaceful,
-        ONE_KILL,
-        also=both_stand,
-        U=supersede("user", "d", "c"),
-        W=linking("w1", "d", "a"),
+        peaceful, ONE_KILL, also=both_hold, U=supersede("user", "d", "c"), W=linking("w1", "d", "a")
     ),
     "the user supersedes, then corrects the newer note": explore(
         peaceful,
@@ -955,10 +906,10 @@ SCENARIOS: dict[str, Scenario] = {
         W=linking("w1", "d", "b"),
     ),
     "tombstone collected, same key again, late answer": explore(
-        begin, ONE_KILL, also=no_stale_answer, W=then(delete("b"), collecting, b_anew), late=late()
+        begin, ONE_KILL, also=no_stale_answer, W=then(delete_b, collecting, b_anew), late=late()
     ),
     "tombstone collected, same key again, evolved": explore(
-        begin, also=has_links, W=then(delete("b"), collecting, b_anew, again("o9", "b", links=True))
+        begin, also=has_links, W=then(delete_b, collecting, b_anew, again("o9", "b", links=True))
     ),
     "clear, same key again, late answer, kill": explore(
         begin, ONE_KILL, also=no_stale_answer, W=then(clearing, b_anew), late=late()
@@ -973,7 +924,7 @@ SCENARIOS: dict[str, Scenario] = {
         after=checked(newest=1),
         late=bounded(late()),
         more=bounded(sentence()),
-        delete=bounded(delete("b")),
+        delete=bounded(delete_b),
     ),
     "bounded views: the newest sentence goes, kill": explore(
         with_sentences,
@@ -982,11 +933,11 @@ SCENARIOS: dict[str, Scenario] = {
         after=checked(
             lambda c, t: None if not t.get("o4") or outdated(c, "c") else "forgotten", newest=1
         ),
-        delete=bounded(delete("b")),
+        delete=bounded(delete_b),
         o4=bounded(supersede("user1", "d", "c")),
     ),
     "clear against add and delete": explore(
-        begin, ONE_KILL, W=clearing, add=say("x", "x new", 50), delete=delete("b")
+        begin, ONE_KILL, W=clearing, add=say("x", "x new", 50), delete=delete_b
     ),
     "clear beside an evolving add, kill": explore(
         peaceful, ONE_KILL, also=cleared, W=clearing, A=then(say("e", "e"), evolved("e", "a"))
@@ -1006,10 +957,7 @@ SCENARIOS: dict[str, Scenario] = {
         peaceful, Faults(copies=1), also=cleared, W=clearing, A=then(say("e", "e"), evolved("e"))
     ),
     "clear while a form is written, kill, late copy": explore(
-        with_forms,
-        KILL_AND_COPY,
-        W=clearing,
-        F=answer("H", "ab", decide("H", "H", ("form", "H", SECRET), shown="ab", rev=0)),
+        with_forms, KILL_AND_COPY, W=clearing, F=formed("H")
     ),
     "clear of a form that names no sources": explore(
         partial(with_forms, ""), also=cleared, W=clearing
@@ -1023,7 +971,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 # A read of an older state breaks what is promised: replicas have to answer by majority.
 NEEDS_FRESH_READS: dict[str, Scenario] = {
-    "a stale replica is read": explore(begin, Faults(stale=1), late=late(), delete=delete("b"))
+    "a stale replica is read": explore(begin, Faults(stale=1), late=late(), delete=delete_b)
 }
 
 

@@ -14,12 +14,7 @@ import pytest
 from support import tiny_bert
 from tokenizers import Tokenizer
 
-from amem_integrations import (
-    AgenticMemory,
-    ConfigurationError,
-    FastEmbedEmbedder,
-    MiniLmEmbedder,
-)
+from amem_integrations import AgenticMemory, ConfigurationError, FastEmbedEmbedder, MiniLmEmbedder
 
 ENCODER = Path(__file__).parents[1] / "data" / "tiny_encoder.onnx"
 

@@ -12,11 +12,7 @@ import openai
 import pytest
 from openai_kit import FORMATS, REPLY, REQUEST, chat, embedder, formats
 
-from amem_integrations.errors import (
-    ConfigurationError,
-    ModelReplyError,
-    ModelUnavailableError,
-)
+from amem_integrations.errors import ConfigurationError, ModelReplyError, ModelUnavailableError
 from amem_integrations.ports import Completion
 from amem_integrations.prompts.parse import parse
 from amem_integrations.prompts.replies import ConstructReply, EvolveReply
