@@ -32,27 +32,10 @@ SHM = Path("/dev/shm")
 # Tests with one of these marks are skipped where the package is not installed.
 ELSEWHERE = {"torch": "sentence_transformers", "web": "fastapi"}
 # A file is run by one worker as a whole: those that take long come first, so that no worker waits at the end.
-LONG = {
-    name: place
-    for place, name in enumerate(
-        (
-            "test_locomo.py",
-            "test_protocol.py",
-            "test_examples.py",
-            "test_langgraph_crashes.py",
-            "test_kills.py",
-            "test_folder.py",
-            "test_workers.py",
-            "test_processes.py",
-            "test_follow_ups.py",
-            "test_first_hit.py",
-            "test_graph.py",
-            "test_upkeep.py",
-            "test_currency.py",
-            "test_memory_machine.py",
-        )
-    )
-}
+LONG = """
+locomo protocol examples langgraph_crashes kills folder workers processes follow_ups first_hit graph upkeep currency
+memory_machine
+"""
 
 
 def pytest_configure() -> None:
@@ -67,7 +50,8 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort long files first; with `AMEM_TEST_STORE` (see `support.other_store`) run what it can, with a network."""
-    items.sort(key=lambda item: LONG.get(item.path.name, len(LONG)))
+    places = {f"test_{name}.py": place for place, name in enumerate(LONG.split())}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
     for mark, package in ELSEWHERE.items():
         if find_spec(package) is None:
             skip = pytest.mark.skip(reason=f"has an environment of its own: make test-{mark}")

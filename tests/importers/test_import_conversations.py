@@ -13,17 +13,11 @@ ANN = ("ann",)
 START = 1_700_000_000.25
 
 
-def node(name, parent, children, role, parts, **more):
+def node(name, parent, children, role, parts, *, kind="text", tool=None, **more):
     body = {"text": parts} if isinstance(parts, str) else {"parts": parts}
-    message = {
-        "id": name,
-        "author": {"role": role, "name": more.get("tool")},
-        "create_time": more.get("time", START + int(name)),
-        "content": {"content_type": more.get("kind", "text"), **body},
-        "weight": more.get("weight", 1.0),
-        "metadata": more.get("metadata", {}),
-        "recipient": more.get("recipient", "all"),
-    }
+    usual = {"create_time": START + int(name), "weight": 1.0, "metadata": {}, "recipient": "all"}
+    said = {"author": {"role": role, "name": tool}, "content": {"content_type": kind, **body}}
+    message = {"id": name, **said, **usual, **more}
     return {"id": name, "message": message, "parent": parent, "children": children}
 
 
@@ -36,14 +30,14 @@ HIDDEN = {"is_visually_hidden_from_conversation": True}
 def chatgpt():
     nodes = [
         {"id": "root", "message": None, "parent": None, "children": ["1"]},
-        node("1", "root", ["2"], "system", [""], time=None, weight=0.0, metadata=HIDDEN),
+        node("1", "root", ["2"], "system", [""], create_time=None, weight=0.0, metadata=HIDDEN),
         node("2", "1", ["3"], "user", "My name is Ann.", kind="user_editable_context"),
         node("3", "2", ["4", "5"], "user", ["What is on this picture?", IMAGE], kind="multimodal_text"),
         node("4", "3", [], "assistant", ["A pear, I think."]),
         node("5", "3", ["6"], "assistant", "search('quince')", kind="code", recipient="browser"),
         node("6", "5", ["7"], "tool", "…", kind="tether_browsing_display", tool="browser"),
         node("7", "6", ["8"], "assistant", [], kind="thoughts"),
-        node("8", "7", ["9", "x"], "assistant", ["A quince."], time=None),
+        node("8", "7", ["9", "x"], "assistant", ["A quince."], create_time=None),
         node("9", "8", ["10"], "user", [SPOKEN, AUDIO], kind="multimodal_text"),
         node("10", "9", ["11"], "assistant", ["Bare."]),
         node("11", "10", ["13"], "user", ["hidden"], weight=0.0),

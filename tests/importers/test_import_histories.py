@@ -15,21 +15,15 @@ from amem_integrations import InvalidInputError
 from amem_integrations.importers import import_from
 
 ANN = ("ann",)
+CALL = {"name": "look", "args": {}, "id": "c1", "type": "tool_call"}
+IMAGES = [{"type": "image_url", "image_url": {"url": url}} for url in ("data:,", "data:,x")]
 MESSAGES = [
     core.SystemMessage("Be kind."),
     core.HumanMessage("I am Ann.", id="h1"),
-    core.AIMessage(
-        "One moment.", tool_calls=[{"name": "look", "args": {}, "id": "c1", "type": "tool_call"}]
-    ),
+    core.AIMessage("One moment.", tool_calls=[CALL]),
     core.ToolMessage("42", tool_call_id="c1"),
     core.AIMessage("Hello Ann!"),
-    core.HumanMessage(
-        [
-            {"type": "text", "text": "See?"},
-            {"type": "image_url", "image_url": {"url": "data:,"}},
-            {"type": "image_url", "image_url": {"url": "data:,x"}},
-        ]
-    ),
+    core.HumanMessage([{"type": "text", "text": "See?"}, *IMAGES]),
 ]
 SAID = ["I am Ann.", "One moment.", "Hello Ann!", "See?"]
 NOT_TAKEN = {"system message": 1, "output of a tool": 1, "image or other file": 2}
@@ -140,13 +134,13 @@ def test_rows_in_hand_are_the_messages_that_add_messages_stores():
 
 
 def test_a_row_without_a_message_stops_the_import_and_nothing_is_stored():
-    rows = [{"session_id": "s", "message": "{"}]
     with open_memory() as memory:
-        with pytest.raises(InvalidInputError, match="item 1: message is not JSON"):
-            import_from(memory, rows, namespace=ANN)
-        rows = [{"session_id": "s", "message": {"type": "human"}}]
-        with pytest.raises(InvalidInputError, match="item 1 is no message"):
-            import_from(memory, rows, namespace=ANN)
+        for message, said in (
+            ("{", ": message is not JSON"),
+            ({"type": "human"}, " is no message"),
+        ):
+            with pytest.raises(InvalidInputError, match=f"item 1{said}"):
+                import_from(memory, [{"session_id": "s", "message": message}], namespace=ANN)
         assert memory.namespaces() == []
 
 

@@ -13,6 +13,8 @@ Refusal = tuple[int, str]
 WINDOW = 6_000  # characters that a model reads
 MISSING = "gone"  # the model that no server has
 LIMIT = f"This model's maximum context length is {WINDOW} tokens. However, "
+KEPT = "The number of tokens to keep from the initial prompt is greater than the context length"
+LONGER = "is longer than the model's context length"
 THOUGHT = "They want JSON."
 
 
@@ -96,10 +98,7 @@ class OldOllama(Ollama):
 class Sglang(Dialect):
     """SGLang: flat errors, status 500 for what a chat template does not support, and no counts."""
 
-    too_long = (
-        400,
-        f"The input ({{length}} tokens) is longer than the model's context length ({WINDOW} tokens).",
-    )
+    too_long = 400, f"The input ({{length}} tokens) {LONGER} ({WINDOW} tokens)."
     counts = False
 
     def error(self, status: int, message: str) -> Payload:
@@ -119,13 +118,7 @@ class LmStudio(Dialect):
     """LM Studio: errors are bare texts."""
 
     missing = 400, 'Failed to load model "{model}". Error: Error loading model.'
-    too_long = (
-        400,
-        (
-            "The number of tokens to keep from the initial prompt is greater than the context length "
-            f"(n_keep: {{length}}>= n_ctx: {WINDOW})."
-        ),
-    )
+    too_long = 400, f"{KEPT} (n_keep: {{length}}>= n_ctx: {WINDOW})."
 
     def error(self, status: int, message: str) -> Payload:
         return {"error": message}

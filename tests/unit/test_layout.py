@@ -96,14 +96,8 @@ def test_there_is_no_twin_without_a_method():
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 TRIED = "sentence-transformers minilm openai langchain classic langgraph cli testing"
-WANTED = [
-    requirement
-    for text in (
-        *PROJECT["dependencies"],
-        *(text for name in TRIED.split() for text in EXTRAS[name]),
-    )
-    if (requirement := Requirement(text)).name != PROJECT["name"]
-]
+TEXTS = [*PROJECT["dependencies"], *(text for name in TRIED.split() for text in EXTRAS[name])]
+WANTED = [one for one in map(Requirement, TEXTS) if one.name != PROJECT["name"]]
 LINES = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
 PINNED = {
     name.lower().replace("_", "-"): Version(version)
