@@ -90,10 +90,16 @@ def gate():
     gate.open.set()
 
 
-def test_tasks_are_done_oldest_first_and_once_while_they_wait(gate):
+@pytest.fixture
+def background(gate):
+    """A worker whose first task, "a", waits at the gate."""
     background = Background(gate)
     background.submit("a")
     assert gate.entered.wait(10)
+    return background
+
+
+def test_tasks_are_done_oldest_first_and_once_while_they_wait(gate, background):
     for task in ("b", "c", "b", "a", None):
         background.submit(task)
     assert gate.done == []
@@ -133,10 +139,7 @@ def test_what_passes_by_itself_is_no_error_of_a_flush():
     assert background.flush(timeout=10)
 
 
-def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
-    background = Background(gate)
-    background.submit("a")
-    assert gate.entered.wait(10)
+def test_closing_leaves_what_waits_and_takes_nothing_more(gate, background):
     background.submit("b")
     assert not background.close(timeout=0.05)
     gate.open.set()
@@ -147,10 +150,7 @@ def test_closing_leaves_what_waits_and_takes_nothing_more(gate):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_has_a_thread_of_its_own(gate):
-    background = Background(gate)
-    background.submit("a")
-    assert gate.entered.wait(10)
+def test_a_forked_child_has_a_thread_of_its_own(gate, background):
     if (child := os.fork()) == 0:
         # The lock of the other event may be held by the thread that is gone.
         gate.open = threading.Event()
