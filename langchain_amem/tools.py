@@ -29,6 +29,12 @@ NO_ANSWER = "The memory does not answer now; go on without it."
 NOTHING = "Nothing is known about that."
 
 
+class ToolOptions(adapting.SearchOptions, total=False):
+    """The options of a search by a tool."""
+
+    max_tokens: int
+
+
 def memory_tools(
     memory: AgenticMemory,
     *,
@@ -41,7 +47,7 @@ def memory_tools(
     assistant_supersedes: bool = False,
     evolve: bool = True,
     on_error: adapting.OnError = "log",
-    **recall: Unpack[adapting.RecallOptions],
+    **recall: Unpack[ToolOptions],
 ) -> list[BaseTool]:
     """Return tools over a memory, for `create_agent` or any graph with a `ToolNode`.
 
@@ -69,12 +75,14 @@ def memory_tools(
     Raises:
         ConfigurationError: An unknown kind, or an option that has a value it cannot have.
         NamespaceError: The namespace is malformed; in a run, that the run has none.
+        TypeError: An option of `recall` is unknown.
         MissingExtraError: `namespace` is a function, and langgraph is not installed.
     """
     if unknown := [kind for kind in kinds if kind not in NAMES]:
         raise ConfigurationError(f"kinds={unknown!r} are unknown; use {', '.join(NAMES)}")
     adapting.check_flags(assistant_supersedes=assistant_supersedes)
-    door: dict[str, Any] = {"also": also, "recall": recall, "evolve": evolve}
+    searched = adapting.checked_recall({"k": 10, "max_tokens": 1000, **recall}, ToolOptions)
+    door: dict[str, Any] = {"also": also, "recall": searched, "evolve": evolve}
     door |= {"failures": Failures(on_error), "supersedes": assistant_supersedes}
     actions = Actions(memory, namespace, **door)
     tools = list[BaseTool]()
@@ -137,11 +145,10 @@ class Actions(Door):
         """
         own = {f"metadata.{name}": given for name, given in filters.items() if given}
         # A model narrows what it may see.
-        asked = self.asked(runtime, namespace=self.space(runtime), narrowed=[own])
-        if asked is None:
+        options = self.asked(runtime, namespace=self.space(runtime), narrowed=[own])
+        if options is None:
             raise ToolException(NO_ANSWER)
-        options = {"k": 10, "max_tokens": 1000, **asked}
-        max_tokens, _ = options.pop("max_tokens"), options.pop("window", None)
+        max_tokens = options.pop("max_tokens")
         options["k"] = min(limit or options["k"], options["k"])
         with self._explained("search"):
             search = self.memory.search_turn

@@ -159,6 +159,8 @@ def test_only_the_kinds_asked_for_are_made(memory):
     assert list(tools(memory, kinds=["search"])) == ["search_memory"]
     with pytest.raises(ConfigurationError, match="erase"):
         tools(memory, kinds=["erase"])
+    with pytest.raises(TypeError, match="unknown option 'window'"):
+        tools(memory, window=2)
 
 
 def test_what_is_no_memory_is_refused_when_a_door_is_made():
