@@ -47,6 +47,10 @@ def test_a_strict_schema_closes_every_object_and_requires_every_field(openai_ser
         assert part["additionalProperties"] is False
         assert part["required"] == list(part["properties"])
     assert "default" not in json.dumps(schema)
+    named = {
+        name.rpartition("/")[2] for name in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema))
+    }
+    assert named == schema["$defs"].keys()
     assert openai_server.requests[0]["messages"] == [{"role": "user", "content": "?"}]
 
 
