@@ -22,7 +22,7 @@ ItemKind = Literal["entry", "sentence", "link", "relink", "supersession", "form"
 WRITTEN, VISIBLE, SETTLED = 2, 1, 0
 
 
-class Source(NamedTuple):
+class Wording(NamedTuple):
     """A note in one of its wordings: the id of the note, and the revision that the wording has."""
 
     id: str
@@ -62,7 +62,7 @@ class Item:
     number: int = 0
     text: str = ""
     other: str = ""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Wording, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     switch: Switch = "on"
     log: tuple[Flip, ...] = ()
@@ -112,7 +112,7 @@ class Call:
     namespace: Namespace
     by: str
     seq: int
-    shown: tuple[Source, ...] = ()
+    shown: tuple[Wording, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -149,7 +149,7 @@ class Decision:
     attempt: int = 0
     items: tuple[Item, ...] = ()
     about: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Wording, ...] = ()
     void: bool = False
     phase: int = WRITTEN
 
@@ -237,6 +237,6 @@ def form_id(namespace: Namespace, name: str) -> str:
     return derive("form", namespace, name)
 
 
-def sources_of(decisions: Iterable[Decision]) -> set[Source]:
+def sources_of(decisions: Iterable[Decision]) -> set[Wording]:
     """Return all wordings that some decisions were made of."""
     return {source for decision in decisions for source in decision.sources}

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from .decisions import Item, Source
+from .decisions import Item, Wording
 from .errors import InvalidInputError
 from .kinds import Kind
 from .notes import RELATIONS, Namespace
@@ -127,7 +127,7 @@ class Plan:
     since: Count = 0
     notes: tuple[PlannedNote, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
-    shown: tuple[Source, ...] = ()
+    shown: tuple[Wording, ...] = ()
     cost: tuple[ModelCall, ...] = ()
 
     @property

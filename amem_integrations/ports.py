@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, Union
 
 from pydantic import BaseModel
 
-from .decisions import Call, Decision, Lease, Record, Source
+from .decisions import Call, Decision, Lease, Record, Wording
 from .filters import Conditions
 from .notes import Namespace
 from .stored_note import StoredNote, Vector
@@ -217,6 +217,6 @@ class RecordQuery:
         return self.calls is None or call.id in self.calls
 
 
-def reaches(sources: Iterable[Source], upto: Mapping[str, int]) -> bool:
+def reaches(sources: Iterable[Wording], upto: Mapping[str, int]) -> bool:
     """Return whether some wordings have one of these notes, up to the rev given for the note, among them."""
     return any(source.rev <= upto.get(source.id, -1) for source in sources)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from .. import texts
 from ..config import MemoryConfig
-from ..decisions import Call, Decision, Item, ItemKind, Source, Stage, slot_id
+from ..decisions import Call, Decision, Item, ItemKind, Stage, Wording, slot_id
 from ..errors import (
     AmemError,
     ConfigurationError,
@@ -75,7 +75,7 @@ class OpenCall:
     before: Sequence[Note] = ()
     id: str = field(default_factory=new_operation)
     seq: int = 0
-    shown: set[Source] = field(default_factory=set)
+    shown: set[Wording] = field(default_factory=set)
     seen: SourceFinder = field(default_factory=SourceFinder)
     model_calls: list[ModelCall] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class OpenCall:
         )
 
     def decide(
-        self, note: Note | Source, stage: Stage, items: Iterable[Item], attempt: int = 0
+        self, note: Note | Wording, stage: Stage, items: Iterable[Item], attempt: int = 0
     ) -> Decision:
         """Return one decision: the items that the call gives a wording of a note, or a form.
 
@@ -252,7 +252,7 @@ async def ask(call: OpenCall, question: Question[M]) -> M:
         BudgetExceededError: The call would go over a limit of the namespace.
     """
     runtime, task = call.runtime, question.task
-    call.shown.update(Source(note.id, note.rev) for note in question.shown)
+    call.shown.update(Wording(note.id, note.rev) for note in question.shown)
     call.seen.show(question.shown, contexts=question.contexts)
     system, prompt = render(runtime.config, question.template or task, **question.values)
     request = ModelRequest(

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain
 
 from .. import texts
-from ..decisions import Source
+from ..decisions import Wording
 from ..kinds import telling_words, words_of
 from ..notes import ContextEntry, Note
 from ..plans import ANSWERS, FOLLOWS, REPEATS
@@ -39,28 +39,28 @@ class SourceFinder:
     """Knows the texts that stood in front of a model, and finds those of which another one was made."""
 
     def __init__(self) -> None:
-        self._notes: dict[Source, Note] = {}
-        self._entries: dict[Source, Sequence[ContextEntry]] = {}
+        self._notes: dict[Wording, Note] = {}
+        self._entries: dict[Wording, Sequence[ContextEntry]] = {}
         self._names: frozenset[Mark] = frozenset()
 
     def show(self, notes: Iterable[Note], *, contexts: bool = True) -> SourceFinder:
         """Take the contents of notes, and their contexts too unless the model was shown the contents only."""
         for note in notes:
-            wording = Source(note.id, note.rev)
+            wording = Wording(note.id, note.rev)
             self._notes[wording] = note
             self._names |= _marks_of(note.speaker or "")
             if contexts:
                 self._entries.setdefault(wording, note.contexts)
         return self
 
-    def sources_of(self, words: Iterable[str], own: Iterable[Note]) -> tuple[Source, ...]:
+    def sources_of(self, words: Iterable[str], own: Iterable[Note]) -> tuple[Wording, ...]:
         """Return the wordings that a text was made of which is about its own notes, sorted.
 
         A word is looked for in the contents of its own notes, then in their contexts, then in other contents, then in
         other contexts. Names of speakers tell nothing: in a conversation nearly every text has them.
         """
         notes = list(own)
-        found = {Source(note.id, note.rev) for note in notes}
+        found = {Wording(note.id, note.rev) for note in notes}
         left = _marks_of(" ".join(words)) - COMMON - self._names
         left = left.difference(*map(_said_in, notes))
         for entry in chain.from_iterable(note.contexts for note in notes) if left else ():
@@ -113,5 +113,5 @@ def _stems(word: str) -> frozenset[str]:
     return codes | telling_words(_CODE.sub(" ", word) if codes else word)
 
 
-def _sources_of(entry: ContextEntry) -> list[Source]:
-    return [Source(*each) for each in entry.sources]
+def _sources_of(entry: ContextEntry) -> list[Wording]:
+    return [Wording(*each) for each in entry.sources]

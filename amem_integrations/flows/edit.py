@@ -14,8 +14,7 @@ from types import EllipsisType
 from typing import Any
 
 from ..conversation import SPEAKING, from_dict, note_inputs
-from ..decisions import Call, Decision, Item
-from ..decisions import Source as Wording
+from ..decisions import Call, Decision, Item, Wording
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.gate import objection_to
 from ..fetch import existing, not_found

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import errors
-from ..decisions import Call, Source, Switch
+from ..decisions import Call, Switch, Wording
 from ..evolution import ask, linking
 from ..evolution import construct as construction
 from ..evolution.ask import OpenCall
@@ -181,7 +181,7 @@ async def commit(
     if given.namespace != (space := check_namespace(namespace)):
         raise errors.NamespaceError(f"the plan is for namespace {given.namespace!r}, not {space!r}")
     plans = decide(given.notes, answers or {})
-    shown = {*given.shown, *(Source(one.id, one.rev) for one in plans)}
+    shown = {*given.shown, *(Wording(one.id, one.rev) for one in plans)}
     items = [item for one in plans for item in one.items.values()]
     ids = {*(source.id for source in shown), *given.failed}
     ids |= {end for item in items for end in (item.to, item.other) if end}

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field, PydanticUserError, ValidationError
 
-from ..decisions import Decision, Item, Source, form_id
+from ..decisions import Decision, Item, Wording, form_id
 from ..errors import BudgetExceededError, ConfigurationError, ModelReplyError, ModelUnavailableError
 from ..evolution.ask import OpenCall, Question, ask, charged, commit
 from ..evolution.show import aliases, raw, turns
@@ -225,7 +225,7 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
         raise ModelReplyError(f"{model} filled {schema.__name__} wrongly: {problem}")
     held, data = form.filled(reply), {"form": _name(schema), "read_to": notes[-1].seq}
     text = json.dumps(held, ensure_ascii=False)
-    sources = set(form.item.sources) if form.item else set[Source]()
+    sources = set(form.item.sources) if form.item else set[Wording]()
     ends = [form.item.data["expires_at"]] if form.item and "expires_at" in form.item.data else []
     if held != before:
         shows = [note for note in notes if alias[note.id] in reply.of] or notes
@@ -234,12 +234,12 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
         ends += [
             note.expires_at.isoformat()
             for note in notes
-            if note.expires_at and Source(note.id, note.rev) in made_of
+            if note.expires_at and Wording(note.id, note.rev) in made_of
         ]
     if ends:
         data["expires_at"] = min(ends, key=datetime.fromisoformat)
     made = tuple(sorted(sources))
     item = Item(kind="form", to=form.id, by=model, text=text, sources=made, data=data)
-    call.decisions = [call.decide(Source(form.id, 0), "form", [item], form.attempt)]
+    call.decisions = [call.decide(Wording(form.id, 0), "form", [item], form.attempt)]
     async with writing(call.runtime, call.namespace, model) as writer:
         await commit(call, writer)

@@ -24,7 +24,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..decisions import WRITTEN, Call, Decision, Source, form_id, slot_id
+from ..decisions import WRITTEN, Call, Decision, Wording, form_id, slot_id
 from ..embedding import with_vectors_anew
 from ..errors import InvalidInputError
 from ..ids import derive, new_token
@@ -426,13 +426,13 @@ class _Import:
             return self.ids.get(old, old)
         return derive("import", self.space, old)
 
-    def _source(self, source: Source) -> Source:
+    def _source(self, source: Wording) -> Wording:
         was, now = self.revs.get(source.id, (0, 0))
-        return Source(self._id(source.id), now if source.rev == was else source.rev)
+        return Wording(self._id(source.id), now if source.rev == was else source.rev)
 
     def _moved_decision(self, old: Decision, alive: set[str]) -> Decision:
         """Return a decision as it is here: about these notes and wordings, and nothing that is not there."""
-        note, rev = self._source(Source(old.note, old.rev))
+        note, rev = self._source(Wording(old.note, old.rev))
         if names := [item.data["form"] for item in old.items if "form" in item.data]:
             note = form_id(self.space, names[0])
         sources = tuple(map(self._source, old.sources))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from ..decisions import SETTLED, VISIBLE, WRITTEN, Call, Decision, Item, Record, Source, sources_of
+from ..decisions import SETTLED, VISIBLE, WRITTEN, Call, Decision, Item, Record, Wording, sources_of
 from ..plans import ANSWERS, FOLLOWS, REPEATS
 from ..ports import RecordQuery
 from ..stored_note import StoredNote
@@ -21,7 +21,7 @@ KNOWN_RELATIONS = (PLAIN_RELATION, FOLLOWS, ANSWERS, REPEATS)
 ENDS = ("link", "relink", "supersession")  # items that connect notes, whatever their text says
 
 Fate = Literal["deleted", "corrected"]
-Fates = Callable[[Source], Fate | None]  # what became of a wording; None: the wording still stands
+Fates = Callable[[Wording], Fate | None]  # what became of a wording; None: the wording still stands
 
 
 class Settled(NamedTuple):
@@ -144,7 +144,7 @@ def _looked_at(
     shown = {source for call in calls for source in call.shown}
     time = writer.now()
 
-    def fate_of(source: Source) -> Fate | None:
+    def fate_of(source: Wording) -> Fate | None:
         stored = notes.get(source.id)
         if stored is None or stored.is_gone(time):
             return "deleted"
@@ -198,7 +198,7 @@ def redact_inferred(decision: Decision) -> Decision:
     return decision.with_items(lambda item: _blank(item) if item.kind in ENDS else None)
 
 
-def _blanked(fates: dict[Source, Fate]) -> Callable[[Item], Item]:
+def _blanked(fates: dict[Wording, Fate]) -> Callable[[Item], Item]:
     """Return a function that takes the text from items that were made of a wording which is gone.
 
     The sources stay: when the other end of a link is deleted later, the link is found by them.
@@ -214,7 +214,7 @@ def _blank(item: Item) -> Item:
     return replace(item, text="", data={**item.data, "relation": PLAIN_RELATION})
 
 
-def _left_of(fates: dict[Source, Fate]) -> Callable[[Item], Item | None]:
+def _left_of(fates: dict[Wording, Fate]) -> Callable[[Item], Item | None]:
     """Return a function that gives the rest of an item of a model or the rules; None: nothing is left."""
 
     def left(item: Item) -> Item | None:

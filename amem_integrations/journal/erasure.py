@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ..decisions import SETTLED, VISIBLE, Call, Decision, Record, Source
+from ..decisions import SETTLED, VISIBLE, Call, Decision, Record, Wording
 from ..kinds import kind_of
 from ..notes import Attempts, Note
 from ..ports import NoteQuery, RecordQuery
@@ -155,7 +155,7 @@ async def _redact_all(
     owed = {key: one.purge for key, one in owing.items() if one.purge is not None}
     thorough = {key: one.thorough for key, one in owing.items() if one.thorough}
 
-    def fate_of(source: Source) -> Fate | None:
+    def fate_of(source: Wording) -> Fate | None:
         gone = owed.get(source.id)
         if gone is None or source.rev > gone.rev:
             return None

@@ -11,7 +11,7 @@ from typing import Any
 from protocol.explorer import NAMESPACE, NOW, Collections, Exploration, Faults, Process, Request
 from protocol.explorer import writer as writer_of
 
-from amem_integrations.decisions import Call, Decision, Item, Source, slot_id
+from amem_integrations.decisions import Call, Decision, Item, Wording, slot_id
 from amem_integrations.journal.commit import commit
 from amem_integrations.journal.erasure import clear, forget, resume, resume_after_power_cut, sweep
 from amem_integrations.journal.fold import fold, shows_same
@@ -120,7 +120,7 @@ def decide(
 ) -> Decision:
     """Return what a call decided about a note: items are (kind, to, text)."""
     known = {**SEQS, **(revs or {})}
-    at = tuple(Source(one, known[one]) for one in sorted(shown if sources is None else sources))
+    at = tuple(Wording(one, known[one]) for one in sorted(shown if sources is None else sources))
     stage = {"entry": "construct", "form": "form"}.get(items[0][0], "link")
     by = "model"
     if call.startswith("user"):
@@ -147,7 +147,7 @@ def decide(
 
 def call_of(name: str, shown: str, revs: Mapping[str, int] | None = None) -> Call:
     known = {**SEQS, **(revs or {})}
-    seen = tuple(Source(one, known[one]) for one in sorted(shown))
+    seen = tuple(Wording(one, known[one]) for one in sorted(shown))
     return Call(id=name, token=name, namespace=NAMESPACE, by="model", seq=100, shown=seen)
 
 

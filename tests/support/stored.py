@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 from support.notes import make_entry, make_link, make_note
 
-from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Source, lease_id
+from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Wording, lease_id
 from amem_integrations.notes import Attempts, ContextEntry, Link, Namespace, Note, Supersession
 from amem_integrations.stored_note import Earlier, Purge, StoredNote, Vector
 
@@ -61,9 +61,9 @@ def upto(name: str, rev: int = SEQ) -> dict[str, int]:
     return {note_id(name): rev}
 
 
-def wording(name: str, rev: int = SEQ) -> Source:
+def wording(name: str, rev: int = SEQ) -> Wording:
     """Return a wording of the note called `name`."""
-    return Source(note_id(name), rev)
+    return Wording(note_id(name), rev)
 
 
 def full_stored(name: str) -> StoredNote:

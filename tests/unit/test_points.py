@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Source
+from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Wording
 from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
 from amem_integrations.notes import RELATIONS, Attempts, ContextEntry, Link, Note, Supersession
 from amem_integrations.stored_note import Earlier, Purge, StoredNote
@@ -47,7 +47,7 @@ def several(strategy):
     return st.lists(strategy, max_size=2).map(tuple)
 
 
-sources = several(made(Source))
+sources = several(made(Wording))
 links = made(Link, strength=st.floats(0, 1))
 supersessions = made(Supersession, relation=st.sampled_from(RELATIONS))
 edited = {"content": texts, "at": st.none() | times, "metadata": metadata}
