@@ -288,5 +288,5 @@ class Forgotten(_Report):
 
 @cache
 def adapter_of(kind: type[T]) -> TypeAdapter[T]:
-    """Return the adapter that turns values into JSON values; the first use makes the adapter, which takes a while."""
+    """Return the adapter that checks values of a kind and turns them into JSON and back; its first use takes a while."""
     return TypeAdapter(kind)

@@ -23,18 +23,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, cast
 
 import mmh3
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from ..decisions import Call, Decision, Lease, Record
 from ..errors import InvalidInputError, NamespaceError, StoreError
 from ..filters import TIMES
 from ..notes import Namespace, Note, plain
+from ..plans import adapter_of
 from ..stored_note import StoredNote, Vector
 from .bm25 import Sparse
 
@@ -187,11 +188,6 @@ def decode_record(point: Point) -> Record:
     return cast("Record", _read(kind, point))
 
 
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def _text_of(value: StoredNote | Record, beside: dict[str, Any]) -> str:
     """Return a value as JSON without the fields `beside` it and what is as by default.
 
@@ -201,7 +197,7 @@ def _text_of(value: StoredNote | Record, beside: dict[str, Any]) -> str:
     if isinstance(value, Decision) and replace(value, about=(), sources=()) == value:
         beside = {**beside, "about": True, "sources": True}  # they are those that the items name
     how: dict[str, Any] = {"exclude": beside, "exclude_defaults": True}
-    kind, adapter = type(value).__name__, _adapter(type(value))  # type: ignore[arg-type]
+    kind, adapter = type(value).__name__, adapter_of(type(value))  # type: ignore[arg-type]
     try:
         made: bytes = adapter.dump_json(value, **how, warnings="error")
     except (PydanticSerializationError, ValueError, RecursionError) as error:
@@ -222,7 +218,7 @@ def _read(kind: type, point: Point) -> Any:  # noqa: ANN401 - of the kind
     alone = to_json({name: payload[name] for name in ALONE if name in payload}).decode()
     rest = "}" if text == "{}" else f",{text[1:]}"
     try:
-        return _adapter(kind).validate_json(f"{{{known},{alone[1:-1]}{rest}")
+        return adapter_of(kind).validate_json(f"{{{known},{alone[1:-1]}{rest}")
     except ValidationError as error:
         raise StoreError(
             f"the stored {kind.__name__} {point.id} is damaged, or was written by another version of amem-integrations: "
