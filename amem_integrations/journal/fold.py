@@ -63,9 +63,10 @@ def fold(
     state = _state(stored.note, entry, own, failed)
     shown = [one for one in about if one.shows]
     links = _links(stored.id, shown)
+    own_context = [_context(entry.decision, entry.item)] if entry else []
     kind = entry.item.data.get("kind") if entry else None
     view: dict[str, Any] = {
-        "contexts": (*_own_context(entry), *_sentences(stored.id, shown)),
+        "contexts": (*own_context, *_sentences(stored.id, shown)),
         "links": _strongest(links, most_links),
         "supersessions": dict(_supersessions(stored.id, shown)),
         "state": state,
@@ -168,15 +169,10 @@ def _state(
     return "pending" if entry is None else "constructed"
 
 
-def _own_context(entry: _Entry | None) -> Iterator[ContextEntry]:
-    if entry is not None:
-        yield _context(entry.decision, entry.item, entry.decision.note)
-
-
 def _sentences(note_id: str, shown: Sequence[Decision]) -> list[ContextEntry]:
     """Return the newest sentences that other notes added, oldest first."""
     added = [
-        _context(decision, item, decision.note)
+        _context(decision, item)
         for decision in shown
         for item in decision.items
         if item.kind == "sentence" and item.is_on and item.to == note_id
@@ -184,12 +180,13 @@ def _sentences(note_id: str, shown: Sequence[Decision]) -> list[ContextEntry]:
     return added[-MOST_SENTENCES:]
 
 
-def _context(decision: Decision, item: Item, cause: str) -> ContextEntry:
+def _context(decision: Decision, item: Item) -> ContextEntry:
+    """Return an entry, or the sentence that a later note adds, as it stands among the contexts of a note."""
     return ContextEntry(
         text=item.text,
         keywords=tuple(item.data.get("keywords", ())),
         tags=tuple(item.data.get("tags", ())),
-        cause=cause,
+        cause=decision.note,
         model=item.by,
         change=f"{decision.id}:{item.number}",
         at=decision.at,
