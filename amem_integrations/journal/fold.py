@@ -7,14 +7,15 @@ then. Nothing is written; what was deleted, or redacted with a text that was cor
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..decisions import VISIBLE, Decision, Item
 from ..ids import first_seq, time_of
 from ..kinds import kind_of
 from ..notes import (
+    USER,
     Attempts,
     ContextEntry,
     Link,
@@ -58,17 +59,17 @@ def fold(
         return stored
     about = sorted(decisions, key=lambda decision: (decision.seq, decision.id))
     own = [one for one in about if one.note == stored.id and one.rev == stored.rev]
-    entry = _entry(own)
+    on = [_On(one, item) for one in about if one.shows for item in one.items if item.is_on]
+    entry = _entry(stored, on)
     failed = [one for one in own if one.stage == "failure" and one.shows]
     state = _state(stored.note, entry, own, failed)
-    shown = [one for one in about if one.shows]
-    links = _links(stored.id, shown)
-    own_context = [_context(entry.decision, entry.item)] if entry else []
+    links = _links(stored.id, on)
+    contexts = [*([entry] if entry else []), *_sentences(stored.id, on)]
     kind = entry.item.data.get("kind") if entry else None
     view: dict[str, Any] = {
-        "contexts": (*own_context, *_sentences(stored.id, shown)),
+        "contexts": tuple(map(_context, contexts)),
         "links": _strongest(links, most_links),
-        "supersessions": dict(_supersessions(stored.id, shown)),
+        "supersessions": dict(_supersessions(stored.id, on)),
         "state": state,
         "failure": failed[-1].items[0].text if state == "failed" else None,
         "attempts": 0 if state == "done" else _failures(own),
@@ -78,7 +79,7 @@ def fold(
     return replace(
         stored,
         note=replace(stored.note, **view),
-        supersedes=tuple(_superseded(stored.id, shown)),
+        supersedes=tuple(_superseded(stored.id, on)),
     )
 
 
@@ -96,28 +97,25 @@ def shows_same(one: StoredNote, other: StoredNote) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """The entry of a note that shows, with its decision."""
+class _On(NamedTuple):
+    """An item that is switched on, of a decision that shows."""
 
     decision: Decision
     item: Item
 
 
-def _entry(own: Sequence[Decision]) -> _Entry | None:
-    """Return the entry that was switched on last; a first one was switched on when it was made."""
-    entries = [
-        _Entry(decision, item)
-        for decision in own
-        if decision.stage == "construct" and decision.shows
-        for item in decision.items
-        if item.is_on
-    ]
-    key = lambda one: (one.item.switched_at, one.decision.attempt, one.decision.id)  # noqa: E731
-    return max(entries, key=key, default=None)
+def _entry(stored: StoredNote, on: Iterable[_On]) -> _On | None:
+    """Return the entry of the note's wording that was switched on last; a first one was switched on when it was made."""
+    wording = (stored.id, stored.rev)
+    made = (one for one in on if one.decision.stage == "construct")
+    return max(
+        (one for one in made if (one.decision.note, one.decision.rev) == wording),
+        key=lambda one: (one.item.switched_at, one.decision.attempt, one.decision.id),
+        default=None,
+    )
 
 
-def _next_attempt(own: Sequence[Decision], stage: str, entry: _Entry | None) -> int:
+def _next_attempt(own: Sequence[Decision], stage: str, entry: _On | None) -> int:
     """Return the attempt of the decision that counts; of one that is spent, the one after it."""
     attempts = [
         one.attempt + _is_spent(one, entry)
@@ -127,7 +125,7 @@ def _next_attempt(own: Sequence[Decision], stage: str, entry: _Entry | None) -> 
     return max(attempts, default=0)
 
 
-def _is_spent(decision: Decision, entry: _Entry | None) -> bool:
+def _is_spent(decision: Decision, entry: _On | None) -> bool:
     """Return whether a decision does not count any more, so that the next attempt is free.
 
     Links that somebody has switched off are not asked for again, unless the entry that they were made for went too.
@@ -156,7 +154,7 @@ def first_state(note: Note | NoteInput) -> State:
 
 
 def _state(
-    note: Note, entry: _Entry | None, own: Sequence[Decision], failed: Sequence[Decision]
+    note: Note, entry: _On | None, own: Sequence[Decision], failed: Sequence[Decision]
 ) -> State:
     if note.origin != "conversation":
         return first_state(note)
@@ -169,19 +167,15 @@ def _state(
     return "pending" if entry is None else "constructed"
 
 
-def _sentences(note_id: str, shown: Sequence[Decision]) -> list[ContextEntry]:
+def _sentences(note_id: str, on: Iterable[_On]) -> list[_On]:
     """Return the newest sentences that other notes added, oldest first."""
-    added = [
-        _context(decision, item)
-        for decision in shown
-        for item in decision.items
-        if item.kind == "sentence" and item.is_on and item.to == note_id
-    ]
+    added = [one for one in on if one.item.kind == "sentence" and one.item.to == note_id]
     return added[-MOST_SENTENCES:]
 
 
-def _context(decision: Decision, item: Item) -> ContextEntry:
-    """Return an entry, or the sentence that a later note adds, as it stands among the contexts of a note."""
+def _context(one: _On) -> ContextEntry:
+    """Return an entry of a note, or a sentence that a later note added, as it stands among the contexts."""
+    decision, item = one
     return ContextEntry(
         text=item.text,
         keywords=tuple(item.data.get("keywords", ())),
@@ -200,28 +194,24 @@ def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _links(note_id: str, shown: Sequence[Decision]) -> dict[str, Link]:
+def _links(note_id: str, on: Sequence[_On]) -> dict[str, Link]:
     """Return the links of a note by the note at their other end, with the strength that was decided last."""
     links: dict[str, Link] = {}
-    for decision in shown:
-        for item in decision.items:
-            if item.kind != "link" or not item.is_on or note_id not in (decision.note, item.to):
-                continue
+    for decision, item in on:
+        if item.kind == "link" and note_id in (decision.note, item.to):
             outward = decision.note == note_id
-            other = item.to if outward else decision.note
-            links[other] = Link(
+            links[item.to if outward else decision.note] = Link(
                 relation=item.data.get("relation", ""),
                 reason=item.text,
                 strength=item.data.get("strength", 1.0),
                 direction="out" if outward else "in",
                 created=time_of(decision.seq),
             )
-    for decision in shown:
-        for item in decision.items:
-            if item.kind == "relink" and item.is_on and note_id in (item.other, item.to):
-                other = item.to if item.other == note_id else item.other
-                if other in links:
-                    links[other] = replace(links[other], strength=item.data["strength"])
+    for _, item in on:
+        if item.kind == "relink" and note_id in (item.other, item.to):
+            other = item.to if item.other == note_id else item.other
+            if other in links:
+                links[other] = replace(links[other], strength=item.data["strength"])
     return {other: link for other, link in links.items() if link.strength > 0}
 
 
@@ -230,15 +220,10 @@ def _strongest(links: Mapping[str, Link], most: int) -> dict[str, Link]:
     return {other: links[other] for other in sorted(kept)}
 
 
-def _supersessions(note_id: str, shown: Sequence[Decision]) -> Iterator[tuple[str, Supersession]]:
-    """Yield by the newer note why a note is outdated; what the user said stands above what a model said."""
-    verdicts = [
-        (item.by == "user", decision.seq, decision, item)
-        for decision in shown
-        for item in decision.items
-        if item.kind == "supersession" and item.is_on and item.to == note_id
-    ]
-    for _, _, decision, item in sorted(verdicts, key=lambda one: one[:2]):
+def _supersessions(note_id: str, on: Iterable[_On]) -> Iterator[tuple[str, Supersession]]:
+    """Yield by the newer note why a note is outdated, the latest last; what the user said stands above what a model said."""
+    verdicts = [one for one in on if one.item.kind == "supersession" and one.item.to == note_id]
+    for decision, item in sorted(verdicts, key=lambda one: one.item.by == USER):
         yield (
             decision.note,
             Supersession(
@@ -252,17 +237,10 @@ def _supersessions(note_id: str, shown: Sequence[Decision]) -> Iterator[tuple[st
         )
 
 
-def _superseded(note_id: str, shown: Sequence[Decision]) -> list[str]:
+def _superseded(note_id: str, on: Iterable[_On]) -> list[str]:
     """Return the ids of the notes whose place a note takes, sorted."""
-    return sorted(
-        {
-            item.to
-            for decision in shown
-            if decision.note == note_id
-            for item in decision.items
-            if item.kind == "supersession" and item.is_on
-        }
-    )
+    own = (item for decision, item in on if decision.note == note_id)
+    return sorted({item.to for item in own if item.kind == "supersession"})
 
 
 async def notes_as_known(
