@@ -152,14 +152,12 @@ async def _find(
     told = {one.change.id: one for one in changes_of(notes, _decisions(records))}
     found = dict[str, Edit | Decided | None]()
     for change_id, record in of.items():
-        item = ":".join(str(change_id).split(":")[:2])
-        is_gone = item != record and not isinstance(told.get(item), Decided)
-        is_gone = is_gone and isinstance(records.get(record), Decision)
-        if change_id not in told and not is_gone:
+        one, item = told.get(change_id), ":".join(str(change_id).split(":")[:2])
+        # An item goes with its text, and its decision stays: so the id names a change that was there.
+        item_went = item != record and not isinstance(told.get(item), Decided)
+        if one is None and not (item_went and isinstance(records.get(record), Decision)):
             raise NoteNotFoundError(f"there is no change {change_id!r} in namespace {space!r}")
-        found[change_id] = told.get(change_id)
-        if change_id in told and told[change_id].change.state == "void":
-            found[change_id] = None
+        found[change_id] = None if one is not None and one.change.state == "void" else one
     return found
 
 
