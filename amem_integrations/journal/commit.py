@@ -74,13 +74,15 @@ async def settle(
     was_stale = False
     while True:
         # The tokens of the decisions have been read; what they were made of is looked at after that.
-        calls = [one for one in records.values() if isinstance(one, Call)]
+        call = records.get(call_id)
+        shown = call.shown if isinstance(call, Call) else None
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
         # A settled decision has been projected: of a call with many decisions only the open ones are projected.
         touched |= _about(one for one in decisions.values() if one.phase != SETTLED)
         read = frozenset(touched)
-        notes = await writer.whole_notes(touched, _looked_for(calls, decisions))
-        looked, is_stale = _looked_at(writer, calls, decisions, notes)
+        named = {source.id for source in sources_of(decisions.values()).union(shown or ())}
+        notes = await writer.whole_notes(touched, named)
+        looked, is_stale = _looked_at(writer, shown, decisions, notes)
         was_stale = was_stale or is_stale
         changed = [(one, looked[key]) for key, one in decisions.items() if looked[key] != one]
         touched |= _about(one for one, _ in changed)
@@ -128,20 +130,20 @@ def _open_calls(records: Iterable[Record]) -> list[str]:
     )
 
 
-def _looked_for(calls: Sequence[Call], decisions: Mapping[str, Decision]) -> set[str]:
-    shown = {source for call in calls for source in call.shown}
-    return {source.id for source in sources_of(decisions.values()) | shown}
-
-
 def _looked_at(
     writer: Writer,
-    calls: Sequence[Call],
+    shown: Sequence[Wording] | None,
     decisions: Mapping[str, Decision],
     notes: Mapping[str, StoredNote],
 ) -> tuple[dict[str, Decision], bool]:
-    """Return decisions as they are after a look at their sources, and whether something is gone."""
-    sources = sources_of(decisions.values())
-    shown = {source for call in calls for source in call.shown}
+    """Return decisions as they are after a look at their sources, and whether something is gone.
+
+    Args:
+        writer: Who looks.
+        shown: The wordings that the call of the decisions was shown; None: the call is not stored.
+        decisions: The decisions of the call, by id.
+        notes: The notes that the call was shown or that the decisions name as sources, as they stand.
+    """
     time = writer.now()
 
     def fate_of(source: Wording) -> Fate | None:
@@ -150,15 +152,15 @@ def _looked_at(
             return "deleted"
         return "corrected" if stored.rev != source.rev else None
 
-    known = [(notes.get(source.id), source.rev) for source in shown]
+    known = [(notes.get(source.id), source.rev) for source in shown or ()]
     # Without its call nobody knows what a decision was shown.
-    is_void = not calls or any(
+    is_void = shown is None or any(
         stored is not None and stored.thorough >= rev for stored, rev in known
     )
     # An answer that comes so late that the tombstone has been collected counts as one about a note that was deleted
     # thoroughly; what was looked at in time does not.
     is_late = any(stored is None for stored, _ in known)
-    looked, is_stale = {}, any(map(fate_of, sources))
+    looked, is_stale = {}, any(map(fate_of, sources_of(decisions.values())))
     for key, decision in decisions.items():
         new = redact(decision, fate_of)
         if is_void or (is_late and decision.phase == WRITTEN):
