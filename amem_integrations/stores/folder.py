@@ -91,7 +91,6 @@ class FolderStore(Store):
 
     _notes: FolderCollection
     _records: FolderCollection
-    power_was_cut = False
     _is_open, _pid = False, 0  # until the folder is found to be ours
     _descriptor: int | None = None  # of the folder while it is open
     _counter: int | None = None  # of its file that says how many bytes are forgotten

@@ -202,13 +202,11 @@ class Store:
         Of those `briefly` there is at least what tells whether a wording still stands: token, rev, `thorough`, and
         whether the note was deleted or when it expires. They may come without their vectors.
         """
+        if self.remote:  # one request does for all
+            ids, briefly = [*ids, *briefly], ()
         brief = self._found(self._notes, namespace, set(briefly).difference(ids))
-        points: Iterator[Point] = chain(
-            brief, self._found(self._notes, namespace, ids, vectors=vectors)
-        )
-        if self.remote:
-            points = self._found(self._notes, namespace, [*ids, *briefly], vectors=vectors)
-        return {point.id: payloads.decode_note(point) for point in points}
+        whole = self._found(self._notes, namespace, ids, vectors=vectors)
+        return {point.id: payloads.decode_note(point) for point in chain(brief, whole)}
 
     def find_notes(self, namespace: Namespace, query: NoteQuery) -> dict[str, StoredNote]:
         """Return the stored notes that are wanted, by id."""
