@@ -105,20 +105,21 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         if inject not in get_args(Inject):
             raise ConfigurationError(f"inject={inject!r} must be one of {get_args(Inject)}")
         adapting.check_flags(remember=remember)
-        door: dict[str, Any] = {"also": also, "evolve": evolve}
         self._name, self._inject, self._remember = name, inject, remember
         self._turns = Turns(
             memory,
             namespace,
+            also=also,
             recall=recall,
+            evolve=evolve,
             should_store=should_store,
             metadata=metadata,
             unanswered=remember_unanswered,
             failures=Failures(on_error),
-            **door,
         )
-        door["on_error"] = on_error
-        self.tools = memory_tools(memory, namespace=namespace, kinds=tools, **door)
+        self.tools = memory_tools(
+            memory, namespace=namespace, also=also, kinds=tools, evolve=evolve, on_error=on_error
+        )
 
     @property
     def name(self) -> str:
