@@ -105,7 +105,7 @@ def build_evolution_graph(
     adapting.check_flags(review=review)
     adapting.check_counts(least=0, limit=limit)
     whose = namespace if namespace is not None else (lambda run: run.state["namespace"])
-    steps = _Steps(memory, whose, limit=limit, failures=Failures(on_error))
+    steps = _Steps(memory, whose, limit, failures=Failures(on_error))
     names = ["construct", "propose", *(["review"] if review else []), "commit"]
     builder = StateGraph(EvolutionState, input_schema=EvolutionInput, output_schema=EvolutionOutput)
     for name in names:
@@ -126,7 +126,7 @@ class _Steps(Door):
     the state, and a plan in the state says nothing about where it is written.
     """
 
-    limit: int = 64  # most notes that are taken up beyond those of a turn
+    limit: int  # most notes that are taken up beyond those of a turn
 
     def tolerating(self, name: str, step: Step) -> Step:
         """Return a step after which the graph has nothing more to do, if the memory does not answer; the report says why."""
