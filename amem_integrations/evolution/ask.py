@@ -127,7 +127,7 @@ class OpenCall:
             items=tuple(items),
         )
 
-    async def attempt(self, step: Callable[..., Awaitable[object]], *given: object) -> None:
+    async def take(self, step: Callable[..., Awaitable[object]], *given: object) -> None:
         """Take a step; if the model does not answer, such as with a key that was revoked, take no further ones."""
         if self.error is None:
             try:

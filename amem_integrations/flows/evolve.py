@@ -298,12 +298,12 @@ async def evolve_wave(
         wave = [[_bared(note) for note in notes] for notes in wave]
     calls = await _open_calls(runtime, writer.namespace, wave)
     async with ask.charged(calls):
-        await runtime.map(lambda call: call.attempt(construction.construct), calls, width)
+        await runtime.map(lambda call: call.take(construction.construct), calls, width)
         fresh = {n.id: n for call in calls for n in linking.ready_notes(call.notes)}
         # All are embedded at once, or the batches would each embed the notes of all.
         if link and calls:
-            await calls[0].attempt(lambda _: first_vectors(runtime, fresh.values()))
-            await runtime.map(lambda one: one.attempt(linking.propose, writer, fresh), calls, width)
+            await calls[0].take(lambda _: first_vectors(runtime, fresh.values()))
+            await runtime.map(lambda one: one.take(linking.propose, writer, fresh), calls, width)
         for call in calls:
             linking.decide_links(call)
             if upgrade:  # before: whoever is killed between the two leaves notes that are pending
