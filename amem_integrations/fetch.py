@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .errors import NoteNotFoundError
 from .filters import Condition, Conditions
 from .ids import now
-from .notes import Namespace, Note
+from .notes import Namespace, Note, check_namespace
 from .runtime import resolve
 
 if TYPE_CHECKING:
@@ -47,6 +47,17 @@ async def note_pages(
         if len(page) < size:
             return
         after = page[-1].seq
+
+
+async def recorded_namespaces(store: Store, namespace: Sequence[str] | None) -> list[Namespace]:
+    """Return a namespace, checked, or (None) all of which notes, tombstones or records are stored, sorted.
+
+    Raises:
+        NamespaceError: The namespace is malformed.
+    """
+    if namespace is not None:
+        return [check_namespace(namespace)]
+    return await resolve(store.namespaces(recorded=True))
 
 
 async def existing(store: Store, namespace: Namespace, ids: Sequence[str]) -> list[Note]:

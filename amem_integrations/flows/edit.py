@@ -17,7 +17,7 @@ from ..conversation import SPEAKING, from_dict, note_inputs
 from ..decisions import Call, Decision, Item, Wording
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.gate import objection_to
-from ..fetch import existing, not_found
+from ..fetch import existing, not_found, recorded_namespaces
 from ..ids import derive, new_operation, now, time_of
 from ..ids import note_id as id_of
 from ..journal import erasure
@@ -44,7 +44,7 @@ from ..notes import (
 )  # fmt: skip
 from ..plans import MAX_REASON_CHARS, Forgotten
 from ..retrieval.current_facts import is_later
-from ..runtime import Meter, Progress, Runtime, resolve
+from ..runtime import Meter, Progress, Runtime
 from ..stored_note import StoredNote
 from .evolve import evolve_notes, raise_mistake
 from .writing import WORDING, change_note, living_note, writing
@@ -337,10 +337,8 @@ async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     Args:
         namespace: Whose memory; None takes all of them.
     """
-    given = None if namespace is None else check_namespace(namespace)
-    spaces = [given] if given else await resolve(runtime.store.namespaces(recorded=True))
     swept = 0
-    for space in spaces:
+    for space in await recorded_namespaces(runtime.store, namespace):
         async with writing(runtime, space) as writer:
             swept += await erasure.sweep(writer, now() - TOMBSTONES_STAY)
     return swept

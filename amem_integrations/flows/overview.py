@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..budget import LedgerEntry
 from ..decisions import Call
 from ..errors import ConfigurationError, needed
-from ..fetch import living, note_pages
+from ..fetch import living, note_pages, recorded_namespaces
 from ..filters import WITHOUT_VECTOR, check_count, conditions_of
 from ..ids import first_seq, now, time_of
 from ..journal.projection import differing
@@ -204,11 +204,7 @@ async def usage(
     check_count("days", 1 if days is None else days)
     today = now().date()
     since = None if days is None else today - timedelta(days=min(days, today.toordinal()) - 1)
-    spaces = (
-        await resolve(runtime.store.namespaces(recorded=True))
-        if namespace is None
-        else [check_namespace(namespace)]
-    )
+    spaces = await recorded_namespaces(runtime.store, namespace)
     entries = [entry for space in spaces for entry in await spent_by(runtime, space, since)]
     return sorted(entries, key=lambda entry: (entry.day, entry.namespace, entry.model, entry.task))
 

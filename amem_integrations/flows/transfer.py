@@ -27,6 +27,7 @@ from typing import Any, TextIO
 from ..decisions import WRITTEN, Call, Decision, Wording, form_id, slot_id
 from ..embedding import with_vectors_anew
 from ..errors import InvalidInputError
+from ..fetch import recorded_namespaces
 from ..ids import derive, new_token
 from ..ids import note_id as id_of
 from ..journal.commit import commit
@@ -77,8 +78,7 @@ async def export(
     Raises:
         OSError: The file cannot be written.
     """
-    given = None if namespace is None else check_namespace(namespace)
-    spaces = [given] if given else await resolve(runtime.store.namespaces(recorded=True))
+    spaces = await recorded_namespaces(runtime.store, namespace)
     alive: set[str] = set()
     with whole_file(path) as file:
 
@@ -93,7 +93,7 @@ async def export(
                 lines = [_note_line(stored) for stored in notes.values()]
                 for line in sorted(lines, key=lambda one: (one["seq"], one["id"])):
                     write({"note": line})
-                for record in await _records(writer, alive, with_costs=given is None):
+                for record in await _records(writer, alive, with_costs=namespace is None):
                     kind: Any = type(record)
                     made = adapter_of(kind).dump_python(record, mode="json", exclude=OF_ONE_MEMORY)
                     write({kind.__name__.lower(): made})
