@@ -57,7 +57,7 @@ OF_ONE_MEMORY = {"namespace", "token", "phase"}
 NOT_READ = (KeyError, TypeError, AttributeError, ValueError, RecursionError)
 
 Line = dict[str, Any]
-Record = StoredNote | Call | Decision
+Told = StoredNote | Call | Decision  # by a line of a file
 
 
 async def export(
@@ -232,7 +232,7 @@ def is_export(path: Path) -> bool:
         return file.read(len(BEGINNING)) == BEGINNING
 
 
-def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[Namespace, Record]]:
+def _read(path: str | PathLike[str], into: Namespace | None) -> Iterator[tuple[Namespace, Told]]:
     """Yield all that a file holds, each with the namespace that the file names.
 
     All is to be in the namespace `into`; None: where it comes from. Ids are those of the file. Notes are numbered (`seq`)
@@ -275,7 +275,7 @@ def _namespace(line: Line) -> Namespace:
     return Namespace() if line["namespace"] is None else check_namespace(line["namespace"])
 
 
-def _record(line: Line, namespace: Namespace, last: int) -> Record:
+def _record(line: Line, namespace: Namespace, last: int) -> Told:
     """Return the note, call or decision of a line, which can be stored; `last` is the seq of the note before."""
     kind = next((name for name in ("note", "call", "decision") if name in line), None)
     if kind is None:
@@ -314,9 +314,9 @@ def _stored_note(data: Line, last: int) -> StoredNote:
     return made
 
 
-def _pages(records: Iterable[Record]) -> Iterator[list[Record]]:
+def _pages(records: Iterable[Told]) -> Iterator[list[Told]]:
     """Yield by pages notes, or calls with all of their decisions."""
-    page = list[Record]()
+    page = list[Told]()
     for record in records:
         is_full = len(page) >= PAGE and not isinstance(record, Decision)
         if is_full or (page and isinstance(page[0], StoredNote) != isinstance(record, StoredNote)):
@@ -348,7 +348,7 @@ class _Import:
     here: list[str] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)
 
-    async def put(self, page: Sequence[Record]) -> None:
+    async def put(self, page: Sequence[Told]) -> None:
         """Write a page of notes, or of calls with all of their decisions."""
         notes = [one for one in page if isinstance(one, StoredNote)]
         async with writing(self.runtime, self.space) as writer:
@@ -389,7 +389,7 @@ class _Import:
                 self.stale.add(moved.id)
         self.here += made
 
-    async def _put_calls(self, writer: Writer, page: Sequence[Record]) -> None:
+    async def _put_calls(self, writer: Writer, page: Sequence[Told]) -> None:
         calls = {one.id: one for one in page if isinstance(one, Call)}
         decisions = [one for one in page if isinstance(one, Decision) and one.call in calls]
         named = {end for one in decisions for end in one.about}
