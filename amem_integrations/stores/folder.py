@@ -464,7 +464,7 @@ def description(path: Path, wanted: Sidecar | None = None) -> Sidecar:
     Raises:
         StoreError: There is no memory and none is wanted, or what it says cannot be read.
     """
-    settle(path)
+    finish_replacement(path)
     if not path.exists():
         if wanted is None:
             raise StoreError(f"there is no memory in {path}; one is made when a note is added")
@@ -472,7 +472,7 @@ def description(path: Path, wanted: Sidecar | None = None) -> Sidecar:
     return Sidecar.read(path / "amem.json")
 
 
-def settle(path: Path) -> None:
+def finish_replacement(path: Path) -> None:
     """Finish or take back a replacement of this folder by `put_in_place` that was interrupted."""
     before = _before(path)
     if before.exists() and not path.exists():
@@ -491,7 +491,7 @@ def put_in_place(draft: Path, path: Path) -> None:
     except OSError as error:
         raise StoreError(f"{draft} cannot be moved to {path}: {error}") from error
     finally:
-        settle(path)
+        finish_replacement(path)
 
 
 def _draft(path: Path) -> Path:

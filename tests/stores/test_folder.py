@@ -296,7 +296,7 @@ if {moment!r} == "copying":
 if {moment!r} == "copied":
     folder.put_in_place = kill
 if {moment!r} == "in place":
-    folder.settle = kill
+    folder.finish_replacement = kill
 store.compact()
 """
     assert run_child(code, tmp_path / "m").returncode == -signal.SIGKILL
@@ -321,14 +321,14 @@ def test_ctrl_c_while_folders_are_exchanged_loses_nothing(tmp_path, monkeypatch,
         return rename(path, target)
 
     def tidied(path):
-        settle(path)
+        finish_replacement(path)
         if nth > 2:
             raise KeyboardInterrupt
 
-    settle = folder.settle
+    finish_replacement = folder.finish_replacement
     with monkeypatch.context() as broken:
         broken.setattr(Path, "rename", interrupted)
-        broken.setattr(folder, "settle", tidied)
+        broken.setattr(folder, "finish_replacement", tidied)
         with pytest.raises(KeyboardInterrupt):
             store.compact()
     store.insert_notes(ANN, [stored("b", [1])])
