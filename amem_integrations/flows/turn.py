@@ -373,23 +373,23 @@ async def _numbered(
     ids = ["" if item.key is None else note_id(namespace, item) for item in items]
     known, used, past = dict[str, StoredNote](), {item.key for item in items}, 0
     while True:
+        upto = AT_ONCE + 4 * past
         tried = [
-            (place, one, note_id(namespace, one))
+            (place, replace(item, key=occurrence_key(item.thread, item.source, item.content, nth)))
             for place, item in enumerate(items)
             if item.key is None
-            for nth in range(past + 1, AT_ONCE + 4 * past + 1)
-            for key in [occurrence_key(item.thread, item.source, item.content, nth)]
-            for one in [replace(item, key=key)]
+            for nth in range(past + 1, upto + 1)
         ]
-        looked_up = {*filter(None, ids), *(i for *_, i in tried)}
+        tried_ids = [note_id(namespace, one) for _, one in tried]
+        looked_up = {*filter(None, ids), *tried_ids}
         known |= await resolve(runtime.store.notes(namespace, sorted(looked_up)))
-        for place, one, i in tried:
+        for (place, one), i in zip(tried, tried_ids, strict=True):
             if not ids[place] and one.key not in used and i not in known:
                 items[place], ids[place] = one, i
                 used.add(one.key)
         if all(ids):
             return ids, known
-        past = AT_ONCE + 4 * past
+        past = upto
 
 
 async def _earlier_answer(
