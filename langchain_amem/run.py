@@ -1,11 +1,21 @@
 """The run behind every door: whose memory it is about, what is recalled and stored of its messages, and failures.
 
-A graph keeps an entry of a run in its state, without any text: `namespace`, whose run it is; `seen`, the last message when
-the run began, or when it ended; and, until it has ended, `start`, the last message before those that are to be
-remembered, and `since`, the last before those of this run alone, both with the message after it, as a call of the model
-may show the end of a history alone. Of a message the entry has the id, or a digest. Nodes add `run`, a digest of who
-began the run and the last message then, `fixed`, whether the namespace is the same for everybody, `by`, a digest of who
-had the node run, and `left`, if what was said could not be stored.
+A graph keeps an `Entry` of a run in its state: JSON values without any text of a message. A mark stands for a message: its
+id, or a digest where it has none. A place between two messages has the marks of both, since a call of the model may show
+the end of a history alone. The keys of an entry:
+
+- `namespace`: Whose run it is.
+- `seen`: The mark of the last message when the run began, or, of a run that has ended, when the run ended.
+- `start`: The place from which on messages are to be remembered; only until the run has ended.
+- `since`: The place from which on messages are of this run alone; what stands between `start` and `since` was left by
+  earlier runs. Only until the run has ended.
+
+Nodes add:
+
+- `run`: A digest of who began the run, and the mark of the last message then.
+- `by`: A digest of who had the node run.
+- `fixed`: Whether the namespace is the same for everybody.
+- `left`: True if what was said could not be stored, so that the next run of the namespace stores that.
 """
 
 from __future__ import annotations
@@ -231,10 +241,17 @@ class History:
         is_over: bool = False,
         is_fixed: bool = False,
     ) -> Entry:
-        """Return the entry of a run that begins with these messages, or `is_over`; of the `known` ones the latest is the last.
+        """Return the entry of a run that begins with these messages, or that has ended without an entry.
 
         What an earlier run of the same namespace left unanswered is to be remembered with this one. What was said in a
-        run of another namespace is not, nor what it was answered.
+        run of another namespace is not, nor the answers to that.
+
+        Args:
+            known: The entries of earlier runs, the latest last.
+            namespace: Whose run it is.
+            by: A digest of who has the run; None: a middleware, which notes no `by`.
+            is_over: Whether the run has ended: then its beginning was not noted.
+            is_fixed: Whether the namespace is the same for everybody.
         """
         last, starts, is_cut = max(self.people, default=-1), list[int](), False
         sinces = [last if is_over else 0]
