@@ -152,7 +152,7 @@ def note_inputs(
         text = full[:max_chars]
         # Of the roles that are stored several may be one source, whose occurrences are counted together.
         said = message.source if message.party in wanted else message.party, text
-        # As what is new counts on from what is stored: there a message with an id has no number.
+        # A message with an id has no number: those that are `new` go on from stored ones, of which that is so as well.
         seen[said] += message.id is None
         is_looked_at = message.stored is None and message.id is not None
         if message.party not in wanted or not text or not (message.stored or is_looked_at):

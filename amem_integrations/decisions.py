@@ -47,12 +47,13 @@ class Item:
             (between the note and `to`), `relink` (another strength of the link between `other` and `to`),
             `supersession` (the note takes the place of `to`), `form` or `failure`.
         to: The id of the note that the item is for.
-        text: A context, a sentence, a reason, or the JSON of a form.
+        text: A context, a sentence, the reason of a link, a supersession or a failure, or the JSON of a form.
         sources: The wordings that the text was made of.
         by: The model that decided, `"rules"` or `"user"`.
         number: The number of the item among those of its decision, which stays when others go.
-        data: What else the kind has: keywords, tags, kind and until of an entry; keywords and tags of a sentence;
-            relation and strength of a link or relink; relation of a supersession; why an item waits; the reason of a failure is its text.
+        data: What else the kind has; `plans.ItemData` checks the values. Of an entry: keywords, tags, kind, until; of a
+            sentence: keywords, tags, similarity; of a link: relation, strength; of a relink: strength, before, change;
+            of a supersession: relation; of a form: form, read_to, expires_at; of a failure: stage; of any: why it waits.
         log: How the switch was set since, oldest first.
     """
 

@@ -304,7 +304,10 @@ def _by_words(error: AmemError) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The ports as the caller's form of a flow sees them."""
+    """All that a flow works with: the ports in the form that suits its caller, the settings, and the state of an open memory.
+
+    The two runtimes of a memory, for synchronous and for asynchronous callers, share that state.
+    """
 
     store: Store
     embedder: Embedder

@@ -41,10 +41,11 @@ def _newest(_left: list[str], right: list[str]) -> list[str]:
 class MemoryState(TypedDict, total=False):
     """The keys that the nodes write by default; inherit from it beside your own state.
 
-    `memories` is text for a prompt ("" if nothing is known); `remembered` the ids of the notes of this
-    turn (of nodes that remember at the same time, those of one); `evolution` what the last evolution did (`EvolutionReport.to_dict()`); `memory_turn` which messages
-    belong to the run, by the namespace whose it is, and a digest of who began it. Nodes of two memories, such as a
-    user's and a team's, may remember in one graph, in any order; two that recall need an `output_key` each.
+    `memories` is text for a prompt ("" if nothing is known); `remembered` the ids of the notes of this turn (of nodes
+    that remember at the same time, those of one); `evolution` what the last evolution did
+    (`EvolutionReport.to_dict()`); `memory_turn` says, by namespace, which messages belong to the run and, by a digest,
+    who began the run. Nodes of two memories, such as a user's and a team's, may remember in one graph, in any order; two
+    that recall need an `output_key` each.
     """
 
     memories: str

@@ -123,7 +123,8 @@ def memory_tools(
 class Actions(Door):
     """The actions of the tools: text for the model, and the notes themselves as the artifact.
 
-    The model reads the docstrings, of which each names the arguments that the model gives. `runtime` is LangGraph's `ToolRuntime`; None outside of a run.
+    The model reads the docstrings, of which each names the arguments that the model gives. `runtime` is LangGraph's
+    `ToolRuntime`; None outside of a run.
     """
 
     supersedes: bool = False

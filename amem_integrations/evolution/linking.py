@@ -155,7 +155,10 @@ async def _ask(call: OpenCall, offer: Offer) -> dict[str | None, NoteEvolution]:
 def _question(
     task: str, reply: type[M], whole: Offer, new: Sequence[Note], level: int
 ) -> Question[M] | None:
-    """Return the question about the links of some new notes, and about their updates too but in the paper's, if they have candidates."""
+    """Return the question of a task about some new notes: `link` asks for links, `evolve` for updates too.
+
+    None: no note has a candidate.
+    """
     offer = whole.part(new, level)
     if not any(offer.candidates.values()):
         return None

@@ -203,7 +203,7 @@ async def update(
         content: The new text.
         metadata: The new metadata, in place of all there was.
         at: When it happened; None: when it was recorded.
-        speaker: Who said it; None: nobody is named.
+        speaker: Who said the content; None: nobody is named.
         until: How long it holds; None: no end is known.
         expires_at: From this time on the note is not found any more; None: it does not expire.
         thorough: With another content, time or speaker: the earlier wordings go from the history too, and everything

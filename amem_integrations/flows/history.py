@@ -102,9 +102,9 @@ async def undo(
     switched on again; an approved proposal waits again.
 
     Of several changes, and with `model` or `since`, it takes back what was decided, then what was edited, each the last
-    change first, and returns an `UndoReport`. What is off already stays off. What a reviewer approved of a model's proposals stays: the report says
-    so. The model's open proposals are taken off the list. Calling it again changes nothing; after an interruption it
-    goes on. `undo(report.changes, namespace=…)` has everything back.
+    change first, and returns an `UndoReport`. What is off already stays off. What a reviewer approved of a model's
+    proposals stays: the report says so. The model's open proposals are taken off the list. Calling it again changes
+    nothing; after an interruption it goes on. `undo(report.changes, namespace=…)` has everything back.
 
     Args:
         change_id: Which change, or a list of several; `history()` lists them.
@@ -280,10 +280,10 @@ class _Undoing:
 
 
 async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Change]:
-    """Return the proposals that the gate stopped, or `MemoryConfig.review` held back, and nobody has answered yet, oldest first.
+    """Return the proposals that the gate stopped, or `MemoryConfig.review` held back, and nobody has answered, oldest first.
 
-    Each proposal says in `after` what would be written, and in `why` why it was not: a sentence for an earlier note (`evolve`), a
-    `link`, another strength of a link (`relink`), or that a note takes the place of another (`supersede`).
+    Each proposal says in `after` what would be written, and in `after["why"]` why it was not: a sentence for an earlier
+    note (`evolve`), a `link`, another strength of a link (`relink`), or that a note takes the place of another (`supersede`).
     """
     space, store = check_namespace(namespace), runtime.store
     records = await resolve(store.find_records(space, RecordQuery(waiting=True)))

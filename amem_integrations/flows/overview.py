@@ -56,8 +56,10 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     - `usage`: what models were asked since this memory was opened: by task (`construct`, `evolve`, …), in `total`, and in
       `models` by the name that notes and history know a model by: `calls`, `input_tokens`, `output_tokens`,
       `rejected_replies`, `dropped` (links and updates that named no note shown), `refused` (requests that the endpoint
-      does not take, too long ones for example), `unavailable` (calls that got no answer); a counter is there once something was counted
-    - `cost`: what chat models have cost on all days, as `usage` has it by day: `calls`, `input_tokens`, `output_tokens`, `tokens_per_note`
+      does not take, too long ones for example), `unavailable` (calls that got no answer); a counter is there once
+      something was counted
+    - `cost`: what chat models have cost on all days, as `usage` has it by day: `calls`, `input_tokens`, `output_tokens`,
+      `tokens_per_note`
     - `stopped`: sentences that say which namespaces have reached a limit of today
     """
     spaces = await namespaces(runtime) if namespace is None else [check_namespace(namespace)]

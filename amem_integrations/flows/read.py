@@ -175,8 +175,9 @@ async def context(
 
     The text is marked as data, at most about `max_tokens` long, and holds no template placeholder; of the `k` notes
     that are considered it has as many as fit, by day, oldest first. What was said several times stands there once, with
-    how often and when last. What was superseded is shown in a clause of what takes its place. A note of one of the `also` namespaces is marked with its name. With `MemoryConfig(profile=True)` the `Profile` stands above the notes, but under `where`, `as_of` or
-    `known_at`.
+    how often and when last. What was superseded is shown in a clause of what takes its place. A note of one of the
+    `also` namespaces is marked with the name of that namespace. With `MemoryConfig(profile=True)` the `Profile` stands
+    above the notes, unless `where`, `as_of` or `known_at` is given.
 
     Raises:
         InvalidInputError: As for `search`, or a bad `max_tokens`.

@@ -192,10 +192,10 @@ async def remember_turn(
     edited, so is its note. What an outage kept from being stored is stored before.
 
     Args:
-        messages: Those with `stored=False`, and those of other roles, only count for the occurrences of others; those with
-            None are only looked at for whether they were edited. An answer
-            that names in `metadata["message_answers"]` the id of the message that it answers takes the place of an earlier answer
-            to that message which is not among the messages: a run that was killed was asked again.
+        messages: What was said. A message with `stored=False`, or of another role, only counts for the occurrences of
+            others; one with `stored=None` is only looked at for whether it was edited. An answer that names in
+            `metadata["message_answers"]` the id of the message that it answers takes the place of an earlier answer to
+            that message which is not among the messages: a run that was killed was asked again.
         namespace: Whose memory.
         thread: The conversation.
         roles: Whose messages are stored, by any name (see `conversation.ROLES`).

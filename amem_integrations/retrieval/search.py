@@ -53,9 +53,9 @@ async def search(
 
     The two notes that match best, by cosine and BM25 score, stand first. For the others dense and BM25 hits are fused by
     reciprocal rank; then activation spreads over links, so that notes which belong to a hit are found as well
-    (Eq. 8-10 of the paper). A note that was superseded never stands above
-    what takes its place, which is brought in beside it if the query does not find it by itself (and `where` lets
-    it). While the embedder is unavailable, notes are found by their words alone.
+    (Eq. 8-10 of the paper). A note that was superseded never stands above the note that takes its place; the latter is
+    brought in where the query alone does not find it, if it meets `where`. While the embedder is unavailable, notes are
+    found by their words alone.
 
     Args:
         query: What to look for.
