@@ -152,8 +152,7 @@ class _Steps(Door):
         made = await call(self.memory.construct, ids, namespace=space)
         report("construct", **made)
         # A thread may run this graph many times: nothing of an earlier run may show through.
-        begun = {"namespace": list(space), "plan": {}, "answers": {}}
-        return {**begun, "ids": ids, "evolution": made}
+        return {"namespace": list(space), "ids": ids, "plan": {}, "answers": {}, "evolution": made}
 
     async def propose(self, call: Call, state: State, run: Run) -> Update:
         """Ask for links and updates; writes nothing."""
