@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ..decisions import SETTLED, VISIBLE, Call, Decision, Record, Wording
+from ..fetch import NOTES
 from ..kinds import kind_of
 from ..notes import Attempts, Note
 from ..ports import NoteQuery, RecordQuery
@@ -274,4 +275,6 @@ async def resume_after_power_cut(writer: Writer) -> None:
     for call_id in sorted(calls):
         await settle(writer, call_id)
     await resume(writer)
-    await project(writer, await writer.find_notes(NoteQuery(alive=True)))
+    ids = sorted(await writer.find_notes(NoteQuery(alive=True)))
+    for start in range(0, len(ids), NOTES):
+        await project(writer, ids[start : start + NOTES])
