@@ -148,9 +148,9 @@ class _Form(Generic[M]):
         """Return the fields as a reply changes them; a `ValidationError` says that they do not fit the schema."""
         merged = {**self.held, **reply.value}
         given = {name: value for name, value in merged.items() if value is not None}
-        how: Any = {"mode": "json", "exclude_unset": True, "by_alias": True, "round_trip": True}
-        held = self.schema.model_validate(given).model_dump(**how)
-        # What could not be read back would have its notes read again and again.
+        form = self.schema.model_validate(given)
+        held = form.model_dump(mode="json", exclude_unset=True, by_alias=True, round_trip=True)
+        # A form that the schema could not read would make every fill ask about the same notes again.
         self.schema.model_validate(held)
         return held
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..embedding import with_vectors, with_vectors_anew
 from ..errors import AmemError
-from ..fetch import not_found, note_pages, recorded_namespaces
+from ..fetch import not_found, note_pages
 from ..filters import WITHOUT_VECTOR
 from ..ids import new_token, now
 from ..journal.erasure import forget, resume, resume_after_power_cut
@@ -130,7 +130,7 @@ async def resume_all(runtime: Runtime) -> list[Namespace]:
 
 async def make_views_anew(runtime: Runtime) -> list[Namespace]:
     """Look at the sources of all decisions again, and make all views and their vectors anew; return the namespaces."""
-    spaces = await recorded_namespaces(runtime.store, None)
+    spaces = await resolve(runtime.store.namespaces(recorded=True))
     for space in spaces:
         await resume_after_power_cut(writer_of(runtime, space))
     return spaces
