@@ -242,16 +242,23 @@ def test_an_empty_namespace_does_not_stand_for_all(memory):
                 getattr(memory, name)(namespace=space)
 
 
-NO_SETTINGS = {
-    "link": ["no"],
-    "review": [1],
-    "batch_size": [0],
-    "candidates": [25.5],
-    "recent": [11],
-}
-NO_SETTINGS |= {"min_gate_similarity": ["x", True, 2.0], "min_relevance": [float("nan")]}
-NO_SETTINGS |= {"lease_seconds": [True, 0.0], "max_attempts": [True], "calls": ["all"]}
-NO_SETTINGS |= {"daily_calls": [0], "daily_tokens": [1.5]}
+NO_SETTINGS = [
+    ("link", "no"),
+    ("review", 1),
+    ("batch_size", 0),
+    ("candidates", 25.5),
+    ("min_gate_similarity", "x"),
+    ("min_gate_similarity", True),
+    ("min_relevance", float("nan")),
+    ("lease_seconds", True),
+    ("lease_seconds", 0.0),
+    ("recent", 11),
+    ("min_gate_similarity", 2.0),
+    ("calls", "all"),
+    ("max_attempts", True),
+    ("daily_calls", 0),
+    ("daily_tokens", 1.5),
+]
 
 
 def test_the_defaults_are_those_that_the_docs_name():
@@ -267,7 +274,7 @@ def test_the_defaults_are_those_that_the_docs_name():
 
 
 def test_a_setting_of_another_kind_is_refused():
-    for name, value in [(name, one) for name, some in NO_SETTINGS.items() for one in some]:
+    for name, value in NO_SETTINGS:
         with pytest.raises(errors.ConfigurationError, match=f"{name}=.* cannot be used"):
             MemoryConfig(**{name: value})
     for name, value in (("config", {"k": 1}), ("collection", 5)):

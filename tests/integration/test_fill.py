@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_
 
 
 class Order(BaseModel, extra="forbid"):
-    """What somebody orders; a price is written as it cannot be read."""
+    """An order of tea, whose price is written in a form that the field cannot read."""
 
     sort_of_tea: str = Field(default="", alias="sortOfTea")
     price: float = 0

@@ -111,11 +111,27 @@ def test_only_the_last_messages_count_and_small_talk_does_not():
 
 
 def test_a_question_points_back_by_a_pronoun_without_a_name_by_going_on_or_by_saying_nothing_else():
-    back = ["And where does she work?", "What about Fridays?", "When is it?", "Should I call her?"]
-    back += ["When does it end on Friday?", "Why?", "Und wann kommt sie?", "Où habite-t-elle ?"]
-    back += ["¿Y cuándo es?", "彼女はどこで働いていますか", "她在哪里工作"]
-    alone = ["When is Ella's wedding?", "What did Hanneke say about her holiday?", "Thanks!"]
-    alone += ["How old is my son?", "Wann hat Anna Geburtstag?", "¿Cuándo es la boda de Ana?"]
-    alone += ["What is 2+2?"]
+    back = [
+        "And where does she work?",
+        "What about Fridays?",
+        "When is it?",
+        "When does it end on Friday?",
+        "Should I call her?",
+        "Why?",
+        "Und wann kommt sie?",
+        "Où habite-t-elle ?",
+        "¿Y cuándo es?",
+        "彼女はどこで働いていますか",
+        "她在哪里工作",
+    ]
+    alone = [
+        "When is Ella's wedding?",
+        "What did Hanneke say about her holiday?",
+        "How old is my son?",
+        "Wann hat Anna Geburtstag?",
+        "¿Cuándo es la boda de Ana?",
+        "What is 2+2?",
+        "Thanks!",
+    ]
     assert [text for text in back if not points_back(text)] == []
     assert [text for text in alone if points_back(text)] == []

@@ -84,9 +84,18 @@ VALUES = [
     {"text": "she has a boat", "color": "blue", "n": 2, "at": {"city": "Oslo"}},
     {"text": "a nurse", "color": "red", "n": 3.5, "at": {"city": "Rome"}, "parts": ["a", "b"]},
 ]
-FILTERS = [{"color": one} for one in ("red", {"$eq": "red"}, {"$ne": "red"}, None)]
-FILTERS += [None, {"color": "red", "n": 1}, {"at": {"city": "Oslo"}}, {"parts": ["a", "b"]}]
-FILTERS += [{"missing": {"$ne": 1}}, {"n": {"$near": 1}}]
+FILTERS = [
+    None,
+    {"color": "red"},
+    {"color": {"$eq": "red"}},
+    {"color": {"$ne": "red"}},
+    {"color": "red", "n": 1},
+    {"color": None},
+    {"at": {"city": "Oslo"}},
+    {"parts": ["a", "b"]},
+    {"missing": {"$ne": 1}},
+    {"n": {"$near": 1}},
+]
 spaces = st.sampled_from(
     [("a",), ("a", "b"), ("A", "b"), ("ab",), ("*", "x"), ("%", "a b"), ("ü", "a/b"), ("[x]", "'")]
 )
@@ -364,13 +373,25 @@ def test_a_search_and_a_list_look_into_no_more_namespaces_than_they_have_to(stor
 
 
 def test_what_is_indexed_is_all_of_a_value_or_paths_as_langgraph_has_them(memory):
-    parts, meta = [{"text": "one"}, {"text": "two"}], {"author": {"name": "N"}, "year": 7}
-    value = {"title": "T", "meta": meta, "parts": parts, "tags": ["a", "b"]}
-    texts = {"title": "T", "meta.author.name": "N", "meta.*": '{"name": "N"}\n7', "tags[*]": "a\nb"}
-    texts |= {"parts[*].text": "one\ntwo", "parts[0].text": "one", "parts[-1].text": "two"}
-    texts["$"] = whole = "T\nN\n7\none\ntwo\na\nb"
-    several = [(["title", "tags[*]"], "T\na\nb"), (None, whole), ([], whole)]
-    for paths, text in (*(([path], text) for path, text in texts.items()), *several):
+    value = {
+        "title": "T",
+        "meta": {"author": {"name": "N"}, "year": 7},
+        "parts": [{"text": "one"}, {"text": "two"}],
+        "tags": ["a", "b"],
+    }
+    whole = "T\nN\n7\none\ntwo\na\nb"
+    texts = [
+        *((paths, whole) for paths in (None, [], ["$"])),
+        (["title"], "T"),
+        (["meta.author.name"], "N"),
+        (["parts[*].text"], "one\ntwo"),
+        (["parts[0].text"], "one"),
+        (["parts[-1].text"], "two"),
+        (["meta.*"], '{"name": "N"}\n7'),
+        (["tags[*]"], "a\nb"),
+        (["title", "tags[*]"], "T\na\nb"),
+    ]
+    for paths, text in texts:
         store = AMemStore(memory, fields=paths)
         store.put(NS, "fields", value)
         AMemStore(memory).put(NS, "index", value, index=tuple(paths or ()) or None)

@@ -132,9 +132,14 @@ def test_a_node_comes_back_as_it_was(memory):
     given |= {"file": "x100.txt", "secret": "s", "message_hash": "h"}
     with pytest.raises(InvalidInputError, match="cannot be named '_node'"):
         AMemIngest(memory, TEAM).add([Document(text="One.", metadata={"_node": 1})])
-    hidden = {"excluded_llm_metadata_keys": ["secret"], "excluded_embed_metadata_keys": ["file"]}
-    known = {"doc_id": "x100", "metadata": given, "text_template": "{content} ({metadata_str})"}
-    document = Document(text="\n\n".join(PARAGRAPHS), **known, **hidden)
+    document = Document(
+        text="\n\n".join(PARAGRAPHS),
+        doc_id="x100",
+        metadata=given,
+        excluded_llm_metadata_keys=["secret"],
+        excluded_embed_metadata_keys=["file"],
+        text_template="{content} ({metadata_str})",
+    )
     nodes = {node.node_id: node for node in pipeline(memory).run(documents=[document])}
     stored = notes(memory)
     assert [note.content for note in stored] == [node.text for node in nodes.values()]

@@ -297,7 +297,7 @@ def deleted() -> Collections:
 
 
 def formed(name: str, sources: str | None = None) -> Process:
-    """Return who writes a form that was made of `a` and `b`, or of these sources."""
+    """Return the process that writes a form made of `a` and `b`, or of these sources."""
     made = decide(name, name, ("form", name, SECRET), shown="ab", rev=0, sources=sources)
     return answer(name, "ab", made)
 

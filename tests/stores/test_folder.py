@@ -507,12 +507,18 @@ def test_a_disk_that_is_almost_full_refuses_writes(tmp_path, monkeypatch):
     owing = stored("a", purge=Purge(SEQ, deleted=True))
     store.insert_notes(ANN, [owing])
     left[0] = 10**8
-    writes = {"insert_notes": [ANN, [stored("b")]], "insert_records": [ANN, [call("b")]]}
-    writes |= {"swap_notes": [ANN, [("token a", stored("a"))]], "compact": []}
-    writes |= {"swap_records": [ANN, [("token", call("b"))]], "remove_decisions": [ANN, []]}
-    for method, given in {**writes, "remove_tombstones": [ANN, datetime.now(UTC)]}.items():
+    writes = [
+        lambda: store.insert_notes(ANN, [stored("b")]),
+        lambda: store.swap_notes(ANN, [("token a", stored("a"))]),
+        lambda: store.insert_records(ANN, [call("b")]),
+        lambda: store.swap_records(ANN, [("token", call("b"))]),
+        lambda: store.remove_decisions(ANN, []),
+        lambda: store.remove_tombstones(ANN, datetime.now(UTC)),
+        store.compact,
+    ]
+    for write in writes:
         with pytest.raises(errors.StoreFullError, match="nothing was written"):
-            getattr(store, method)(*given)
+            write()
     assert list(store.find_notes(ANN, NoteQuery()).values()) == [owing]
     assert store.find_records(ANN, RecordQuery()) == {}
     left[0] = 11 * 10**8

@@ -75,14 +75,16 @@ def opener(request, tmp_path, fake):
 
 def test_another_embedder_is_refused_and_reindex_is_named(opener, monkeypatch):
     opener(embedder="mine").close()
-    for options, named in (
+    others = [
         ({"embedder": "another"}, "'mine', now 'another'"),
         ({"dimensions": 5}, "dimensions 4, now 5"),
-        ({"embedder": "", "dimensions": 5}, "dimensions 4, now 5"),
         ({"bm25": Bm25("german")}, "bm25"),
-    ):
+    ]
+    for options, named in others:
         with pytest.raises(errors.EmbedderMismatchError, match=f"(?s){named}.*reindex"):
             opener(**{"embedder": "mine", **options})
+    with pytest.raises(errors.EmbedderMismatchError, match="dimensions 4, now 5"):
+        opener(embedder="", dimensions=5)
     with monkeypatch.context() as patch:  # notes are embedded with other texts
         patch.setattr(sidecar, "TEMPLATE", "another")
         with pytest.raises(errors.EmbedderMismatchError, match=r"(?s)template.*reindex"):
@@ -127,8 +129,11 @@ def test_what_another_process_swapped_in_between_stays(fake, store):
     other = opened(fake)
     store.insert_notes(ANN, [stored("a"), stored("b")])
 
-    theirs = stored("a", token="theirs", content="theirs")
-    fake.before_write = lambda: other.swap_notes(ANN, [("token a", theirs)])
+    def interfere():
+        theirs = stored("a", token="theirs", content="theirs")
+        other.swap_notes(ANN, [("token a", theirs)])
+
+    fake.before_write = interfere
     ours = [stored(name, token="ours", content="ours") for name in ("a", "b")]
     store.swap_notes(ANN, [(f"token {name}", one) for name, one in zip("ab", ours, strict=True)])
     found = {found.id: found.content for found in store.scan(ANN)}
@@ -259,9 +264,14 @@ def test_a_key_does_not_travel_unencrypted():
 
 
 def test_a_wrong_option_is_named():
-    wrong = [("ftp://host", {}), ("http://", {})]
-    wrong += [("http://127.0.0.1:1", one) for one in ({"no_such_option": 1}, {"prefer_grpc": True})]
-    wrong += [(":memory:", one) for one in ({"dimensions": 0}, {"collection": ""})]
+    wrong = [
+        ("ftp://host", {}),
+        ("http://", {}),
+        ("http://127.0.0.1:1", {"no_such_option": 1}),
+        ("http://127.0.0.1:1", {"prefer_grpc": True}),
+        (":memory:", {"dimensions": 0}),
+        (":memory:", {"collection": ""}),
+    ]
     for location, options in wrong:
         with pytest.raises(errors.ConfigurationError):
             ServerStore(location, **{"dimensions": DIMENSIONS, **options})
@@ -317,9 +327,13 @@ def exercised(store):
     store.insert_records(ANN, [call("1"), decision("1", "a", item("b", "a"))])
     store.swap_records(ANN, [("token 1", decision("1", "a", token="new"))])
     ids, now = frozenset([note_id("a")]), datetime.now(UTC)
-    asked = [{"calls": ids, "unsettled": True, "since": SEQ}, {"made_from": upto("a")}]
-    for conditions in (*asked, {"about": ids, "newest": 3}, {"shown": upto("a")}):
-        store.find_records(ANN, RecordQuery(**conditions))
+    for query in (
+        RecordQuery(calls=ids, unsettled=True, since=SEQ),
+        RecordQuery(made_from=upto("a")),
+        RecordQuery(about=ids, newest=3),
+        RecordQuery(shown=upto("a")),
+    ):
+        store.find_records(ANN, query)
     for read in (store.notes, store.records):
         read(ANN, ids)
     store.find_notes(ANN, NoteQuery(owing=True, expired_at=now))
@@ -337,16 +351,19 @@ def test_a_collection_has_one_shard_and_its_replicas_a_majority(fake):
         exercised(store)
     assert fake.collections["amem"].shard_number == 1
     scalar = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
-    numbers = {"shard_number": 2, "replication_factor": 3}
-    places = {"on_disk": True, "on_disk_payload": True}
-    compressed = models.ScalarQuantization(scalar=scalar)
-    options = {"quantization_config": compressed, **numbers, **places}
+    options = {
+        "shard_number": 2,
+        "replication_factor": 3,
+        "quantization_config": models.ScalarQuantization(scalar=scalar),
+        "on_disk": True,
+        "on_disk_payload": True,
+    }
     with closing(opened(fake, collection="other", collection_options=options)) as store:
         exercised(store)
     wanted = fake.collections["other"]
     assert (wanted.shard_number, wanted.replication_factor) == (2, 3)
     assert wanted.write_consistency_factor == 2
-    assert wanted.quantization_config == compressed
+    assert wanted.quantization_config == models.ScalarQuantization(scalar=scalar)
     assert (wanted.vectors["dense"].on_disk, wanted.on_disk_payload) == (True, True)
     third = {"replication_factor": 2, "write_consistency_factor": 1}
     with closing(opened(fake, collection="third", collection_options=third)):

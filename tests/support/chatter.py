@@ -8,10 +8,18 @@ from amem_integrations import AgenticMemory
 
 FACT = "We adopted a beagle, Rex, last Sunday."
 QUESTION = "What is my dog called?"
-PARAPHRASES = ["What's my dog's name?", "Do you remember what my dog is called?", "Who is my dog?"]
-PARAPHRASES += ["How is my dog called?", "What did we name our dog?", "What do we call our dog?"]
-PARAPHRASES += ["I forgot, what is our dog's name?", "What name did we give the dog?"]
-PARAPHRASES += ["what's the name of our dog", "Hey, what's my dog called again?"]
+PARAPHRASES = (
+    "What's my dog's name?",
+    "Do you remember what my dog is called?",
+    "How is my dog called?",
+    "What did we name our dog?",
+    "I forgot, what is our dog's name?",
+    "What name did we give the dog?",
+    "what's the name of our dog",
+    "Hey, what's my dog called again?",
+    "What do we call our dog?",
+    "Who is my dog?",
+)
 UNKNOWN = "I am sorry, I do not know what your dog is called."
 SMALL_TALK = (
     ("Dogs are such wonderful animals!", "Yes, dogs are loyal and loving companions."),

@@ -28,5 +28,11 @@ def make_entry(text: str, cause: str, **fields) -> ContextEntry:
 
 
 def make_link(**fields) -> Link:
-    known = {"relation": "related", "reason": "they say so", "strength": 0.5, "created": NOON}
-    return Link(**{"direction": "out", **known, **fields})
+    known = {
+        "relation": "related",
+        "reason": "they say so",
+        "strength": 0.5,
+        "direction": "out",
+        "created": NOON,
+    }
+    return Link(**{**known, **fields})

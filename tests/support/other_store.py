@@ -54,12 +54,14 @@ def instead_of_memory() -> Iterator[None]:
         def opened(location: Location, *, embedder: str, dimensions: int) -> Store:
             if location.path != opening.MEMORY:
                 return original(location, embedder=embedder, dimensions=dimensions)
-            given = {"embedder": embedder, "dimensions": dimensions, "timeout": 60, **options}
-            place = {
-                "collection": f"{made}{uuid4().hex[:12]}",
-                "metadata_indexes": METADATA_INDEXES,
-            }
-            return _Own(url, **given, **place)
+            return _Own(
+                url,
+                embedder=embedder,
+                dimensions=dimensions,
+                collection=f"{made}{uuid4().hex[:12]}",
+                metadata_indexes=METADATA_INDEXES,
+                **{"timeout": 60, **options},
+            )
 
         stack.enter_context(patch.object(opening, "open_store", opened))
         yield

@@ -86,8 +86,15 @@ def run_python(
     server = _server()
     with tempfile.TemporaryDirectory() as written:
         out, err = Path(written, "out"), Path(written, "err")
-        job = {"code": code, "arguments": [*map(str, arguments)], "path": [*map(str, path)]}
-        job |= {"cwd": str(folder), "preload": preload, "out": str(out), "err": str(err)}
+        job = {
+            "code": code,
+            "arguments": list(map(str, arguments)),
+            "path": list(map(str, path)),
+            "cwd": str(folder),
+            "preload": preload,
+            "out": str(out),
+            "err": str(err),
+        }
         assert server.stdin
         assert server.stdout
         server.stdin.write(json.dumps(job).encode() + b"\n")

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
-from support.notes import make_entry, make_link, make_note
+from support.notes import make_note
 
 from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Wording, lease_id
 from amem_integrations.notes import Attempts, ContextEntry, Link, Namespace, Note, Supersession
@@ -68,16 +68,26 @@ def wording(name: str, rev: int = SEQ) -> Wording:
 
 def full_stored(name: str) -> StoredNote:
     """Return a stored note with something in every field."""
-    times = {"at": NOW, "until": NOW, "expires_at": None}
-    values = {"content": "before", "metadata": {"a": [1, {"b": "é"}]}, **times}
-    kept = {"token": "a token", "rev": SEQ + 5, "purge": Purge(SEQ + 4, deleted=True)}
-    kept |= {"thorough": SEQ + 3, "supersedes": (note_id("x"), note_id("y"))}
-    kept["earlier"] = (
-        Earlier("earlier", SEQ + 2, SEQ + 1, values),
-        Earlier("later", SEQ + 9, SEQ, {}),
+    values = {
+        "content": "before",
+        "at": NOW,
+        "until": NOW,
+        "expires_at": None,
+        "metadata": {"a": [1, {"b": "é"}]},
+    }
+    return StoredNote(
+        id=note_id(name),
+        namespace=ANN,
+        token="a token",
+        rev=SEQ + 5,
+        note=full_note(name),
+        purge=Purge(SEQ + 4, deleted=True),
+        thorough=SEQ + 3,
+        supersedes=(note_id("x"), note_id("y")),
+        earlier=(Earlier("earlier", SEQ + 2, SEQ + 1, values), Earlier("later", SEQ + 9, SEQ, {})),
+        vectors=np.stack([unit(1, 2), unit(2, 1)]),
+        embedded="a hash",
     )
-    made = stored(name, [1, 2], [2, 1], **kept)
-    return replace(made, note=full_note(name), embedded="a hash")
 
 
 def unit(*numbers: float) -> Vector:
@@ -90,24 +100,45 @@ def unit(*numbers: float) -> Vector:
 def call(name: str, *shown: str, **fields: Any) -> Call:
     """Return a call, which was shown the notes of these names."""
     number = fields.pop("number", 0)
-    given = {"id": note_id(f"call {name}"), "token": f"token {name}", "namespace": ANN}
-    made = {"by": "a model", "seq": SEQ + number, "shown": tuple(map(wording, shown))}
-    return Call(**{**given, **made, **fields})
+    given = {
+        "id": note_id(f"call {name}"),
+        "token": f"token {name}",
+        "namespace": ANN,
+        "by": "a model",
+        "seq": SEQ + number,
+        "shown": tuple(wording(one) for one in shown),
+    }
+    return Call(**{**given, **fields})
 
 
 def item(to: str, *sources: str, **fields: Any) -> Item:
     """Return an item for the note of a name, made of others."""
-    made = {"by": "a model", "text": f"why {to}", "sources": tuple(map(wording, sources))}
-    return Item(**{"kind": "link", "to": note_id(to), **made, **fields})
+    given = {
+        "kind": "link",
+        "to": note_id(to),
+        "by": "a model",
+        "text": f"why {to}",
+        "sources": tuple(wording(one) for one in sources),
+    }
+    return Item(**{**given, **fields})
 
 
 def decision(name: str, of: str, *items: Item, **fields: Any) -> Decision:
     """Return a decision called `name` about the note called `of`, by the call of the same name."""
     number = fields.pop("number", 0)
-    given = {"id": note_id(f"decision {name}"), "token": f"token {name}", "namespace": ANN}
-    about = {"call": note_id(f"call {name}"), "note": note_id(of), "rev": SEQ, "stage": "link"}
-    made = {"seq": SEQ + number, "at": NOW, "items": items}
-    return Decision(**{**given, **about, **made, **fields})
+    given = {
+        "id": note_id(f"decision {name}"),
+        "token": f"token {name}",
+        "namespace": ANN,
+        "call": note_id(f"call {name}"),
+        "note": note_id(of),
+        "rev": SEQ,
+        "stage": "link",
+        "seq": SEQ + number,
+        "at": NOW,
+        "items": items,
+    }
+    return Decision(**{**given, **fields})
 
 
 def full_decision(name: str) -> Decision:
@@ -124,27 +155,55 @@ def full_decision(name: str) -> Decision:
 
 def lease(**fields: Any) -> Lease:
     """Return the lease of a thread."""
-    given = {"id": lease_id(ANN, "t"), "token": "token", "namespace": ANN, "thread": "t"}
-    return Lease(**{**given, "holder": "me", "until": NOW, **fields})
+    given = {
+        "id": lease_id(ANN, "t"),
+        "token": "token",
+        "namespace": ANN,
+        "thread": "t",
+        "holder": "me",
+        "until": NOW,
+    }
+    return Lease(**{**given, **fields})
 
 
 def entry(cause: str, **fields: Any) -> ContextEntry:
     """Return a context entry caused by the note called `cause`."""
-    text, made = fields.pop("text", f"because of {cause}"), {"at": NOW, "recorded_at": NOW}
-    words = {"keywords": ("pottery", "clay"), "tags": ("craft",)}
-    return make_entry(text, note_id(cause), **{**words, **made, **fields})
+    given = {
+        "text": f"because of {cause}",
+        "keywords": ("pottery", "clay"),
+        "tags": ("craft",),
+        "cause": note_id(cause),
+        "model": "a model",
+        "change": "change-1",
+        "at": NOW,
+        "recorded_at": NOW,
+    }
+    return ContextEntry(**{**given, **fields})
 
 
 def link(**fields: Any) -> Link:
     """Return a link."""
-    why = {"relation": "same event", "reason": "both are about the class", "strength": 0.1}
-    return make_link(**{**why, "created": NOW, **fields})
+    given = {
+        "relation": "same event",
+        "reason": "both are about the class",
+        "strength": 0.1,
+        "direction": "out",
+        "created": NOW,
+    }
+    return Link(**{**given, **fields})
 
 
 def supersession(**fields: Any) -> Supersession:
     """Return why a note is superseded."""
-    why = {"relation": "updates", "reason": "the wedding was moved", "model": "rules"}
-    return Supersession(**{**why, "change": "change-3", "since": NOW, "recorded_at": NOW, **fields})
+    given: dict[str, Any] = {
+        "relation": "updates",
+        "reason": "the wedding was moved",
+        "model": "rules",
+        "change": "change-3",
+        "since": NOW,
+        "recorded_at": NOW,
+    }
+    return Supersession(**{**given, **fields})
 
 
 def full_note(name: str, **fields: Any) -> Note:

@@ -32,7 +32,15 @@ def write(
     """Write the model and return its folder; what is given differs from the usual settings."""
     files = {
         "config.json": _config() | (config or {}),
-        "modules.json": [_module(number, kind) for number, kind in enumerate(modules)],
+        "modules.json": [
+            {
+                "idx": number,
+                "name": str(number),
+                "path": f"{number}_{kind}" if number else "",
+                "type": f"sentence_transformers.models.{kind}",
+            }
+            for number, kind in enumerate(modules)
+        ],
         "1_Pooling/config.json": pooling
         or {"word_embedding_dimension": HIDDEN, "pooling_mode_mean_tokens": True},
         "sentence_bert_config.json": {"max_seq_length": 12} if sentences is None else sentences,
@@ -44,24 +52,31 @@ def write(
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
     (folder / "2_Normalize").mkdir(exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
-    tokenizer = _tokenizer(lowercase="do_lower_case" not in (sentences or {}))
-    tokenizer.save(str(folder / "tokenizer.json"))
-    weights = {name: array.astype(dtype) for name, array in _weights().items()}
-    save_file(weights, folder / "model.safetensors")
+    _tokenizer(lowercase="do_lower_case" not in (sentences or {})).save(
+        str(folder / "tokenizer.json")
+    )
+    save_file(
+        {name: array.astype(dtype) for name, array in _weights().items()},
+        folder / "model.safetensors",
+    )
     return folder
 
 
-def _module(number: int, kind: str) -> dict[str, Any]:
-    place = {"name": str(number), "path": f"{number}_{kind}" if number else ""}
-    return {"idx": number, **place, "type": f"sentence_transformers.models.{kind}"}
-
-
 def _config() -> dict[str, Any]:
-    kind = {"model_type": "bert", "architectures": ["BertModel"], "hidden_act": "gelu"}
-    sizes = {"hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE, "layer_norm_eps": 1e-12}
-    parts = {"num_attention_heads": HEADS, "num_hidden_layers": LAYERS, "pad_token_id": 0}
-    known = {"max_position_embeddings": POSITIONS, "vocab_size": len(VOCABULARY)}
-    return {**kind, **sizes, **parts, **known, "type_vocab_size": 2}
+    return {
+        "model_type": "bert",
+        "architectures": ["BertModel"],
+        "hidden_act": "gelu",
+        "hidden_size": HIDDEN,
+        "intermediate_size": INTERMEDIATE,
+        "layer_norm_eps": 1e-12,
+        "max_position_embeddings": POSITIONS,
+        "num_attention_heads": HEADS,
+        "num_hidden_layers": LAYERS,
+        "pad_token_id": 0,
+        "type_vocab_size": 2,
+        "vocab_size": len(VOCABULARY),
+    }
 
 
 def _tokenizer(*, lowercase: bool) -> Tokenizer:
@@ -81,12 +96,16 @@ def _weights() -> dict[str, np.ndarray]:
     random = np.random.default_rng(7)
 
     def dense(name: str, rows: int, columns: int) -> dict[str, np.ndarray]:
-        shapes = {"weight": (rows, columns), "bias": rows}
-        return {f"{name}.{part}": random.normal(0, 0.3, shape) for part, shape in shapes.items()}
+        return {
+            f"{name}.weight": random.normal(0, 0.3, (rows, columns)),
+            f"{name}.bias": random.normal(0, 0.3, rows),
+        }
 
     def norm(name: str) -> dict[str, np.ndarray]:
-        means = {"weight": 1, "bias": 0}
-        return {f"{name}.{part}": random.normal(mean, 0.1, HIDDEN) for part, mean in means.items()}
+        return {
+            f"{name}.weight": random.normal(1, 0.1, HIDDEN),
+            f"{name}.bias": random.normal(0, 0.1, HIDDEN),
+        }
 
     tables = {"word": len(VOCABULARY), "position": POSITIONS, "token_type": 2}
     weights = {

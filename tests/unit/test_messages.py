@@ -7,14 +7,16 @@ from amem_integrations import InvalidInputError
 from amem_integrations.conversation import message_key
 
 ANN = ("ann",)
-BLOCKS = ["Hi", {"type": "text", "text": "there!"}, {"type": "image_url"}]
 CHAT = [
     {"role": "system", "content": "Be kind."},
     {"role": "user", "content": "Hello"},
     {"role": "assistant", "content": ""},
     {"role": "assistant", "content": None, "tool_calls": [{}]},
     {"role": "tool", "content": "42"},
-    {"role": "assistant", "content": BLOCKS},
+    {
+        "role": "assistant",
+        "content": ["Hi", {"type": "text", "text": "there!"}, {"type": "image_url"}],
+    },
     {"role": "user", "content": "ok", "name": "Ann"},
     {"role": "user", "content": "ok", "name": "Ann"},
 ]
