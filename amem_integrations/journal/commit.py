@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -12,8 +12,6 @@ from ..ports import RecordQuery
 from ..stored_note import StoredNote
 from .projection import project
 from .writer import Writer, shown_once
-
-Outcome = Literal["made", "stale", "overtaken"]
 
 PLAIN_RELATION = "related"
 # Relations of links that no model has put into words of its own.
@@ -28,15 +26,14 @@ class Settled(NamedTuple):
     """The decisions of a call as they stand after a write.
 
     Attributes:
-        outcome: `made`; `stale` if something that the decisions were made of, or that the call was shown, is gone; or
-            `overtaken` if all slots had been taken.
-        decisions: The decisions of the call by id, as they stand.
+        decisions: The decisions of the call by id, as they stand; none, if all slots had been taken.
         notes: The notes on which they show by id, as they stand, without their vectors.
+        holders: The other calls that hold slots of decisions which were written, and are not settled.
     """
 
-    outcome: Outcome
     decisions: Mapping[str, Decision]
     notes: Mapping[str, StoredNote]
+    holders: Collection[str]
 
 
 async def commit(writer: Writer, call: Call, decisions: Sequence[Decision]) -> Settled:
@@ -46,18 +43,14 @@ async def commit(writer: Writer, call: Call, decisions: Sequence[Decision]) -> S
     """
     await writer.insert_records([call, *decisions])
     mine: dict[str, Record] = {call.id: call, **{one.id: one for one in decisions}}
-    holders: set[str] = set()
-    settled = await settle(writer, call.id, mine, holders)
-    for holder in sorted(holders):
+    settled = await settle(writer, call.id, mine)
+    for holder in sorted(settled.holders):
         await settle(writer, holder)
     return settled
 
 
 async def settle(
-    writer: Writer,
-    call_id: str,
-    written: Mapping[str, Record] | None = None,
-    holders: set[str] | None = None,
+    writer: Writer, call_id: str, written: Mapping[str, Record] | None = None
 ) -> Settled:
     """Look whether the sources of a call's decisions still stand, show what does, redact what does not, and close.
 
@@ -67,11 +60,9 @@ async def settle(
         writer: Who settles.
         call_id: Which call.
         written: The call and its decisions as the writer has just inserted them; None reads them.
-        holders: Gets the other calls that hold slots of these decisions and are not settled.
     """
     records = dict(written) if written is not None else await writer.records_of([call_id])
-    touched: set[str] = set()
-    was_stale = False
+    touched, holders = set[str](), set[str]()
     while True:
         # The tokens of the decisions have been read; what they were made of is looked at after that.
         call = records.get(call_id)
@@ -82,8 +73,7 @@ async def settle(
         read = frozenset(touched)
         named = {source.id for source in sources_of(decisions.values()).union(shown or ())}
         notes = await writer.whole_notes(touched, named)
-        looked, is_stale = _looked_at(writer, shown, decisions, notes)
-        was_stale = was_stale or is_stale
+        looked = _looked_at(writer, shown, decisions, notes)
         changed = [(one, looked[key]) for key, one in decisions.items() if looked[key] != one]
         touched |= _about(one for one, _ in changed)
         if not changed:
@@ -95,8 +85,7 @@ async def settle(
             stored = await writer.records(written.keys() - {call_id})
             records = {key: one for key, one in stored.items() if _is_of(one, call_id)}
             records[call_id] = written[call_id]
-            if holders is not None:
-                holders |= {*_open_calls(stored.values())} - {call_id}
+            holders |= {*_open_calls(stored.values())} - {call_id}
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
         if all(one == wrote.get(key) for key, one in decisions.items()):
             break  # what was looked at stands
@@ -105,8 +94,7 @@ async def settle(
     await writer.swap_records(
         (one, replace(one, phase=SETTLED)) for one in decisions.values() if one.phase == VISIBLE
     )
-    outcome: Outcome = "stale" if was_stale else "made" if decisions else "overtaken"
-    return Settled(outcome, decisions, views)
+    return Settled(decisions, views, holders)
 
 
 def _about(decisions: Iterable[Decision]) -> set[str]:
@@ -135,8 +123,8 @@ def _looked_at(
     shown: Sequence[Wording] | None,
     decisions: Mapping[str, Decision],
     notes: Mapping[str, StoredNote],
-) -> tuple[dict[str, Decision], bool]:
-    """Return decisions as they are after a look at their sources, and whether something is gone.
+) -> dict[str, Decision]:
+    """Return decisions by id as they are after a look at their sources.
 
     Args:
         writer: Who looks.
@@ -160,13 +148,13 @@ def _looked_at(
     # An answer that comes so late that the tombstone has been collected counts as one about a note that was deleted
     # thoroughly; what was looked at in time does not.
     is_late = any(stored is None for stored, _ in known)
-    looked, is_stale = {}, any(map(fate_of, sources_of(decisions.values())))
+    looked = dict[str, Decision]()
     for key, decision in decisions.items():
         new = redact(decision, fate_of)
         if is_void or (is_late and decision.phase == WRITTEN):
-            new, is_stale = redact_inferred(new), True
+            new = redact_inferred(new)
         looked[key] = shown_once(new)
-    return looked, is_stale
+    return looked
 
 
 def redact(decision: Decision, fate_of: Fates) -> Decision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -157,9 +157,17 @@ def answer(
     """Return what commits the decisions of a call."""
 
     async def process(writer: Writer) -> str:
-        return (await commit(writer, call_of(name, shown, revs), decisions)).outcome
+        return await told_of(writer, call_of(name, shown, revs), decisions)
 
     return process
+
+
+async def told_of(writer: Writer, call: Call, decisions: Sequence[Decision]) -> str:
+    """Commit, and return what the writer is told: `made` if some of what it decided stands, and all of that as it was."""
+    given = {one.id: one.items for one in decisions}
+    stands = (await commit(writer, call, decisions)).decisions
+    is_made = stands and all(one.items == given.get(key) for key, one in stands.items())
+    return "made" if is_made else "stale"
 
 
 def linking(name: str, note_id: str, other: str, text: str = "") -> Process:
@@ -240,7 +248,7 @@ def again(name: str, note_id: str, *, links: bool = False) -> Process:
             made.append(
                 decide(name, note_id, item, shown=shown, rev=stored.rev, attempt=attempt, revs=revs)
             )
-        return (await commit(writer, call_of(name, shown, revs), made)).outcome
+        return await told_of(writer, call_of(name, shown, revs), made)
 
     return process
 
@@ -415,7 +423,7 @@ def evolved(note_id: str, shown: str = "") -> Process:
             item = ("link", other, f"{note_id} {other}")
             made.append(decide("e1", note_id, item, shown=note_id + other, revs=revs))
         known = "".join(sorted(revs))
-        return (await commit(writer, call_of("e1", known, revs), made)).outcome
+        return await told_of(writer, call_of("e1", known, revs), made)
 
     return process
 
