@@ -6,6 +6,7 @@ the rules or by the user. Both are written once, beside the notes; what a note s
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -236,6 +237,15 @@ def lease_id(namespace: Namespace, thread: str | None) -> str:
 def form_id(namespace: Namespace, name: str) -> str:
     """Return the id by which a form is read; a form has no note."""
     return derive("form", namespace, name)
+
+
+def by_note(decisions: Iterable[Decision]) -> Mapping[str, list[Decision]]:
+    """Return the decisions about each note that some are about; none about another note."""
+    about = defaultdict[str, list[Decision]](list)
+    for decision in decisions:
+        for note_id in decision.about:
+            about[note_id].append(decision)
+    return about
 
 
 def sources_of(decisions: Iterable[Decision]) -> set[Wording]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, Union
 
 from pydantic import BaseModel
 
-from .decisions import Call, Decision, Lease, Record, Wording
+from .decisions import Call, Decision, Lease, Record, Wording, by_note
 from .filters import Conditions
 from .notes import Namespace
 from .stored_note import StoredNote, Vector
@@ -182,13 +182,10 @@ class RecordQuery:
         found = [record for record in records if self.finds(record)]
         if self.about is None or self.newest is None:
             return found
-        kept = set[str]()
-        for note in self.about:
-            about = [one for one in found if isinstance(one, Decision) and note in one.about]
-            mine = {one.id for one in about if one.note == note or one.supersedes}
-            others = [one for one in about if one.id not in mine and not one.void]
-            others.sort(key=lambda one: (-one.seq, one.id))
-            kept |= mine.union(one.id for one in others[: self.newest])
+        about = by_note(one for one in found if isinstance(one, Decision))
+        kept = {
+            one.id for note in self.about for one in newest_about(note, about[note], self.newest)
+        }
         return [one for one in found if one.id in kept]
 
     def finds(self, record: Record) -> bool:
@@ -215,6 +212,14 @@ class RecordQuery:
         if self.shown is not None and not reaches(call.shown, self.shown):
             return False
         return self.calls is None or call.id in self.calls
+
+
+def newest_about(note_id: str, about: Iterable[Decision], newest: int) -> list[Decision]:
+    """Return out of all decisions about a note its own, those that supersede, and so many of the newest others."""
+    decisions = sorted(about, key=lambda one: (-one.seq, one.id))
+    own = [one for one in decisions if one.note == note_id or one.supersedes]
+    others = [one for one in decisions if not (one.note == note_id or one.supersedes or one.void)]
+    return [*own, *others[:newest]]
 
 
 def reaches(sources: Iterable[Wording], upto: Mapping[str, int]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..decisions import VISIBLE, Decision, Item
+from ..decisions import VISIBLE, Decision, Item, by_note
 from ..ids import first_seq, time_of
 from ..kinds import kind_of
 from ..notes import (
@@ -248,24 +248,21 @@ async def notes_as_known(
     namespace: Namespace,
     stored: Sequence[StoredNote],
     time: datetime,
-    most_links: int = MOST_LINKS,
+    most_links: int,
 ) -> list[StoredNote]:
     """Return the stored notes that the memory knew at a time, as the memory knew them; one request.
 
     The vectors, if the notes have any, are those of today.
     """
-    about = RecordQuery(about=frozenset(one.id for one in stored), decisions=True)
-    records = await resolve(store.find_records(namespace, about)) if stored else {}
-    decisions = [one for one in records.values() if isinstance(one, Decision)]
-    notes = (as_known(one, decisions, time, most_links) for one in stored)
+    wanted = RecordQuery(about=frozenset(one.id for one in stored), decisions=True)
+    records = await resolve(store.find_records(namespace, wanted)) if stored else {}
+    about = by_note(one for one in records.values() if isinstance(one, Decision))
+    notes = (_as_known(one, about[one.id], time, most_links) for one in stored)
     return [note for note in notes if note is not None]
 
 
-def as_known(
-    stored: StoredNote,
-    decisions: Iterable[Decision],
-    time: datetime,
-    most_links: int = MOST_LINKS,
+def _as_known(
+    stored: StoredNote, about: Iterable[Decision], time: datetime, most_links: int
 ) -> StoredNote | None:
     """Return a stored note as the memory knew the note at a time, by the decisions about the note.
 
@@ -275,9 +272,7 @@ def as_known(
         return None
     last = first_seq(time) + 999  # nanoseconds: the last instant of this microsecond
     known = [
-        one.with_items(lambda item: _switched_as_of(item, last))
-        for one in decisions
-        if stored.id in one.about and one.seq <= last
+        one.with_items(lambda item: _switched_as_of(item, last)) for one in about if one.seq <= last
     ]
     return fold(_worded_as_of(stored, last), known, most_links)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ..decisions import Decision, Record
+from ..decisions import Decision, by_note
 from ..errors import StoreError
-from ..ports import RecordQuery
+from ..ports import RecordQuery, newest_about
 from ..stored_note import StoredNote
 from .fold import changed_fields, fold, shows_same
 from .writer import Writer
@@ -33,12 +33,10 @@ async def project(
             known = await writer.whole_notes(waiting)
         read = {key: known[key] for key in sorted(waiting & known.keys())}
         known = None
-        wanted = RecordQuery(about=frozenset(waiting), newest=writer.most_others)
-        decisions = (await writer.decisions(wanted)).values()
+        about = await _decisions_about(writer, waiting)
         views = [
-            # Each note has its own newest decisions, whatever was read for the others.
-            view_of(stored, _about(stored.id, wanted, decisions), writer)
-            for stored in read.values()
+            view_of(stored, about[key], writer)
+            for key, stored in read.items()
             if not stored.is_deleted
         ]
         if not views:
@@ -48,7 +46,9 @@ async def project(
         made = {view.id: replace(view, token=token) for view in embedded}
         await writer.swap_notes((read[key], new) for key, new in made.items())
         tokens = await writer.brief_notes(made)
-        stands = {key: new for key, new in made.items() if _has_token(tokens.get(key), new.token)}
+        stands = {
+            key: new for key, new in made.items() if key in tokens and tokens[key].token == token
+        }
         if others := made.keys() - stands.keys():
             stands |= await writer.whole_notes(others)
         written |= stands
@@ -58,39 +58,33 @@ async def project(
     return written
 
 
-def _has_token(stored: StoredNote | None, token: str) -> bool:
-    return stored is not None and stored.token == token
-
-
 async def differing(writer: Writer, ids: Iterable[str]) -> list[str]:
     """Return the ids of those notes whose views are not what the decisions about them say, sorted."""
     read = await writer.notes(ids)
-    wanted = RecordQuery(about=frozenset(read), newest=writer.most_others)
-    decisions = (await writer.decisions(wanted)).values() if read else ()
+    about = await _decisions_about(writer, read)
     return sorted(
-        stored.id
-        for stored in read.values()
-        if not shows_same(
-            stored,
-            view_of(stored, _about(stored.id, wanted, decisions), writer),
-        )
+        key
+        for key, stored in read.items()
+        if not shows_same(stored, view_of(stored, about[key], writer))
     )
 
 
-def _about(note_id: str, wanted: RecordQuery, decisions: Iterable[Decision]) -> list[Record]:
-    """Return the decisions that make the view of one note, out of some."""
-    about = [one for one in decisions if note_id in one.about]
-    return replace(wanted, about=frozenset([note_id])).of(about)
+async def _decisions_about(writer: Writer, ids: Iterable[str]) -> Mapping[str, list[Decision]]:
+    """Return the decisions about each of some notes; of very many the newest ones."""
+    wanted = RecordQuery(about=frozenset(ids), newest=writer.most_others)
+    return by_note((await writer.decisions(wanted)).values())
 
 
-def view_of(stored: StoredNote, decisions: Iterable[Record], writer: Writer) -> StoredNote:
+def view_of(stored: StoredNote, about: Iterable[Decision], writer: Writer) -> StoredNote:
     """Return a stored note with the view that the decisions about it make.
+
+    It counts its own newest decisions, whatever was read for other notes beside it.
 
     Raises:
         StoreError: The view would change one of the user's fields.
     """
-    about = [one for one in decisions if isinstance(one, Decision)]
-    made = fold(stored, about, writer.most_links)
+    counting = newest_about(stored.id, about, writer.most_others)
+    made = fold(stored, counting, writer.most_links)
     if stored.note is not None and made.note is not None:
         changed = changed_fields(stored.note, made.note)
         if changed or made.rev != stored.rev:
