@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field, PydanticUserError, ValidationError
 
-from ..decisions import Decision, Item, Wording, form_id
+from ..decisions import Item, Wording, form_id
 from ..errors import BudgetExceededError, ConfigurationError, ModelReplyError, ModelUnavailableError
 from ..evolution.ask import OpenCall, Question, ask, charged, commit
 from ..evolution.show import aliases, raw, turns
@@ -20,8 +20,8 @@ from ..ids import now
 from ..notes import Namespace, Note, check_namespace
 from ..ports import RecordQuery
 from ..prompts.replies import FillReply
-from ..runtime import RULES, Runtime, log, resolve
-from .writing import writing
+from ..runtime import RULES, Runtime, log
+from .writing import writer_of, writing
 
 M = TypeVar("M", bound=BaseModel)
 Said = list[str]
@@ -169,8 +169,8 @@ async def _read(runtime: Runtime, namespace: Namespace, schema: type[M]) -> _For
     An attempt that was undone has read its notes all the same; one that is void has not, so they are read again.
     """
     identity = form_id(namespace, _name(schema))
-    found = await resolve(runtime.store.find_records(namespace, RecordQuery(note=identity)))
-    made = sorted((d for d in found.values() if isinstance(d, Decision)), key=lambda d: d.attempt)
+    found = await writer_of(runtime, namespace).decisions(RecordQuery(note=identity))
+    made = sorted(found.values(), key=lambda one: one.attempt)
     items = [item for one in made if one.shows for item in one.items if _stands(item, schema)]
     return _Form(
         schema,

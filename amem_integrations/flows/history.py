@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from ..decisions import Call, Decision, Flip, Record, Switch
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
@@ -18,7 +18,7 @@ from ..notes import USER, Change, Namespace, Note, check_namespace, check_time
 from ..plans import UndoReport
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import Runtime, resolve
-from .writing import change_note, finish, writing
+from .writing import change_note, finish, writer_of, writing
 
 BATCH = 64  # items that are switched by one request
 APPROVED = "a reviewer approved it"
@@ -52,7 +52,7 @@ async def history(
     notes = await resolve(store.notes(space, [note_id]))
     # A form has no note.
     query = RecordQuery(about=frozenset([note_id])) if notes else RecordQuery(note=note_id)
-    decisions = _decisions(await resolve(store.find_records(space, replace(query, decisions=True))))
+    decisions = (await writer_of(runtime, space).decisions(query)).values()
     calls = sorted({one.call for one in decisions if one.void})
     makers = _makers(await resolve(store.records(space, calls)) if calls else {})
     found = changes_of(notes, decisions, makers)
@@ -126,12 +126,13 @@ async def undo(
     if (change_id is None) == (model is None and since is None):
         raise InvalidInputError("undo takes either the id of a change, or model= and since=")
     await finish(runtime, space)  # the same call before may have failed half way
-    undoing = _Undoing(runtime, space)
     if change_id is None:
-        return await undoing.of_model(model, first_seq(since) if since else 0)
+        first = first_seq(since) if since else 0
+        return await _Undoing(runtime, space, "model").of_model(model, first)
     if isinstance(change_id, list | tuple):
-        return await undoing.of_these(change_id)
-    report = await undoing.of_these([change_id], again=True)
+        return await _Undoing(runtime, space, "several").of_these(change_id)
+    undoing = _Undoing(runtime, space, "one")
+    report = await undoing.of_these([change_id])
     for one, why in report.skipped.items():
         error = InvalidInputError if why == VOID else RevisionConflictError
         raise error(f"change {one!r} cannot be undone: {why}")
@@ -163,27 +164,30 @@ async def _find(
 
 @dataclass(slots=True)
 class _Undoing:
-    """Takes changes back, the last one first. What was written is not done again."""
+    """Takes changes back, the last one first. What was written is not done again.
+
+    Attributes:
+        mode: What is taken back: `one` change, by which an item that is off already is switched on again; `several`; or
+            all of a `model`, but for what a reviewer approved.
+    """
 
     runtime: Runtime
     space: Namespace
+    mode: Literal["one", "several", "model"]
     undone: list[str] = field(default_factory=list)
     made: dict[str, Change] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)
 
-    async def of_these(self, ids: Sequence[str], *, again: bool = False) -> UndoReport:
-        """Take back these changes; of a kind that cannot be undone, or an unknown one, none is.
-
-        With `again` an item that is off already is switched on.
-        """
+    async def of_these(self, ids: Sequence[str]) -> UndoReport:
+        """Take back these changes; of a kind that cannot be undone, or an unknown one, none is."""
         found = await _find(self.runtime, self.space, ids)
         for key, one in found.items():
             if one and (why := INSTEAD.get(one.change.kind) or INSTEAD.get(one.change.state)):
                 raise InvalidInputError(f"change {key!r} cannot be undone: {why}")
         self.skipped |= {key: VOID for key, one in found.items() if one is None}
         decided = [one for one in found.values() if isinstance(one, Decided)]
-        await self._switch_back(decided, again=again)
+        await self._switch_back(decided)
         edits = [one for one in found.values() if isinstance(one, Edit)]
         for edit in sorted(edits, key=lambda one: -one.seq):
             await self._edit_back(edit)
@@ -191,18 +195,17 @@ class _Undoing:
 
     async def of_model(self, model: str | None, first: int) -> UndoReport:
         """Take back what a model decided and switched since an instant, and take its open proposals off the list."""
-        query = RecordQuery(decisions=True)
-        records = await resolve(self.runtime.store.find_records(self.space, query))
+        decisions = await writer_of(self.runtime, self.space).decisions(RecordQuery())
         theirs = [
             one
-            for one in changes_of({}, _decisions(records))
+            for one in changes_of({}, decisions.values())
             if isinstance(one, Decided)
             and one.seq >= first
             and (one.change.by == model if model else one.change.by != USER)
             and one.item.kind != "failure"
             and one.flip in (None, *one.item.log[-1:])  # no other setting is in force
         ]
-        await self._switch_back(theirs, approved_stays=True)
+        await self._switch_back(theirs)
         return self._report()
 
     def _report(self) -> UndoReport:
@@ -213,9 +216,7 @@ class _Undoing:
             rejected=tuple(self.rejected),
         )
 
-    async def _switch_back(
-        self, found: Sequence[Decided], *, again: bool = False, approved_stays: bool = False
-    ) -> None:
+    async def _switch_back(self, found: Sequence[Decided]) -> None:
         """Take back items, and settings of their switches; what is not in force any more is passed over."""
         taken, items = list[Decided](), {one.place: one.item for one in found}
         for one in sorted(found, key=lambda one: (-one.seq, one.change.id)):
@@ -227,10 +228,10 @@ class _Undoing:
                 continue
             if one.flip is not None:
                 items[one.place] = item.as_logged(item.log[:-1])
-            elif approved_stays and item.is_on and item.first_switch == "waiting":
+            elif self.mode == "model" and item.is_on and item.first_switch == "waiting":
                 self.skipped[one.change.id] = APPROVED
                 continue
-            elif again or item.switch in ("on", "waiting"):
+            elif self.mode == "one" or item.switch in ("on", "waiting"):
                 switch: Switch = "off" if item.switch == item.first_switch else item.first_switch
                 items[one.place] = replace(item, switch=switch)
             taken.append(one)
@@ -285,11 +286,11 @@ async def proposals(runtime: Runtime, *, namespace: Sequence[str]) -> list[Chang
     Each proposal says in `after` what would be written, and in `after["why"]` why it was not: a sentence for an earlier
     note (`evolve`), a `link`, another strength of a link (`relink`), or that a note takes the place of another (`supersede`).
     """
-    space, store = check_namespace(namespace), runtime.store
-    records = await resolve(store.find_records(space, RecordQuery(waiting=True)))
-    found = [one for one in changes_of({}, _decisions(records)) if one.change.state == "waiting"]
-    waiting = [one for one in found if isinstance(one, Decided)]
-    alive = await living(store, space, sorted({end for one in waiting for end in one.ends}))
+    space = check_namespace(namespace)
+    decisions = await writer_of(runtime, space).decisions(RecordQuery(waiting=True))
+    found = changes_of({}, decisions.values())
+    waiting = [one for one in found if isinstance(one, Decided) and one.change.state == "waiting"]
+    alive = await living(runtime.store, space, sorted({i for one in waiting for i in one.ends}))
     return [one.change for one in waiting if one.ends <= alive.keys()]
 
 
