@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -81,13 +81,12 @@ class Budget:
             return self._limit_reached(namespace, today, tokens or today.wanted)
 
     @contextmanager
-    def call(self, namespace: Namespace, tokens: int, costs: Sequence[int]) -> Iterator[None]:
-        """Count a call while it is made.
+    def call(self, namespace: Namespace, tokens: int) -> Iterator[list[int]]:
+        """Count a call while it is made; yield a list for its cost in tokens, which stays empty without an answer.
 
         Args:
             namespace: For whose notes the call is.
             tokens: What it costs at least, about.
-            costs: In the end, what the answered call has cost in tokens; empty if it was not answered.
 
         Raises:
             BudgetExceededError: It would go over a limit.
@@ -98,8 +97,9 @@ class Budget:
                 today.wanted = tokens
                 raise BudgetExceededError(refusal)
             today.calls, today.tokens = today.calls + 1, today.tokens + tokens
+        costs = list[int]()
         try:
-            yield
+            yield costs
         finally:
             with self._lock:
                 today.calls += len(costs) - 1

@@ -21,7 +21,7 @@ from ..errors import (
     model_error,
 )
 from ..ids import new_operation, new_token
-from ..journal.commit import commit as write
+from ..journal.commit import commit
 from ..journal.writer import Writer
 from ..notes import Namespace, Note, storable
 from ..plans import EvolutionReport, ModelCall, PlannedNote
@@ -154,13 +154,13 @@ async def _write_cost(call: OpenCall) -> None:
         await resolve(call.runtime.store.insert_records(call.namespace, [call.record()]))
 
 
-async def commit(call: OpenCall, writer: Writer) -> None:
+async def write_call(call: OpenCall, writer: Writer) -> None:
     """Write the decisions of a call, but those that were made before or that rest on a text that is gone."""
     if not call.decisions:
         await _write_cost(call)
         return
     call.is_written = True
-    made = await write(writer, call.record(), call.decisions)
+    made = await commit(writer, call.record(), call.decisions)
     call.written = {i: one.note for i, one in made.notes.items() if one.note is not None}
     inserted = sorted(made.decisions.values(), key=lambda one: one.seq)
     standing = [one for one in inserted if not one.void]
@@ -339,8 +339,8 @@ async def _generate(call: OpenCall, request: ModelRequest) -> Completion:
     The answer is empty if the model gave no text, and has no tokens if the model counts badly.
     """
     asked = texts.count_tokens(request.system) + texts.count_tokens(request.prompt)
-    runtime, costs = call.runtime, list[int]()
-    with runtime.budget.call(call.namespace, asked, costs):
+    runtime = call.runtime
+    with runtime.budget.call(call.namespace, asked) as costs:
         async with runtime.calling():
             given = await _answer(runtime, request)
         said = getattr(given, "text", None)

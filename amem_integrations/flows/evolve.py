@@ -197,7 +197,7 @@ async def commit(
         call.plans = [linking.with_sources(call, one) for one in current]
         linking.decide_links(call)
         ask.decide_failures(call, notes.values())
-        await ask.commit(call, writer)
+        await ask.write_call(call, writer)
     if call.report.done:
         await write_profile(runtime, space)
     return call.report
@@ -312,7 +312,7 @@ async def evolve_wave(
                 call.report += EvolutionReport(failed=dict(call.failed))
             else:
                 ask.decide_failures(call, call.notes)
-            await ask.commit(call, writer)
+            await ask.write_call(call, writer)
     return calls
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, PydanticUserError, ValidationError
 
 from ..decisions import Item, Wording, form_id
 from ..errors import BudgetExceededError, ConfigurationError, ModelReplyError, ModelUnavailableError
-from ..evolution.ask import OpenCall, Question, ask, charged, commit
+from ..evolution.ask import OpenCall, Question, ask, charged, write_call
 from ..evolution.show import aliases, raw, turns
 from ..fetch import note_pages
 from ..filters import parse
@@ -242,4 +242,4 @@ async def _fill_from(call: OpenCall, form: _Form[M], notes: Sequence[Note]) -> N
     item = Item(kind="form", to=form.id, by=model, text=text, sources=made, data=data)
     call.decisions = [call.decide(Wording(form.id, 0), "form", [item], form.attempt)]
     async with writing(call.runtime, call.namespace, model) as writer:
-        await commit(call, writer)
+        await write_call(call, writer)

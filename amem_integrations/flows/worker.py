@@ -32,7 +32,7 @@ from ..errors import (
     StoreError,
     StoreUnavailableError,
 )
-from ..evolution.ask import OpenCall, commit, decide_failures
+from ..evolution.ask import OpenCall, decide_failures, write_call
 from ..evolution.construct import in_parts
 from ..fetch import living, note_pages
 from ..filters import Condition, Conditions, check_count
@@ -203,7 +203,7 @@ class _Worker:
                 call = OpenCall(self.runtime, note.namespace, failed={note.id: why})
                 decide_failures(call, [note])
                 async with writing(self.runtime, note.namespace) as writer:
-                    await commit(call, writer)
+                    await write_call(call, writer)
                 self._count(note.namespace, EvolutionReport(failed=call.failed))
         moved = (self.report.done, self.report.failed) != (before.done, before.failed)
         self.trouble = self.trouble + 1 if self.silences and not moved else 0
