@@ -372,7 +372,7 @@ def check_namespace(namespace: object) -> Namespace:
     """Return the namespace as a tuple.
 
     Raises:
-        NamespaceError: It is not a non-empty sequence of non-empty strings.
+        NamespaceError: It is not a non-empty sequence of non-empty strings that can be stored.
     """
     labels: tuple[object, ...] = ()
     if isinstance(namespace, Sequence) and not isinstance(namespace, str):
@@ -382,6 +382,10 @@ def check_namespace(namespace: object) -> Namespace:
         raise NamespaceError(
             f"namespace={namespace!r} must be a tuple of non-empty strings, such as ('user-42',)"
         )
+    try:
+        plain(checked, "namespace")
+    except InvalidInputError as error:
+        raise NamespaceError(str(error)) from error
     return checked
 
 

@@ -111,8 +111,7 @@ class Store:
 
     `StoreError` and its subclasses are the only errors a store raises for reasons of its own. An id that is no UUID,
     or that belongs to another namespace, is unknown here: reads leave it out, and a write of it is a `StoreError`. A
-    malformed namespace is a `NamespaceError`, a value that cannot be stored an `InvalidInputError`, before anything
-    is written.
+    value that cannot be stored is an `InvalidInputError`, before anything is written.
 
     Attributes:
         remote: Whether a call waits for a network, and other processes may write to the store as well.
@@ -277,7 +276,6 @@ class Store:
         It is one request for all.
         """
         self._check_open()
-        namespace_key(namespace)  # refuses a malformed one, also where nothing is asked
         return self._notes.search(
             [self._search_of(query, query.namespace or namespace) for query in queries]
         )

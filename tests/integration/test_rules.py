@@ -501,7 +501,7 @@ def test_rule_11_two_namespaces_never_meet(memory):
         with pytest.raises(errors.NoteNotFoundError):
             call(notes[BOB].id, namespace=ANN)
     assert sorted(memory.namespaces()) == sorted(spaces)
-    for wrong in ((), "ann", None, ("",), ("a", None), 5, ("a", "")):
+    for wrong in ((), "ann", None, ("",), ("a", None), 5, ("a", ""), ("\0",), ("a\ud800",)):
         for call in (memory.add, memory.search):
             with pytest.raises(errors.NamespaceError, match="namespace"):
                 call("x", namespace=wrong)

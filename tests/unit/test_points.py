@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Wording
-from amem_integrations.errors import InvalidInputError, NamespaceError, StoreError
+from amem_integrations.errors import InvalidInputError, StoreError
 from amem_integrations.notes import RELATIONS, Attempts, ContextEntry, Link, Note, Supersession
 from amem_integrations.stored_note import Earlier, Purge, StoredNote
 from amem_integrations.stores import payloads
@@ -146,13 +146,6 @@ def test_the_payload_is_flat_versioned_and_made_for_filters():
 def test_half_a_surrogate_pair_has_a_number_as_any_text():
     assert number_of("\ud800") != number_of("\ud801")
     assert number_of("Zürich") == number_of("Z\u00fcrich") < 2**48
-
-
-def test_a_note_is_not_stored_under_another_namespace_or_id():
-    for wrong in ({"namespace": ("ann",)}, {"id": "00000000-0000-4000-8000-000000000002"}):
-        given = {"id": NOTE.id, "namespace": NOTE.namespace, **wrong}
-        with pytest.raises(NamespaceError, match="is not note"):
-            payloads.encode_note(StoredNote(token="t", rev=1, note=NOTE, **given))
 
 
 def test_a_refusal_names_the_place():
