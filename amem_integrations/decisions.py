@@ -10,13 +10,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from .ids import derive
 from .notes import Namespace
 
 Stage = Literal["construct", "link", "form", "user", "failure"]
 Switch = Literal["on", "off", "waiting", "rejected"]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
 ItemKind = Literal["entry", "sentence", "link", "relink", "supersession", "form", "failure"]
 
 # Phases of a decision. A decision is shown from the moment on at which its sources have been looked at.
@@ -100,13 +103,23 @@ class Item:
         return replace(self, switch=flip.switch, log=(*self.log, flip), **edits)
 
 
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One answered call of a model: for which task, what it cost in tokens, and whether the reply could not be used."""
+
+    task: str
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    is_rejected: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """The record of the work on one batch: who was asked, what it cost, and which wordings were shown.
 
     Attributes:
         shown: Every wording that was in front of whoever decided.
-        data: Task, tokens, cost, time and rejected replies, as JSON values.
+        cost: The calls of the model that were answered.
     """
 
     id: str
@@ -115,7 +128,7 @@ class Call:
     by: str
     seq: int
     shown: tuple[Wording, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
+    cost: tuple[ModelCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from .decisions import Item, Wording
+from .decisions import Count, Item, ModelCall, Wording
 from .errors import InvalidInputError
 from .kinds import Kind
 from .notes import RELATIONS, Namespace
@@ -23,7 +23,6 @@ MAX_RELATION_CHARS = 40
 MAX_REASON_CHARS = 200
 MAX_CHARS = 1000  # of a sentence
 Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0, lt=2**63)]
 Identity = Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 
 LinkChange = Literal["strengthen", "weaken", "remove"]
@@ -100,16 +99,6 @@ class PlannedNote:
     attempt: Count
     items: Mapping[str, Annotated[Item, AfterValidator(_as_proposed)]] = field(default_factory=dict)
     dropped: Count = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCall:
-    """One answered call of a model: for which task, what it cost in tokens, and whether the reply could not be used."""
-
-    task: str
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    is_rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from string import Template
 from typing import Any, Generic, TypeVar
 
 from .. import texts
 from ..config import MemoryConfig
-from ..decisions import Call, Decision, Item, ItemKind, Stage, Wording, slot_id
+from ..decisions import Call, Decision, Item, ItemKind, ModelCall, Stage, Wording, slot_id
 from ..errors import (
     AmemError,
     ConfigurationError,
@@ -24,7 +24,7 @@ from ..ids import new_operation, new_token
 from ..journal.commit import commit
 from ..journal.writer import Writer
 from ..notes import Namespace, Note, storable
-from ..plans import EvolutionReport, ModelCall, PlannedNote
+from ..plans import EvolutionReport, PlannedNote
 from ..ports import Completion, ModelRequest
 from ..prompts import PARTED, TEMPLATES
 from ..prompts.parse import parse
@@ -60,6 +60,7 @@ class OpenCall:
         before: The turns before them, oldest first.
         shown: The wordings that the model was shown.
         seen: Finds among what the model was shown the texts that an answer was made of.
+        cost: The calls of the model that were answered.
         failed: By note id, why the model gave nothing usable about a note.
         error: Why the model or the embedder did not answer about all notes, if it did not.
         plans: The links and updates that are proposed for the notes.
@@ -77,7 +78,7 @@ class OpenCall:
     seq: int = 0
     shown: set[Wording] = field(default_factory=set)
     seen: SourceFinder = field(default_factory=SourceFinder)
-    model_calls: list[ModelCall] = field(default_factory=list)
+    cost: list[ModelCall] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     error: ModelUnavailableError | ConfigurationError | None = None
     plans: Sequence[PlannedNote] = ()
@@ -93,7 +94,6 @@ class OpenCall:
 
     def record(self) -> Call:
         """Return the call as it is written with its decisions."""
-        costs = [{name: v for name, v in asdict(one).items() if v} for one in self.model_calls]
         return Call(
             id=self.id,
             token=new_token(),
@@ -101,7 +101,7 @@ class OpenCall:
             by=self.runtime.model_name,
             seq=self.seq,
             shown=tuple(sorted(self.shown)),
-            data={"model_calls": costs} if costs else {},
+            cost=tuple(self.cost),
         )
 
     def decide(
@@ -150,7 +150,7 @@ async def charged(calls: Sequence[OpenCall]) -> AsyncIterator[None]:
 
 async def _write_cost(call: OpenCall) -> None:
     """Write the cost of a call from which no decision came."""
-    if call.model_calls and not call.is_written:
+    if call.cost and not call.is_written:
         await resolve(call.runtime.store.insert_records(call.namespace, [call.record()]))
 
 
@@ -271,7 +271,7 @@ async def ask(call: OpenCall, question: Question[M]) -> M:
         tokens = completion.input_tokens, completion.output_tokens
         runtime.usage.count(task, calls=1, input_tokens=tokens[0], output_tokens=tokens[1])
         if runtime.model_name != RULES:
-            call.model_calls.append(ModelCall(task, *tokens, is_rejected=bool(problem)))
+            call.cost.append(ModelCall(task, *tokens, is_rejected=bool(problem)))
         if not problem:
             break
         runtime.usage.count(task, rejected_replies=1)

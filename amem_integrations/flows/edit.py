@@ -525,15 +525,27 @@ async def _decide(
     Raises:
         NoteNotFoundError: A note that a verdict is about was deleted meanwhile.
     """
-
-    def new(kind: Any, **fields: Any) -> Any:  # noqa: ANN401 - a call or a decision
-        made = {"id": new_operation(), "namespace": writer.namespace}
-        return kind(**made, token=writer.new_token(), seq=writer.new_seq(), **fields)
-
-    call: Call = new(Call, by=USER, data={"task": "supersede"})
-    decisions: list[Decision] = [
-        new(Decision, call=call.id, note=n.id, rev=n.rev, stage="user", at=since, items=(item,))
-        for n, since, item in verdicts
+    call = Call(
+        id=new_operation(),
+        token=writer.new_token(),
+        namespace=writer.namespace,
+        by=USER,
+        seq=writer.new_seq(),
+    )
+    decisions = [
+        Decision(
+            id=new_operation(),
+            token=writer.new_token(),
+            namespace=writer.namespace,
+            call=call.id,
+            note=newer.id,
+            rev=newer.rev,
+            stage="user",
+            seq=writer.new_seq(),
+            at=since,
+            items=(item,),
+        )
+        for newer, since, item in verdicts
     ]
     settled = await commit(writer, call, decisions)
     for decision in settled.decisions.values():

@@ -150,7 +150,7 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
         notes=tuple(one for call in calls for one in call.plans),
         failed={note: why for call in calls for note, why in call.failed.items()},
         shown=tuple(sorted({source for call in calls for source in call.shown})),
-        cost=tuple(cost for call in calls for cost in call.model_calls),
+        cost=tuple(one for call in calls for one in call.cost),
     )
 
 
@@ -189,7 +189,7 @@ async def commit(
     # A plan for a wording that is gone, or for a note that is finished by now, is left out.
     current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
     call = OpenCall(runtime, space, id=given.id, seq=min(given.since, runtime.clock.tick()))
-    call.shown, call.model_calls, call.failed = shown, list(given.cost), dict(given.failed)
+    call.shown, call.cost, call.failed = shown, list(given.cost), dict(given.failed)
     call.about = notes
     call.seen.show(notes.values())
     async with writing(runtime, space, runtime.model_name) as writer:

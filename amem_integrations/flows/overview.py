@@ -219,11 +219,10 @@ async def spent_by(
     query = RecordQuery(calls_only=True, since=after)
     found = await resolve(runtime.store.find_records(namespace, query))
     sums: defaultdict[tuple[date, str, str], Counter[str]] = defaultdict(Counter)
-    for call in found.values():
-        if isinstance(call, Call):
-            for one in call.data.get("model_calls", ()):
-                amounts = {name: one.get(name, 0) for name in ("input_tokens", "output_tokens")}
-                sums[time_of(call.seq).date(), one["task"], call.by].update(calls=1, **amounts)
+    for call in (one for one in found.values() if isinstance(one, Call)):
+        for one in call.cost:
+            tokens = {"input_tokens": one.input_tokens, "output_tokens": one.output_tokens}
+            sums[time_of(call.seq).date(), one.task, call.by].update(calls=1, **tokens)
     return [
         LedgerEntry(day=day, namespace=namespace, task=task, model=model, **counts)
         for (day, task, model), counts in sums.items()

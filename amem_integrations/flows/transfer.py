@@ -137,7 +137,7 @@ async def _records(writer: Writer, alive: set[str], *, with_costs: bool) -> list
     for call in sorted(calls, key=lambda one: (one.seq, one.id)):
         if with_costs or call.id in decisions:
             shown = tuple(source for source in call.shown if source.id in alive)
-            records.append(replace(call, shown=shown, data=call.data if with_costs else {}))
+            records.append(replace(call, shown=shown, cost=call.cost if with_costs else ()))
         records += sorted(decisions.get(call.id, ()), key=lambda one: (one.seq, one.id))
     return records
 
@@ -407,7 +407,7 @@ class _Import:
             # A note that nobody knows any more would count as deleted thoroughly.
             shown = {self._source(one) for one in call.shown if self._id(one.id) in there}
             call = replace(
-                call, shown=tuple(sorted(shown)), data=call.data if self.with_costs else {}
+                call, shown=tuple(sorted(shown)), cost=call.cost if self.with_costs else ()
             )
             if not made and self.with_costs:
                 await writer.insert_records([call])
@@ -416,7 +416,7 @@ class _Import:
             same = stored.get(call.id)
             if isinstance(same, Call) and not shown <= set(same.shown):
                 # A note that the call was shown is not known here any more, or has another rev.
-                call = replace(call, id=derive("import", call.id, call.shown), data={})
+                call = replace(call, id=derive("import", call.id, call.shown), cost=())
             await commit(writer, call, [replace(one, call=call.id) for one in made])
             self.stale.update(note_id for one in made for note_id in one.about)
 

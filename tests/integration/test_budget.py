@@ -150,9 +150,9 @@ def test_the_ledger_costs_no_further_write_and_holds_no_content():
     with opening() as memory:
         note = memory.add("The password is swordfish", namespace=ANN, speaker="Ann", key="pw")
         (call,) = store.find_records(ANN, RecordQuery(calls_only=True)).values()
-        assert [one.get("is_rejected", False) for one in call.data["model_calls"]] == [True, False]
+        assert [one.is_rejected for one in call.cost] == [True, False]
         for secret in ("swordfish", "password", "Ann", "pw", note.id):
-            assert secret not in repr(call.data)
+            assert secret not in repr(call.cost)
         with pytest.raises(errors.NoteNotFoundError, match="there is no change"):
             memory.undo(call.id, namespace=ANN)
         assert [c.kind for c in memory.history(None, namespace=ANN)] == ["add", "construct"]
@@ -189,7 +189,7 @@ def test_what_was_spent_stays_when_notes_go_and_moves_with_the_whole_memory_only
         memory.clear(namespace=ANN)
         assert memory.usage(namespace=ANN) == memory.usage() == before != []
         assert {change.kind for change in memory.history(None, namespace=ANN)} == {"delete"}
-    assert "model_calls" not in one.read_text()
+    assert "input_tokens" not in one.read_text()
     for file, costs, where in ((one, [], ANN), (every, before, None)):
         with opened() as memory:
             memory.import_(file, namespace=where)

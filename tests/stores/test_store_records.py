@@ -23,7 +23,7 @@ from support.stored import (
     wording,
 )
 
-from amem_integrations.decisions import SETTLED, VISIBLE, Decision, Lease
+from amem_integrations.decisions import SETTLED, VISIBLE, Decision, Lease, ModelCall
 from amem_integrations.errors import InvalidInputError
 from amem_integrations.ports import RecordQuery
 from amem_integrations.stored_note import Purge
@@ -39,7 +39,7 @@ def some_records():
     form = item("form", "a", "b", kind="form", data={"name": "Profile"})
     return [
         call("1", "a", "b"),
-        call("2", "c", number=3, data={"cost": 0.1, "tasks": {"link": {"calls": 1}}}),
+        call("2", "c", number=3, cost=(ModelCall("link", 1),)),
         decision("1", "a", item("b", "a", "b"), item("c", "a"), number=1),
         decision("1b", "b", item("a", "b"), call=note_id("call 1"), phase=SETTLED, number=1),
         decision("2", "c", outdates, phase=VISIBLE, number=4),
@@ -61,9 +61,9 @@ def insert_for_both(store):
 
 
 def test_every_field_comes_back_as_it_was(store):
-    data = {"task": "link", "cost": 0.25, "rejected": ["no JSON {"], "by": {"a": [1, None]}}
+    cost = (ModelCall("link", 12, 3), ModelCall("evolve", is_rejected=True))
     leases = [lease(), lease(id=note_id("none"), thread=None, holder="")]
-    given = [full_decision("d"), call("c", "a", "b", data=data), *leases]
+    given = [full_decision("d"), call("c", "a", "b", cost=cost), *leases]
     store.insert_records(ANN, given)
     assert store.records(ANN, [record.id for record in given]) == by_id(given)
     assert store.records(ANN, ["no id", "", note_id("unknown")]) == store.records(ANN, []) == {}
@@ -187,7 +187,7 @@ def test_decisions_are_removed_by_their_ids_and_nothing_else_is(store):
 def test_a_record_that_cannot_be_stored_is_refused_before_anything_is_written(store):
     wrong = [
         call("1", id="no id"),
-        call("1", data={"x": object()}),
+        call("1", cost=(object(),)),
         decision("1", "a", item("b", text="nul \0")),
         decision("1", "a", at=datetime(2026, 1, 1)),  # noqa: DTZ001 - the point of it
         lease(until=NOW.replace(tzinfo=None)),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Wording
+from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, ModelCall, Wording
 from amem_integrations.errors import InvalidInputError, StoreError
 from amem_integrations.notes import RELATIONS, Attempts, ContextEntry, Link, Note, Supersession
 from amem_integrations.stored_note import Earlier, Purge, StoredNote
@@ -65,7 +65,9 @@ notes = made(
 )
 items = made(Item, other=st.just("") | ids, sources=sources, data=metadata, log=several(made(Flip)))
 decisions = made(Decision, items=several(items), about=several(ids), sources=sources)
-records = decisions | made(Call, shown=sources, data=metadata) | made(Lease)
+tokens = st.integers(0, 2**63 - 1)
+costs = several(made(ModelCall, input_tokens=tokens, output_tokens=tokens))
+records = decisions | made(Call, shown=sources, cost=costs) | made(Lease)
 
 
 @st.composite
