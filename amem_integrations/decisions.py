@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from .ids import derive
-from .notes import Namespace
+from .notes import Namespace, Wording
 
 Stage = Literal["construct", "link", "form", "user", "failure"]
 Switch = Literal["on", "off", "waiting", "rejected"]
@@ -24,13 +24,6 @@ ItemKind = Literal["entry", "sentence", "link", "relink", "supersession", "form"
 
 # Phases of a decision. A decision is shown from the moment on at which its sources have been looked at.
 WRITTEN, VISIBLE, SETTLED = 2, 1, 0
-
-
-class Wording(NamedTuple):
-    """A note in one of its wordings: the id of the note, and the revision that the wording has."""
-
-    id: str
-    rev: int
 
 
 class Flip(NamedTuple):

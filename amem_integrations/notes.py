@@ -45,6 +45,13 @@ NOT_PLAIN: Mapping[type | tuple[type, ...], str] = {
 USER = "user"  # stands for the name of a model where a person decided
 
 
+class Wording(NamedTuple):
+    """A note in one of its wordings: the id of the note, and the revision that the wording has."""
+
+    id: str
+    rev: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextEntry:
     """One interpretation of a note, and where it came from.
@@ -62,7 +69,7 @@ class ContextEntry:
     at: datetime
     recorded_at: datetime
     until: datetime | None = None
-    sources: tuple[tuple[str, int], ...] = ()
+    sources: tuple[Wording, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

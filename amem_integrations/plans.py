@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from .decisions import Count, Item, ModelCall, Wording
+from .decisions import Count, Item, ModelCall
 from .errors import InvalidInputError
 from .kinds import Kind
-from .notes import RELATIONS, Namespace
+from .notes import RELATIONS, Namespace, Wording
 
 T = TypeVar("T")
 

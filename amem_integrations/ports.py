@@ -14,9 +14,9 @@ from typing import Any, Protocol, TypeVar, Union
 
 from pydantic import BaseModel
 
-from .decisions import Call, Decision, Lease, Record, Wording, by_note
+from .decisions import Call, Decision, Lease, Record, by_note
 from .filters import Conditions
-from .notes import Namespace
+from .notes import Namespace, Wording
 from .stored_note import StoredNote, Vector
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from .. import texts
 from ..config import MemoryConfig
-from ..decisions import Call, Decision, Item, ItemKind, ModelCall, Stage, Wording, slot_id
+from ..decisions import Call, Decision, Item, ItemKind, ModelCall, Stage, slot_id
 from ..errors import (
     AmemError,
     ConfigurationError,
@@ -23,7 +23,7 @@ from ..errors import (
 from ..ids import new_operation, new_token
 from ..journal.commit import commit
 from ..journal.writer import Writer
-from ..notes import Namespace, Note, storable
+from ..notes import Namespace, Note, Wording, storable
 from ..plans import EvolutionReport, PlannedNote
 from ..ports import Completion, ModelRequest
 from ..prompts import PARTED, TEMPLATES

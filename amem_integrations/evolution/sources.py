@@ -13,9 +13,8 @@ from functools import lru_cache
 from itertools import chain
 
 from .. import texts
-from ..decisions import Wording
 from ..kinds import telling_words, words_of
-from ..notes import ContextEntry, Note
+from ..notes import ContextEntry, Note, Wording
 from ..plans import ANSWERS, FOLLOWS, REPEATS
 from ..repetition import PERSONS, WORDS
 
@@ -65,7 +64,7 @@ class SourceFinder:
         left = left.difference(*map(_said_in, notes))
         for entry in chain.from_iterable(note.contexts for note in notes) if left else ():
             if shared := left & _written_in(entry):
-                found.update(_sources_of(entry))
+                found.update(entry.sources)
                 left -= shared
         said = {one: left & _said_in(note) for one, note in self._notes.items()} if left else {}
         found.update(one for one, shared in said.items() if shared)
@@ -73,7 +72,7 @@ class SourceFinder:
         for wording, entries in self._entries.items() if left else ():
             for entry in entries:
                 if not left.isdisjoint(_written_in(entry)):
-                    found.update([wording, *_sources_of(entry)])
+                    found.update([wording, *entry.sources])
         return tuple(sorted(found))
 
     def quotes(self, relation: str) -> bool:
@@ -111,7 +110,3 @@ def _telling(words: Iterable[str]) -> frozenset[Mark]:
 def _stems(word: str) -> frozenset[str]:
     codes = frozenset(code for code in _CODE.findall(word) if len(code) >= LEAST_CODE)
     return codes | telling_words(_CODE.sub(" ", word) if codes else word)
-
-
-def _sources_of(entry: ContextEntry) -> list[Wording]:
-    return [Wording(*each) for each in entry.sources]

@@ -14,7 +14,7 @@ from types import EllipsisType
 from typing import Any
 
 from ..conversation import SPEAKING, from_dict, note_inputs
-from ..decisions import Call, Decision, Item, Wording
+from ..decisions import Call, Decision, Item
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.gate import objection_to
 from ..fetch import existing, not_found, recorded_namespaces
@@ -37,6 +37,7 @@ from ..notes import (
     NoteInput,
     Relation,
     Source,
+    Wording,
     check_namespace,
     check_note_input,
     check_time,

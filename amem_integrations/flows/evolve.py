@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import errors
-from ..decisions import Call, Switch, Wording
+from ..decisions import Call, Switch
 from ..evolution import ask, linking
 from ..evolution import construct as construction
 from ..evolution.ask import OpenCall
@@ -19,7 +19,7 @@ from ..filters import WITHOUT_VECTOR, AnyOf, Condition, Conditions, check_count,
 from ..ids import new_operation
 from ..journal.history import toggle
 from ..journal.writer import Writer, as_it_is
-from ..notes import Attempts, Namespace, Note, check_namespace
+from ..notes import Attempts, Namespace, Note, Wording, check_namespace
 from ..plans import EvolutionReport, Plan, PlannedNote
 from ..ports import RecordQuery
 from ..runtime import RULES, Meter, Progress, Runtime, log, resolve

@@ -10,14 +10,14 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field, PydanticUserError, ValidationError
 
-from ..decisions import Item, Wording, form_id
+from ..decisions import Item, form_id
 from ..errors import BudgetExceededError, ConfigurationError, ModelReplyError, ModelUnavailableError
 from ..evolution.ask import OpenCall, Question, ask, charged, write_call
 from ..evolution.show import aliases, raw, turns
 from ..fetch import note_pages
 from ..filters import parse
 from ..ids import now
-from ..notes import Namespace, Note, check_namespace
+from ..notes import Namespace, Note, Wording, check_namespace
 from ..ports import RecordQuery
 from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, log

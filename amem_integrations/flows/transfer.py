@@ -24,7 +24,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..decisions import WRITTEN, Call, Decision, Wording, form_id, slot_id
+from ..decisions import WRITTEN, Call, Decision, form_id, slot_id
 from ..embedding import with_vectors_anew
 from ..errors import InvalidInputError
 from ..fetch import recorded_namespaces
@@ -34,7 +34,7 @@ from ..journal.commit import commit
 from ..journal.fold import VIEW_FIELDS, changed_fields
 from ..journal.projection import project
 from ..journal.writer import Writer, as_it_is, restore
-from ..notes import Namespace, Note, NoteInput, check_namespace
+from ..notes import Namespace, Note, NoteInput, Wording, check_namespace
 from ..plans import adapter_of, check_item
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import Meter, Progress, Runtime, resolve

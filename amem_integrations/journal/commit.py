@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from ..decisions import SETTLED, VISIBLE, WRITTEN, Call, Decision, Item, Record, Wording, sources_of
+from ..decisions import SETTLED, VISIBLE, WRITTEN, Call, Decision, Item, Record, sources_of
+from ..notes import Wording
 from ..plans import ANSWERS, FOLLOWS, REPEATS
 from ..ports import RecordQuery
 from ..stored_note import StoredNote

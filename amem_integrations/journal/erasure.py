@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ..decisions import SETTLED, VISIBLE, Call, Decision, Record, Wording
+from ..decisions import SETTLED, VISIBLE, Call, Decision, Record
 from ..fetch import NOTES
 from ..kinds import kind_of
-from ..notes import Attempts, Note
+from ..notes import Attempts, Note, Wording
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import resolve
 from ..stored_note import Purge, StoredNote

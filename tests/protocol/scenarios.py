@@ -11,14 +11,14 @@ from typing import Any
 from protocol.explorer import NAMESPACE, NOW, Collections, Exploration, Faults, Process, Request
 from protocol.explorer import writer as writer_of
 
-from amem_integrations.decisions import Call, Decision, Item, Wording, slot_id
+from amem_integrations.decisions import Call, Decision, Item, slot_id
 from amem_integrations.journal.commit import commit
 from amem_integrations.journal.erasure import clear, forget, resume, resume_after_power_cut, sweep
 from amem_integrations.journal.fold import fold, shows_same
 from amem_integrations.journal.history import toggle
 from amem_integrations.journal.projection import project
 from amem_integrations.journal.writer import Writer, edit, insert, restore
-from amem_integrations.notes import Note
+from amem_integrations.notes import Note, Wording
 from amem_integrations.ports import RecordQuery
 from amem_integrations.runtime import resolve
 from amem_integrations.stored_note import StoredNote

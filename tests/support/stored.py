@@ -11,8 +11,16 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 from support.notes import make_note
 
-from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, Wording, lease_id
-from amem_integrations.notes import Attempts, ContextEntry, Link, Namespace, Note, Supersession
+from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, lease_id
+from amem_integrations.notes import (
+    Attempts,
+    ContextEntry,
+    Link,
+    Namespace,
+    Note,
+    Supersession,
+    Wording,
+)
 from amem_integrations.stored_note import Earlier, Purge, StoredNote, Vector
 
 DIMENSIONS = 4

@@ -10,9 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, ModelCall, Wording
+from amem_integrations.decisions import Call, Decision, Flip, Item, Lease, ModelCall
 from amem_integrations.errors import InvalidInputError, StoreError
-from amem_integrations.notes import RELATIONS, Attempts, ContextEntry, Link, Note, Supersession
+from amem_integrations.notes import (
+    RELATIONS,
+    Attempts,
+    ContextEntry,
+    Link,
+    Note,
+    Supersession,
+    Wording,
+)
 from amem_integrations.stored_note import Earlier, Purge, StoredNote
 from amem_integrations.stores import payloads
 from amem_integrations.stores.payloads import Point, number_of

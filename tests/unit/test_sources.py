@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from support.notes import make_entry, make_note
 
 from amem_integrations.evolution.sources import SourceFinder
+from amem_integrations.notes import Wording
 
 AT = datetime(2026, 5, 8, tzinfo=UTC)
 
@@ -24,7 +25,7 @@ OTHERS = {
     "other code": note("other code", "The shed opens with zanzibar4712"),
     "plain": note("plain", "So that is what it is then"),
     "chinese": note("chinese", "我的密码是74321113号"),
-    "derived": note("derived", "Right", ("It is about a kayak", (("far", 7),))),
+    "derived": note("derived", "Right", ("It is about a kayak", (Wording("far", 7),))),
 }
 
 
@@ -48,7 +49,7 @@ def test_a_text_was_made_of_what_it_shares_a_telling_word_with():
     seen = SourceFinder().show([OWN, *OTHERS.values()])
     for text, found in TEXTS:
         assert {source.id for source in seen.sources_of([text], [OWN])} == {"own", *found}, text
-    own = note("own", "I will go there", ("Ann goes to the harbour", (("far", 7),)))
+    own = note("own", "I will go there", ("Ann goes to the harbour", (Wording("far", 7),)))
     seen = SourceFinder().show([own, *OTHERS.values()])  # what its own context says is from there
     assert seen.sources_of(["She goes to the harbour"], [own]) == (("far", 7), ("own", 1))
     seen = SourceFinder().show([OTHERS["pottery"]])  # the wording is the one that was shown
