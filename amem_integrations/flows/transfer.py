@@ -183,9 +183,7 @@ async def import_(
     try:
         for own, records in groupby(_read(path, given), key=itemgetter(0)):
             one = _Import(runtime, own, given or own, ids, with_costs=given is None)
-            for page in _pages(record for _, record in records):
-                await one.put(page)
-            await one.embed(meter)
+            await one.put((record for _, record in records), meter)
     finally:
         runtime.clock.start_above(await resolve(runtime.store.last_seq()))
     return meter.done
@@ -328,7 +326,7 @@ def _pages(records: Iterable[Told]) -> Iterator[list[Told]]:
 
 @dataclass(slots=True)
 class _Import:
-    """Puts what a file holds of one namespace into the memory, a page at a time.
+    """Puts what a file holds of one namespace into the memory, a page at a time: notes, what was decided about them, vectors.
 
     Attributes:
         in_file: Whose notes they are by the file.
@@ -348,21 +346,19 @@ class _Import:
     here: list[str] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)
 
-    async def put(self, page: Sequence[Told]) -> None:
-        """Write a page of notes, or of calls with all of their decisions."""
-        notes = [one for one in page if isinstance(one, StoredNote)]
-        async with writing(self.runtime, self.space) as writer:
-            bare = replace(writer, embed=as_it_is)  # in the end each note is embedded once
-            await (self._put_notes(bare, notes) if notes else self._put_calls(bare, page))
-
-    async def embed(self, meter: Meter) -> None:
-        """Give all notes their vectors."""
+    async def put(self, records: Iterable[Told], meter: Meter) -> None:
+        """Write notes, and calls with their decisions, in the order of the file; then give the notes their vectors."""
+        for page in _pages(records):
+            notes = [one for one in page if isinstance(one, StoredNote)]
+            async with writing(self.runtime, self.space) as writer:
+                bare = replace(writer, embed=as_it_is)  # in the end each note is embedded once
+                await (self._put_notes(bare, notes) if notes else self._put_calls(bare, page))
         embed = partial(with_vectors_anew, self.runtime.embedder)
         for start in range(0, len(self.here), PAGE):
-            page = self.here[start : start + PAGE]
+            ids = self.here[start : start + PAGE]
             async with writing(self.runtime, self.space) as writer:
-                await project(replace(writer, embed=embed), self.stale.intersection(page))
-            meter.add(len(page))
+                await project(replace(writer, embed=embed), self.stale.intersection(ids))
+            meter.add(len(ids))
 
     async def _put_notes(self, writer: Writer, notes: Sequence[StoredNote]) -> None:
         moved_to = dict[str, StoredNote]()  # of a note told twice the last
