@@ -142,8 +142,7 @@ class NoteQuery:
             return False
         if self.bare and (note.is_deleted or note.has_vectors):
             return False
-        time = self.expired_at
-        return time is None or (note.note is not None and note.note.is_expired(time))
+        return self.expired_at is None or note.is_expired(self.expired_at)
 
 
 @dataclass(frozen=True, slots=True)

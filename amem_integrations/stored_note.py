@@ -93,9 +93,13 @@ class StoredNote:
         """Whether the note has vectors, here or where it is stored."""
         return self.vectors is not None or bool(self.embedded)
 
+    def is_expired(self, time: datetime) -> bool:
+        """Return whether the note is there, and not to be found any more at a time."""
+        return self.note is not None and self.note.is_expired(time)
+
     def is_gone(self, time: datetime) -> bool:
         """Return whether the note counts as gone: it was deleted, or has expired."""
-        return self.note is None or self.note.is_expired(time)
+        return self.is_deleted or self.is_expired(time)
 
     def tombstone(self, token: str, seq: int, *, thorough: bool) -> StoredNote:
         """Return the tombstone of the note: no text, no vector."""

@@ -247,14 +247,10 @@ async def sweep(writer: Writer, before: datetime) -> int:
     """
     time, count = writer.now(), 0
     for note_id in sorted(await writer.find_notes(NoteQuery(expired_at=time))):
-        gone = await forget(writer, note_id, only_if=lambda stored: _is_expired(stored, time))
+        gone = await forget(writer, note_id, only_if=lambda stored: stored.is_expired(time))
         count += gone is not None
     await resolve(writer.store.remove_tombstones(writer.namespace, before))
     return count
-
-
-def _is_expired(stored: StoredNote, time: datetime) -> bool:
-    return stored.note is not None and stored.note.is_expired(time)
 
 
 async def resume(writer: Writer) -> None:
