@@ -123,6 +123,49 @@ async def work(
     return worker.report
 
 
+@dataclass(slots=True)
+class _Silences:
+    """The calls that a model does not answer, and the notes that are to blame for it.
+
+    A note about which the model was silent has failed, as if its answer were unusable, if the model has answered
+    about others since, or if the note had failed before. Otherwise the model is down, and no note is to blame.
+
+    Attributes:
+        answers: How many calls the model has answered.
+        in_a_row: Calls of this round in a row that the model did not answer.
+        noted: The notes about which the model was silent in this round, alone, and why.
+        answers_before: By note id, how many answers there were when the model was first silent about a note; the note about
+            which it was silent last comes last.
+    """
+
+    answers: int = 0
+    in_a_row: int = 0
+    noted: list[tuple[Note, str]] = field(default_factory=list)
+    answers_before: dict[str, int] = field(default_factory=dict)
+
+    def note(self, note: Note, why: str, answers: int) -> None:
+        """Note that the model was silent about a note alone; `answers` is how many there were when that began."""
+        self.answers_before[note.id] = self.answers_before.pop(note.id, answers)
+        self.noted.append((note, why))
+
+    def to_blame(self) -> list[tuple[Note, str]]:
+        """Return the notes of this round that have failed, and why."""
+        return [
+            (note, why)
+            for note, why in self.noted
+            if note.attempts or self.answers > self.answers_before[note.id]
+        ]
+
+    def in_order(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return jobs with the oldest first; those about which the model was silent come after the others, the last one last.
+
+        So no notes that silence the model hide others for ever.
+        """
+        silent = list(self.answers_before)  # at once: other threads change it meanwhile
+        place = {note_id: n for n, note_id in enumerate(silent, start=1)}
+        return sorted(jobs, key=lambda job: (place.get(job[0].id, 0), job[0].seq))
+
+
 @dataclass(slots=True, kw_only=True)
 class _Worker:
     """The state of one worker.
@@ -131,11 +174,6 @@ class _Worker:
         left: How many calls of the model this run may still make.
         trouble: Rounds in a row in which model or store did not answer.
         resting: Until when, by the monotonic clock, a note (by its id) or a namespace is left alone.
-        answers: How many calls the model has answered.
-        in_a_row: Calls of this round in a row that the model did not answer.
-        silences: The notes about which the model was silent in this round, alone, and why.
-        answers_before: By note id, how many answers there were when the model was first silent about a note; the note about
-            which it was silent last comes last.
     """
 
     runtime: Runtime
@@ -147,10 +185,7 @@ class _Worker:
     report: WorkReport = field(default_factory=WorkReport)
     trouble: int = 0
     resting: dict[str | Namespace, float] = field(default_factory=dict)
-    answers: int = 0
-    in_a_row: int = 0
-    silences: list[tuple[Note, str]] = field(default_factory=list)
-    answers_before: dict[str, int] = field(default_factory=dict)
+    silences: _Silences = field(default_factory=_Silences)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stopped(self) -> bool:
@@ -169,16 +204,7 @@ class _Worker:
             found += await self._jobs_of(space, where)
             if len(found) >= JOBS:
                 break
-        return self._in_order(found)
-
-    def _in_order(self, jobs: Iterable[Job]) -> list[Job]:
-        """Return jobs with the oldest first; those about which the model was silent come after the others, the last one last.
-
-        So no notes that silence the model hide others for ever.
-        """
-        silent = list(self.answers_before)  # at once: other threads change it meanwhile
-        place = {note_id: n for n, note_id in enumerate(silent, start=1)}
-        return sorted(jobs, key=lambda job: (place.get(job[0].id, 0), job[0].seq))
+        return self.silences.in_order(found)
 
     async def _jobs_of(self, space: Namespace, where: Conditions) -> list[Job]:
         """Return the jobs of the first notes of a namespace that do not rest."""
@@ -191,22 +217,18 @@ class _Worker:
         return [*by_thread.values()]
 
     async def round(self, jobs: Sequence[Job], concurrency: int) -> bool:
-        """Do the jobs, and return whether anything came of it.
-
-        A note about which the model was silent has failed, as if its answer were unusable, if the model has answered
-        about others since, or if the note had failed before. Otherwise the model is down, and no note is to blame.
-        """
-        before, self.silences, self.in_a_row = self.report, [], 0
+        """Do the jobs, and return whether anything came of it."""
+        before, silences = self.report, self.silences
+        silences.noted, silences.in_a_row = [], 0
         await self.runtime.map(self._do, jobs, concurrency)
-        for note, why in self.silences:
-            if note.attempts or self.answers > self.answers_before[note.id]:
-                call = OpenCall(self.runtime, note.namespace, failed={note.id: why})
-                decide_failures(call, [note])
-                async with writing(self.runtime, note.namespace) as writer:
-                    await write_call(call, writer)
-                self._count(note.namespace, EvolutionReport(failed=call.failed))
+        for note, why in silences.to_blame():
+            call = OpenCall(self.runtime, note.namespace, failed={note.id: why})
+            decide_failures(call, [note])
+            async with writing(self.runtime, note.namespace) as writer:
+                await write_call(call, writer)
+            self._count(note.namespace, EvolutionReport(failed=call.failed))
         moved = (self.report.done, self.report.failed) != (before.done, before.failed)
-        self.trouble = self.trouble + 1 if self.silences and not moved else 0
+        self.trouble = self.trouble + 1 if silences.noted and not moved else 0
         return moved
 
     async def wait(self) -> None:
@@ -236,18 +258,17 @@ class _Worker:
 
         Where the model is silent about a batch, it is asked about each note alone.
         """
-        silent = 0
-        parts = self._in_order(in_parts(notes, self.runtime.config.batch_size))
+        silent, silences = 0, self.silences
+        parts = silences.in_order(in_parts(notes, self.runtime.config.batch_size))
         for part in sorted(parts, key=lambda part: part[0].attempts > 0):
-            why, answers = await self._ask(part), self.answers
+            why, answers = await self._ask(part), silences.answers
             silent = silent + 1 if why else 0
-            for (note,) in self._in_order([note] for note in part) if why else ():
+            for (note,) in silences.in_order([note] for note in part) if why else ():
                 if len(part) > 1:
                     why = await self._ask([note])
                     silent = silent + 1 if why else 0
                 if why:
-                    self.answers_before[note.id] = self.answers_before.pop(note.id, answers)
-                    self.silences.append((note, why))
+                    silences.note(note, why, answers)
                 if silent == OF_A_THREAD:
                     return
 
@@ -266,7 +287,7 @@ class _Worker:
         return None if done.limited else done.interrupted
 
     def _is_to_leave(self) -> bool:
-        return self.in_a_row >= IN_A_ROW or self.stopped()
+        return self.silences.in_a_row >= IN_A_ROW or self.stopped()
 
     def _count(self, space: Namespace, done: EvolutionReport) -> None:
         """Count a report of a namespace, and let rest the notes that failed, or the namespace if a limit is reached."""
@@ -276,7 +297,7 @@ class _Worker:
             self.report += done
             self.resting |= dict.fromkeys(rest, until)
             for note_id in done.done:
-                self.answers_before.pop(note_id, None)
+                self.silences.answers_before.pop(note_id, None)
 
     @asynccontextmanager
     async def calling(self) -> AsyncIterator[None]:
@@ -293,10 +314,11 @@ class _Worker:
             yield
         except ModelUnavailableError:
             with self._lock:
-                self.in_a_row += 1
+                self.silences.in_a_row += 1
             raise
         with self._lock:
-            self.answers, self.in_a_row = self.answers + 1, 0
+            self.silences.answers += 1
+            self.silences.in_a_row = 0
 
 
 @dataclass(frozen=True, slots=True)
