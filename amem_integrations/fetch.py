@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from .errors import NoteNotFoundError
-from .filters import Condition, Conditions
+from .filters import Condition, Conditions, unique_ids
 from .ids import now
 from .notes import Namespace, Note, check_namespace
 from .runtime import resolve
@@ -65,8 +65,9 @@ async def existing(store: Store, namespace: Namespace, ids: Sequence[str]) -> li
 
     Raises:
         NoteNotFoundError: One is not there or has expired; the message names the first of those.
+        InvalidInputError: One holds an id in place of it.
     """
-    notes = await living(store, namespace, ids)
+    notes = await living(store, namespace, unique_ids(ids))
     for note_id in ids:
         if note_id not in notes:
             raise not_found(namespace, note_id)

@@ -234,15 +234,28 @@ def check_count(
         raise error(f"{name}={value!r} must be a whole number of at least {least}, below {MOST}")
 
 
+def check_id(value: object) -> None:
+    """Check an id of a note or of a change; what nothing has as its id is not found, and no error here.
+
+    Raises:
+        InvalidInputError: It holds the id, such as the note itself or a list.
+    """
+    if not isinstance(value, str | int | None):
+        raise InvalidInputError(f"{value!r:.80} must be an id, a text such as note.id or change.id")
+
+
 def unique_ids(ids: Sequence[str]) -> list[str]:
     """Return ids, each once.
 
     Raises:
-        InvalidInputError: They are no list, but a single text for example.
+        InvalidInputError: They are no list, but a single text for example; or one of them is no id.
     """
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise InvalidInputError(f"{ids!r} must be a list of ids")
-    return list(dict.fromkeys(ids))
+    given = list(ids)
+    for one in given:
+        check_id(one)
+    return list(dict.fromkeys(given))
 
 
 def check_similarity(value: object) -> None:

@@ -18,6 +18,7 @@ from ..decisions import Call, Decision, Item
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.gate import objection_to
 from ..fetch import existing, not_found, recorded_namespaces
+from ..filters import check_id
 from ..ids import derive, new_operation, now, time_of
 from ..ids import note_id as id_of
 from ..journal import erasure
@@ -216,6 +217,7 @@ async def update(
         StoreError: The store refused; `history` then tells what was written.
     """
     space = check_namespace(namespace)
+    check_id(note_id)
     given = {"at": at, "speaker": speaker, "until": until, "expires_at": expires_at}
     values: dict[str, Any] = {name: one for name, one in given.items() if one is not ...}
     values |= {} if content is None else {"content": content}
@@ -305,6 +307,7 @@ async def delete(
         InvalidInputError: `thorough` is neither True nor False.
     """
     space = check_namespace(namespace)
+    check_id(note_id)
     _check(thorough)
     time, is_again = now(), space in runtime.unfinished
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,6 +12,7 @@ from ..decisions import Call, Decision, Flip, Record, Switch
 from ..errors import InvalidInputError, NoteNotFoundError, RevisionConflictError
 from ..evolution.gate import edited
 from ..fetch import existing, living, not_found
+from ..filters import check_id, unique_ids
 from ..ids import first_seq
 from ..journal.history import Decided, Edit, Place, changes_of, changes_of_item, toggle
 from ..notes import USER, Change, Namespace, Note, check_namespace, check_time
@@ -45,6 +46,7 @@ async def history(
         NoteNotFoundError: There neither is nor was a note with this id in this namespace.
     """
     space, store = check_namespace(namespace), runtime.store
+    check_id(note_id)
     if note_id is None:
         notes = await resolve(store.find_notes(space, NoteQuery()))
         records = await resolve(store.find_records(space, RecordQuery()))
@@ -140,14 +142,14 @@ async def undo(
 
 
 async def _find(
-    runtime: Runtime, space: Namespace, ids: Iterable[str]
+    runtime: Runtime, space: Namespace, ids: Sequence[str]
 ) -> dict[str, Edit | Decided | None]:
     """Return the changes with these ids, by id, in this order; None where the text of what was changed is gone.
 
     Raises:
         NoteNotFoundError: There is no such change in this namespace; the message names the first of those.
     """
-    of = {change_id: str(change_id).partition(":")[0] for change_id in ids}
+    of = {change_id: str(change_id).partition(":")[0] for change_id in unique_ids(ids)}
     records = await resolve(runtime.store.records(space, sorted(set(of.values()))))
     notes = await resolve(runtime.store.notes(space, sorted(set(of.values()) - records.keys())))
     told = {one.change.id: one for one in changes_of(notes, _decisions(records))}

@@ -197,6 +197,11 @@ MEANINGLESS = [
         lambda m, x=wrong: m.evolve(**x)
         for wrong in ({"limit": 0}, {"limit": "3"}, {"thread": "t"})
     ),
+    *(
+        lambda m, how=how, more=more, x=held: getattr(m, how)(x(m), namespace=ANN, **more)
+        for how, more in {**BY_ID, "construct": {}, "propose": {}}.items()
+        for held in (lambda m: m.get_all(namespace=ANN)[0], lambda m: [[first(m)]])
+    ),
     lambda m: m.construct(first(m), namespace=ANN),
     lambda m: m.propose(first(m), namespace=ANN),
     lambda m: m.undo(namespace=ANN, model=5),
