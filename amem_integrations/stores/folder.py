@@ -75,7 +75,6 @@ class FolderStore(Store):
         collection: Name of the collection, a folder within `path`.
         durability: `"interval"` or `"always"`, see above.
         min_free_bytes: With less than this free on the disk a write is refused.
-        bm25: How text becomes a sparse vector.
 
     Attributes:
         power_was_cut: Whether the machine went down while the folder was open, as far as anybody can tell: each shard
@@ -83,7 +82,7 @@ class FolderStore(Store):
 
     Raises:
         StoreLockedError: The collection is open already, in any process.
-        EmbedderMismatchError: The collection was made with another embedder, or another `bm25`.
+        EmbedderMismatchError: The collection was made with another embedder, or another version of BM25.
         StoreFullError: There is too little disk space to make or open the folder safely.
         StoreError: The folder is damaged, of an earlier schema, or holds something else.
         ConfigurationError: An argument is out of its range.
@@ -104,7 +103,6 @@ class FolderStore(Store):
         collection: str = "amem",
         durability: Durability = "interval",
         min_free_bytes: int = MIN_FREE_BYTES,
-        bm25: Bm25 | None = None,
     ) -> None:
         if (dimensions is not None and dimensions < 1) or durability not in get_args(Durability):
             raise ConfigurationError(
@@ -115,7 +113,7 @@ class FolderStore(Store):
             raise ConfigurationError(
                 f"a collection is named by letters, digits, '_', '-' and '.', not {collection!r}"
             )
-        bm25 = bm25 or Bm25()
+        bm25 = Bm25()
         wanted = None if dimensions is None else Sidecar.made(embedder, dimensions, bm25)
         self._durability, self._min_free_bytes = durability, min_free_bytes
         self._unflushed, self._flushed_at = 0, time.monotonic()

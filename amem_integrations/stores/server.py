@@ -43,7 +43,6 @@ class ServerStore(Store):
         dimensions: Length of the dense vectors; None to open what is there, whatever it was made with.
         embedder: Name of the embedder they come from; empty to accept whatever is there.
         collection: Name of the collection of notes; the records are in `<collection>-journal`.
-        bm25: How text becomes a sparse vector.
         metadata_indexes: The names of metadata fields that `where` compares by `$gt`, `$gte`, `$lt` or `$lte`,
             or with a datetime, each with `"integer"`, `"float"` or `"datetime"`. A server searches only
             by what has an index; equality and `$in` need none of these.
@@ -54,7 +53,7 @@ class ServerStore(Store):
 
     Raises:
         StoreUnavailableError: The server cannot be reached.
-        EmbedderMismatchError: The collection was made with another embedder, or another `bm25`.
+        EmbedderMismatchError: The collection was made with another embedder, or another version of BM25.
         StoreError: The server refuses, is too old, or the collection is of an earlier schema or holds something else.
         ConfigurationError: An argument is out of its range, or would expose the key.
     """
@@ -68,7 +67,6 @@ class ServerStore(Store):
         dimensions: int | None = None,
         embedder: str = "",
         collection: str = "amem",
-        bm25: Bm25 | None = None,
         metadata_indexes: Mapping[str, IndexKind] | None = None,
         collection_options: Mapping[str, Any] | None = None,
         **connection: Any,  # noqa: ANN401 - of `Connection`
@@ -77,7 +75,7 @@ class ServerStore(Store):
             raise ConfigurationError(
                 f"a server wants dimensions > 0, not {dimensions!r}, and a name, not {collection!r}"
             )
-        ordered, bm25 = ordered_paths(metadata_indexes or {}), bm25 or Bm25()
+        ordered, bm25 = ordered_paths(metadata_indexes or {}), Bm25()
         self._is_closed, self._name = False, collection
         self._options = _checked_options(collection_options or {})
         self._connection = Connection(location, **connection)

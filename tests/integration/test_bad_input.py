@@ -175,7 +175,11 @@ def test_the_steps_leave_out_notes_that_are_not_there(memory):
 
 def test_an_option_that_no_store_knows_is_named_beside_those_that_are_known(tmp_path):
     for place in (":memory:", tmp_path / "folder", "http://127.0.0.1:9"):
-        known = "api_key.*timeout.*verify" if "://" in str(place) else "durability"
+        known = (
+            "api_key.*timeout.*verify"
+            if "://" in str(place)
+            else "takes durability, min_free_bytes$"
+        )
         for option in ("embeddings", "dimensions"):  # the second is for the embedder to say
             with pytest.raises(errors.ConfigurationError, match=f"'{option}'.*{known}"):
                 models.opened(place, **{option: 7})
