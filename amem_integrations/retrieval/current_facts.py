@@ -123,6 +123,7 @@ class CurrentFacts:
             (note.when, note.seq, note.id)
             for note in self._notes.values()
             if newer.id in note.supersessions and note.supersessions[newer.id].replaces
+            if not note.is_expired(self._now)
         ]
         return [note_id for _, _, note_id in sorted(found, reverse=True)]
 

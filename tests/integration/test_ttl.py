@@ -210,3 +210,14 @@ def test_what_has_expired_takes_no_place_any_more(clock):
             assert [hit.note.content.split()[3] for hit in hits] == places
             assert (hits[-1].note.superseded_by is None) == (len(places) == 1)
             assert (memory.get(home.id, namespace=ANN).superseded_by is None) == (len(places) == 1)
+
+
+def test_what_has_expired_is_not_brought_back_when_what_replaced_it_is_over(clock):
+    with opened(None) as memory:
+        end = NOON + WEEK
+        home = memory.add("I live in Oslo", namespace=ANN, expires_at=end)
+        memory.add("I live in Rome for a week", namespace=ANN, supersedes=[home.id], until=end)
+        clock(end)
+        (hit,) = memory.search("Where do I live?", namespace=ANN)
+        assert (hit.note.content, hit.is_over) == ("I live in Rome for a week", True)
+        assert "Oslo" not in memory.context("Where do I live?", namespace=ANN)
