@@ -14,7 +14,7 @@ from llama_index.core import llms
 from amem_integrations import InvalidInputError
 from amem_integrations.importers import import_from
 
-ANN = ("ann",)
+ANN, BOB = ("ann",), ("bob",)
 CALL = {"name": "look", "args": {}, "id": "c1", "type": "tool_call"}
 IMAGES = [{"type": "image_url", "image_url": {"url": url}} for url in ("data:,", "data:,x")]
 MESSAGES = [
@@ -123,6 +123,8 @@ def test_a_call_of_a_tool_has_no_place_in_a_conversation():
         rows = [asked, {"role": "assistant", "blocks": blocks}, answer]
         report = import_from(memory, rows, namespace=ANN)
         assert (report.added, report.skipped) == ({ANN: 0}, {})
+        import_from(memory, rows, "jsonl", namespace=BOB)  # what has a place is no metadata, too
+        assert [note.metadata for note in memory.get_all(namespace=BOB)] == [{}, {}, {}]
 
 
 def test_rows_in_hand_are_the_messages_that_add_messages_stores():

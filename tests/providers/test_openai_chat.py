@@ -297,6 +297,20 @@ def test_a_client_of_your_own_is_used_by_the_form_that_it_is_for(openai_server):
     assert openai_server.headers[-1]["x-proxy"] == "ours"
 
 
+def test_closing_a_model_closes_its_client(openai_server):
+    with httpx.Client() as client:
+        model = chat(openai_server, http_client=client)
+        model.close()
+        assert client.is_closed
+
+
+def test_without_a_key_that_of_the_environment_is_sent(openai_server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-environment\n")
+    openai_server.key = "sk-environment"
+    chat(openai_server, api_key=None).generate(REQUEST)
+    assert len(openai_server.requests) == 1
+
+
 def test_without_a_key_and_an_endpoint_there_is_an_error(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     url = {"base_url": "http://127.0.0.1:9/v1"}
