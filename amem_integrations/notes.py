@@ -246,7 +246,7 @@ class NoteInput:
     def __post_init__(self) -> None:
         """Take out what no store can hold: see `storable`."""
         for name in ("content", "key", "thread", "speaker", "metadata"):
-            object.__setattr__(self, name, _storable_values(getattr(self, name)))
+            object.__setattr__(self, name, storable_values(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,19 +403,19 @@ def storable(text: str) -> str:
     return text.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _storable_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON values
-    """Return a value with all texts in it as they can be stored; what is nested too deep is left for `plain` to refuse."""
+def storable_values(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - JSON values
+    """Return a value with all texts in it as they can be stored; what is nested too deep stays for `plain` to refuse."""
     if isinstance(value, str):
         return storable(value)
     if depth > MAX_DEPTH:
         return value
     if isinstance(value, Mapping):
         return {
-            _storable_values(key, depth + 1): _storable_values(item, depth + 1)
+            storable_values(key, depth + 1): storable_values(item, depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_storable_values(item, depth + 1) for item in value]
+        return [storable_values(item, depth + 1) for item in value]
     return value
 
 

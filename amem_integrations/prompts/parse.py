@@ -18,7 +18,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelReplyError
-from ..notes import storable
+from ..notes import storable, storable_values
 from .replies import ConstructReply, EvolveReply
 
 M = TypeVar("M", bound=BaseModel)
@@ -287,7 +287,7 @@ def _value(value: object, annotation: object) -> object:
         return _strings(value)
     if annotation is str:
         return _string(value)
-    return _share(value) if annotation is float else value
+    return _share(value) if annotation is float else storable_values(value)
 
 
 def _items(value: object, model: type[BaseModel]) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -113,6 +114,18 @@ def test_fields_have_other_names_and_what_could_not_be_read_again_does_not_fit(o
     say(memory, "It costs two euros")
     with pytest.raises(errors.ModelReplyError, match="price"):
         memory.fill(Order, namespace=ANN)
+
+
+def test_half_a_character_in_a_reply_costs_neither_the_form_nor_an_evolve(open_memory):
+    half = {"value": {"diet": "cakes \ud83c", "drinks": ["te\0a"]}, "of": ["n1"]}
+    memory = open_memory(filling(json.dumps(half)))
+    say(memory, "I eat cakes and drink tea")
+    whole = Preferences(diet="cakes \N{REPLACEMENT CHARACTER}", drinks=["tea"])
+    assert memory.fill(Preferences, namespace=ANN) == whole
+    known = json.dumps({"value": {"facts": ["lives in Oslo \ud83c"]}, "of": ["n1"]})
+    memory = open_memory(writing(known), profile=True)
+    assert memory.add("I live in Oslo", namespace=ANN).state == "done"
+    assert memory.profile(namespace=ANN).facts == ["lives in Oslo \N{REPLACEMENT CHARACTER}"]
 
 
 def test_before_anything_is_known_there_is_none(open_memory):
