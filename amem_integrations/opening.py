@@ -130,14 +130,10 @@ def open_store(location: Location, *, embedder: str = "", dimensions: int | None
     """
     takers: tuple[type, ...]
     if location.is_served:
-        from httpx import Client  # noqa: PLC0415
-        from qdrant_client import QdrantClient  # noqa: PLC0415
-
-        from .stores.connection import Connection  # noqa: PLC0415
+        from .stores.connection import CLIENTS, Connection  # noqa: PLC0415
         from .stores.server import ServerStore  # noqa: PLC0415
 
-        # QdrantClient hands on to httpx what it does not know itself.
-        takers = (ServerStore, Connection, QdrantClient, Client)
+        takers = (ServerStore, Connection, *CLIENTS)
     else:
         from .stores.folder import FolderStore  # noqa: PLC0415
 

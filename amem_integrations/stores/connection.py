@@ -14,7 +14,7 @@ from json import JSONDecodeError
 from typing import Any
 from urllib.parse import urlsplit
 
-from httpx import Limits, TransportError
+from httpx import Client, Limits, TransportError
 from pydantic_core import to_json
 from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
@@ -25,6 +25,8 @@ from ..errors import ConfigurationError, StoreError, StoreUnavailableError
 TIMEOUT = 15  # seconds for one request
 CONNECTIONS = 32  # at once, by all threads together
 LOCALHOST = frozenset({"localhost", "127.0.0.1", "::1"})
+# The classes that know the options of a client: the first hands on to the second what it does not know itself.
+CLIENTS = (QdrantClient, Client)
 
 MAX_PAUSE = 10.0  # seconds between two tries
 MAX_ASKED = 60.0  # seconds that are waited where the server asks; who asks for more is unavailable
