@@ -65,11 +65,13 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     spaces = await namespaces(runtime) if namespace is None else [check_namespace(namespace)]
     costs, counts, states, waiting = (Counter[Any]() for _ in range(4))
     stopped = list[str]()
-    for space in spaces:
+    # What was spent on notes that are all gone counts too.
+    for space in await recorded_namespaces(runtime.store, namespace):
         spent = await spent_by(runtime, space)
         costs.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})
         runtime.budget.take_over(space, spent)
         stopped += filter(None, [runtime.budget.refusal(space)])
+    for space in spaces:
         said, threads, outdated = set[str](), set[str](), dict[str, Note]()
         async for page in note_pages(runtime.store, space):
             for note in page:

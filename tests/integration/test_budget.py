@@ -188,6 +188,7 @@ def test_what_was_spent_stays_when_notes_go_and_moves_with_the_whole_memory_only
         memory.delete(other.id, namespace=ANN)
         memory.clear(namespace=ANN)
         assert memory.usage(namespace=ANN) == memory.usage() == before != []
+        assert memory.stats()["cost"]["calls"] == calls_in(memory)
         assert {change.kind for change in memory.history(None, namespace=ANN)} == {"delete"}
     assert "input_tokens" not in one.read_text()
     for file, costs, where in ((one, [], ANN), (every, before, None)):
