@@ -187,14 +187,14 @@ class AgenticMemory:
         """Embed all notes anew, and return how many there are.
 
         With the embedder there is (None) it is done in place. With another one a folder is built anew beside
-        the old one, and takes its place when it is complete; after an interruption it goes on where it was.
+        the old one, and takes its place when it is complete; after an interruption the old one is there, and it begins again.
         A memory that cannot be opened, because only the new embedder is there, is for the function
         `amem_integrations.reindex.reindex(location, embedder)`; one on a server is exported and imported.
 
         Raises:
             ConfigurationError: Another embedder, and the memory is not in a folder; or it is no embedder.
             StoreClosedError: The memory is closed.
-            ModelUnavailableError: The embedder failed; call it again to go on.
+            ModelUnavailableError: The embedder failed; call it again.
         """
         current = self._embedder
         wanted = current if embedder is None else opening.open_embedder(embedder)

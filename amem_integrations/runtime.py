@@ -325,7 +325,7 @@ class Runtime:
     outbox: Outbox = field(default_factory=Outbox)
     degraded: Callable[[AmemError], object] = _by_words  # told why the embedder gave no vectors
     pause: Callable[[float], MaybeAwaitable[None]] = time.sleep  # for so many seconds
-    # Goes round each call of the model: a worker counts it, and keeps its lease alive meanwhile.
+    # Goes round each call of the model: a worker counts it, and whether it was answered.
     calling: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     closing: threading.Event = field(default_factory=threading.Event)  # the store is let go
 

@@ -84,7 +84,7 @@ def test_all_namespaces_of_a_search_are_one_request(fake, memory):
     assert counted["POST points/query/batch"] == 1
 
 
-def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty_thirteen(fake):
+def test_by_a_model_an_add_or_a_batch_of_twenty_is_twelve_requests_and_an_undo_eight(fake):
     model = models.model(models.update_first("It is in May."))
     with models.opened(fake.url, model) as memory:
         said = [NoteInput(content=f"The barn {n} has a door", thread="t") for n in range(12)]
@@ -93,11 +93,15 @@ def test_by_a_model_an_add_that_evolves_is_twelve_requests_and_a_batch_of_twenty
             note = memory.add("The barn has a roof", namespace=ANN, thread="t")
         assert note.links
         assert counted.total() <= 12
+        made = memory.history(note.id, namespace=ANN)[1].id
+        with fake.counting() as counted:
+            memory.undo(made, namespace=ANN)
+        assert counted.total() <= 8
         said = [NoteInput(content=f"Boat {n} has a sail", thread="t") for n in range(20)]
         with fake.counting() as counted:
             notes = memory.add_many(said, namespace=ANN)
         assert {note.state for note in notes} == {"done"}
-        assert counted.total() <= 13
+        assert counted.total() <= 12
 
 
 def test_a_delete_of_what_others_were_made_of_is_twelve_requests_and_a_correction_fourteen(

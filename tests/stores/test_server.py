@@ -386,7 +386,7 @@ def test_on_replicas_reads_ask_the_majority_and_writes_are_waited_for_in_one_ord
 
 
 def test_a_server_gets_an_index_for_every_field_that_can_be_named(fake, store):
-    assert len(fake.indexes["amem"]) + len(fake.indexes["amem-journal"]) <= 25
+    assert len(fake.indexes["amem"]) + len(fake.indexes["amem-journal"]) == 19
     exercised(store)
     special = {**{key: [datetime.now(UTC)] for key in (*TIMES, "when")}, "seq": [1]}
     for field in FIELDS:
