@@ -157,7 +157,9 @@ def checked_recall(
     try:
         for name, least in (("k", 1), ("max_tokens", 1), ("window", 0)):
             check_count(name, options.get(name, least), least)
-        conditions_of(None if callable(where) else where, options.get("as_of"), None)
+        conditions_of(
+            None if callable(where) else where, options.get("as_of"), options.get("known_at")
+        )
         check_similarity(options.get("min_similarity"))
     except InvalidInputError as error:
         raise ConfigurationError(str(error)) from error

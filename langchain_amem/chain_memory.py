@@ -43,6 +43,7 @@ class AMemMemory(Recalling, BaseMemory):
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then.
+        known_at: What the memory believed then.
         max_tokens: Most tokens of notes, about.
         remember: False reads only.
         evolve: Whether the memory evolves in the background what was said.

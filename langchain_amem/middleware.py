@@ -73,8 +73,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             stored; with the next run at the latest.
         on_error: `"log"` lets the agent work without memory when the memory, or a function given here, fails.
         name: Two of these in one agent need two names.
-        recall: `k`, `max_tokens`, `where` (also a function of the run), `min_similarity`, `links`, `as_of`, `window`:
-            see `AgenticMemory.recall_turn`.
+        recall: `k`, `max_tokens`, `where` (also a function of the run), `min_similarity`, `links`, `as_of`, `known_at`,
+            `window`: see `AgenticMemory.recall_turn`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.

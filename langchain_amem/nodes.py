@@ -80,7 +80,7 @@ def recall_node(
         turn_key: Where it is noted what this run was asked.
         on_error: `"log"` recalls nothing when the memory fails, and by words alone without its embedder.
         recall: `k` (how many notes to consider), `max_tokens`, `where` (also a function of the run),
-            `min_similarity`, `links`, `as_of`, `window`: see `AgenticMemory.recall_turn`.
+            `min_similarity`, `links`, `as_of`, `known_at`, `window`: see `AgenticMemory.recall_turn`.
 
     Raises:
         ConfigurationError: An option has a value it cannot have.

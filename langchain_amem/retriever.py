@@ -28,6 +28,7 @@ class Recalling(BaseModel):
     min_similarity: float | None = Field(default=None, strict=True)
     links: StrictBool = True
     as_of: datetime | None = Field(default=None, strict=True)
+    known_at: datetime | None = Field(default=None, strict=True)
     on_error: adapting.OnError = "log"
     _failures: Failures = PrivateAttr()
 
@@ -59,7 +60,7 @@ class AMemRetriever(Recalling, BaseRetriever):
     as they were given (`source` too), and what is known of the hit beside: score, similarity, tags, keywords, contexts,
     links, the path that led there; of a long text the `passage` that matches, at most 1,500 characters.
 
-    `k`, `namespace`, `where`, `min_similarity`, `links` and `as_of` may also be given per call:
+    `k`, `namespace`, `where`, `min_similarity`, `links`, `as_of` and `known_at` may also be given per call:
     `retriever.invoke("…", k=3, namespace=("ann",))`, or through `configurable_fields`.
     https://reference.langchain.com/python/langchain_core/retrievers/
 
@@ -72,6 +73,7 @@ class AMemRetriever(Recalling, BaseRetriever):
         min_similarity: Least cosine of query and note.
         links: Whether links are followed.
         as_of: What was true then.
+        known_at: What the memory believed then.
         on_error: `"log"` returns no notes when the store or the embedder does not answer; `"raise"`
             raises.
 

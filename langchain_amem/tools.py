@@ -70,7 +70,7 @@ def memory_tools(
         evolve: Whether the memory evolves in the background what is remembered; False leaves that to `memory.evolve()`.
         on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
         recall: Of a search: `k`, `max_tokens`, `where` (also a function of the `ToolRuntime`), `min_similarity`, `links`,
-            `as_of`; see `AgenticMemory.search`.
+            `as_of`, `known_at`; see `AgenticMemory.search`.
 
     Raises:
         ConfigurationError: An unknown kind, or an option that has a value it cannot have.

@@ -86,6 +86,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
         min_similarity: Least cosine of question and note.
         links: Whether links are followed.
         as_of: What was true then is recalled.
+        known_at: What the memory believed then is recalled.
         window: How many messages before a question, at most three, make clear what it is about; 0: the question alone.
         node_postprocessors: What the framework has to filter and reorder nodes; what they leave is shown.
         remember: Whether what is said is stored; False only recalls.
@@ -125,6 +126,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     min_similarity: float | None = None
     links: bool = True
     as_of: datetime | None = None
+    known_at: datetime | None = None
     window: int = adapting.WINDOW
     node_postprocessors: list[BaseNodePostprocessor] = Field(default_factory=list, exclude=True)
     remember: StrictBool = True
@@ -335,9 +337,9 @@ class AMemMemory(Uncopied, Memory):
             insert_method: Where recalled text goes; None puts it with the question where the history
                 ends in one (agents, `SimpleChatEngine`), else into a system message.
             ingest_history: Whether `chat_history`, and what is given to `set`, is remembered too.
-            options: What is recalled (`also`, `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`, `window`,
-                `node_postprocessors`) and stored (`remember`, `evolve`, `roles`, `should_store`, `metadata`), what happens when
-                something fails (`on_error`), and the tag around the notes (`name`): see `AMemMemoryBlock`. And what
+            options: What is recalled (`also`, `k`, `max_tokens`, `where`, `min_similarity`, `links`, `as_of`, `known_at`,
+                `window`, `node_postprocessors`) and stored (`remember`, `evolve`, `roles`, `should_store`, `metadata`), what
+                happens when something fails (`on_error`), and the tag around the notes (`name`): see `AMemMemoryBlock`. And what
                 `Memory.from_defaults` takes: `session_id`, `token_limit`, `token_flush_size`, `chat_history_token_ratio`,
                 `tokenizer_fn`, `memory_blocks_template`; for a history that outlives the object `async_database_uri`
                 (of SQLite the table is made at once), `async_engine`, `table_name`, `db_schema` or `chat_store`.

@@ -83,7 +83,7 @@ class AMemRetriever(BaseRetriever):
                 is met by either.
             on_error: `"log"` returns no notes while something fails; `"raise"` raises.
             search: `k`, `also` (further namespaces, by a name), `where` (conditions as the memory has them, or a function
-                that returns them), `min_similarity`, `links` and `as_of`: see `AgenticMemory.search`.
+                that returns them), `min_similarity`, `links`, `as_of` and `known_at`: see `AgenticMemory.search`.
 
         Raises:
             NamespaceError: The namespace is not a non-empty tuple of strings.

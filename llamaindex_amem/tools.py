@@ -89,7 +89,7 @@ class AMemToolSpec(BaseToolSpec):
         max_tokens: About how many tokens of text `recall` shows.
         on_error: `"log"` tells the model when the memory does not answer; `"raise"` raises.
         search: Of `recall`: `k` (5), `also` (further namespaces, by the names that mark their notes), `where` (or a
-            function that returns it), `min_similarity`, `links`, `as_of`: see `AgenticMemory.search`.
+            function that returns it), `min_similarity`, `links`, `as_of`, `known_at`: see `AgenticMemory.search`.
 
     Raises:
         NamespaceError: The namespace is not a non-empty tuple of strings.

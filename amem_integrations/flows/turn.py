@@ -65,6 +65,7 @@ class SearchOptions(TypedDict, total=False):
     min_similarity: float | None
     links: bool
     as_of: datetime | None
+    known_at: datetime | None
 
 
 class RecallOptions(SearchOptions, total=False):
@@ -132,7 +133,7 @@ async def recall_turn(
         window: How many messages before the question, at most the last three, make clear what the question is about. 0: the
             question alone.
         options: `k` (30), how many notes to consider, of which as many are shown as fit (for more `max_tokens`, consider
-            more); `where`, `min_similarity`, `links`, `as_of`: see `AgenticMemory.recall`.
+            more); `where`, `min_similarity`, `links`, `as_of`, `known_at`: see `AgenticMemory.recall`.
 
     Raises:
         InvalidInputError: As for `AgenticMemory.recall`.
@@ -158,7 +159,8 @@ async def recall_turn(
         **options,
     )
     known = None
-    if runtime.config.profile and options.get("where") is options.get("as_of") is None:
+    narrowed = any(options.get(name) is not None for name in ("where", "as_of", "known_at"))
+    if runtime.config.profile and not narrowed:
         known = await profile(runtime, namespace=namespace)
     error = next(iter(errors), None)
     found = Recalled(hits=hits, error=error, about=str(known or ""), also=also)

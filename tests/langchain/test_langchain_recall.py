@@ -78,11 +78,13 @@ def test_what_is_recalled_can_be_narrowed(memory):
     for year, town in ((2020, "Oslo"), (2024, "Bergen")):
         at = datetime(year, 1, 1, tzinfo=UTC)
         memory.add(f"Ann moved to {town}.", namespace=ANN, at=at, metadata={"year": year})
+    first, _ = memory.get_all(namespace=ANN)
     for door in (*DOORS, by_call):
         for options, towns in (
             ({}, ["Oslo", "Bergen"]),
             ({"where": {"metadata.year": {"$gte": 2024}}}, ["Bergen"]),
             ({"as_of": datetime(2021, 1, 1, tzinfo=UTC)}, ["Oslo"]),
+            ({"known_at": first.recorded_at}, ["Oslo"]),
             ({"min_similarity": 0.99}, []),
         ):
             found = door(memory, "Ann moved", **options)
@@ -127,7 +129,8 @@ def test_what_a_prompt_is_given_begins_with_the_profile():
             found = door(memory, "Where did I move?")
             assert found.index("zoologist") < found.index("move to Oslo")
             assert "zoologist" in door(memory, "Hello!")
-            for narrowed in ({"as_of": datetime.now(UTC)}, {"where": {"speaker": "Ann"}}):
+            then = {"as_of": datetime.now(UTC)}, {"known_at": datetime.now(UTC)}
+            for narrowed in (*then, {"where": {"speaker": "Ann"}}):
                 assert "zoologist" not in door(memory, "Where did I move?", **narrowed)
 
 
@@ -231,7 +234,7 @@ MISTAKES = [
     {"where": "Ann"},
     *({"min_similarity": wrong} for wrong in (2, "high", "0.5", True)),
     {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
-    {"as_of": "2024-01-01T00:00:00Z"},
+    *({name: "2024-01-01T00:00:00Z"} for name in ("as_of", "known_at")),
     *({"links": wrong} for wrong in ("perhaps", "yes")),
     *({"k": wrong} for wrong in (0, "3", True)),
     *({"also": wrong} for wrong in ({"": ("acme",)}, ("acme",), {"team": "acme"}, {"team": ()})),

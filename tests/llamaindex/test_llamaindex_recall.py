@@ -58,11 +58,13 @@ def towns(memory):
 
 
 def test_what_is_recalled_can_be_narrowed(towns):
+    first, _ = towns.get_all(namespace=ANN)
     for door in DOORS:
         for options, expected in (
             ({}, ["Oslo", "Bergen"]),
             ({"where": {"metadata.year": {"$gte": 2024}}}, ["Bergen"]),
             ({"as_of": datetime(2021, 1, 1, tzinfo=UTC)}, ["Oslo"]),
+            ({"known_at": first.recorded_at}, ["Oslo"]),
             ({"min_similarity": 0.99}, []),
         ):
             found = door(towns, "I moved", **options)
@@ -173,7 +175,7 @@ def test_a_mistake_shows_when_it_is_made(memory):
         {"where": {"speaker": {"$like": "A"}}},
         *({"min_similarity": wrong} for wrong in (2, "0.5")),
         {"as_of": datetime(2024, 1, 1)},  # noqa: DTZ001 - no zone is the mistake
-        {"as_of": "2024-01-01T00:00:00Z"},
+        *({name: "2024-01-01T00:00:00Z"} for name in ("as_of", "known_at")),
         *({"k": wrong} for wrong in (0, "3", True)),
         *({"max_tokens": wrong} for wrong in (0, "9")),
         {"links": "yes"},
