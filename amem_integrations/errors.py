@@ -24,6 +24,7 @@ A message says what happened and what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -101,9 +102,13 @@ FORBIDDEN, UNKNOWN, REFUSED = {401, 403}, {404, 405}, {400, 413, 415, 422}
 def status_of(error: BaseException | None) -> int | None:
     """Return the HTTP status of an error of any vendor's package, or of what caused it, if one of them has one."""
     while error is not None:
+        given = [getattr(error, name, None) for name in ("status_code", "code", "status")]
         response = getattr(error, "response", None)
-        for place, name in ((error, "status_code"), (error, "code"), (response, "status_code")):
-            status = getattr(place, name, None)
+        if isinstance(response, Mapping):  # of botocore
+            given.append(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+        else:
+            given.append(getattr(response, "status_code", None))
+        for status in given:
             if isinstance(status, int) and 400 <= status < 600:  # noqa: PLR2004 - errors of HTTP
                 return status
         error = error.__cause__

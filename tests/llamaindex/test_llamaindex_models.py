@@ -234,6 +234,9 @@ def test_settings_are_read_at_each_call_and_another_model_is_asked_by_schema():
 def test_errors_are_those_of_the_core():
     google = type("GoogleError", (Exception,), {"code": 400})
     httpx = type("HttpxError", (Exception,), {"response": SimpleNamespace(status_code=403)})
+    aiohttp = type("AiohttpError", (Exception,), {"status": 404})
+    refused = {"ResponseMetadata": {"HTTPStatusCode": 400}, "Error": {"Code": "Validation"}}
+    botocore = type("ClientError", (Exception,), {"response": refused})
     for error, says, state in [
         (RefusalError(401, "key sk-secret"), "check the API key", "pending"),
         (RefusalError(404, "no such model"), "check its name", "pending"),
@@ -243,6 +246,8 @@ def test_errors_are_those_of_the_core():
         (ConnectionError("no route"), "no route", "pending"),
         (google("odd"), "refused.*odd", "failed"),
         (httpx(), "check the API key", "pending"),
+        (aiohttp("no model"), "check its name", "pending"),
+        (botocore("no tools"), "refused.*no tools", "failed"),
     ]:
         llm = Caller(error=error)
         raises = pytest.raises(AmemError, match=says) if state == "pending" else nullcontext()
