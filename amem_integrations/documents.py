@@ -125,7 +125,7 @@ class Documents:
 
     def get(self, ids: Iterable[str]) -> list[DocumentInput]:
         """Return the documents of these ids, in this order, with all of their text; unknown ones are left out."""
-        wanted = list(ids)
+        wanted = [storable(one) for one in ids]
         found = {one.id: one for one in map(described, self._of(map(_key, wanted)))}
         return [found[one] for one in wanted if one in found]
 
@@ -185,4 +185,4 @@ def _note(document: DocumentInput, seen: Counter[str], *, evolve: bool) -> NoteI
 
 
 def _key(identity: str) -> str:
-    return json.dumps(["document", identity], ensure_ascii=False)
+    return json.dumps(["document", storable(identity)], ensure_ascii=False)
