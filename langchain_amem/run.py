@@ -129,13 +129,13 @@ def to_documents(found: adapting.Recalled) -> list[Document]:
     """Return notes as documents: the content word for word, what is known of the hit, and its own metadata above all."""
     documents = []
     for hit in found.hits:
-        about, own = hit.to_dict(), adapting.described(hit.note).metadata
-        if hit.note.origin == "document":
-            del about["source"]  # of the document, not of the note
+        about, given = hit.to_dict(), adapting.described(hit.note)
+        if given.id or hit.note.origin == "document":
+            del about["source"]  # of the note, not of the document
         del about["metadata"]
         about["passage"] = " … ".join(each.text for each in hit.passages) if hit.passage else None
         document = Document(
-            id=hit.note.id, page_content=hit.note.content, metadata={**about, **own}
+            id=hit.note.id, page_content=hit.note.content, metadata={**about, **given.metadata}
         )
         documents.append(document)
     return documents

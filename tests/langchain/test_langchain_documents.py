@@ -166,6 +166,9 @@ def test_documents_do_not_evolve_unless_that_is_wanted(memory, store):
     notes = [note for note in memory.get_all(namespace=TEAM) if note.key]
     kinds = [(note.origin, note.state, bool(note.contexts)) for note in notes]
     assert kinds == [("conversation", "done", True)] * 2
+    AMemVectorStore(memory, TEAM, evolve=True).add_documents([Document("Quinces are pruned.")])
+    (hit,) = AMemRetriever(memory=memory, namespace=TEAM, k=1).invoke("quinces")
+    assert "source" not in hit.metadata  # it was given none
 
 
 def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating(memory):
