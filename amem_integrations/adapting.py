@@ -7,7 +7,8 @@ The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `se
 - `Failures`: go on without a memory that does not answer, and say so.
 - `SearchOptions`, `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `parse` checks a `where`.
 - `Door`: the options of a way into a memory, checked, and what is asked by them.
-- `told_of`, `shown`: what a tool tells a model of a note that it remembered, and of the notes that it found.
+- `told_of`, `shown`: what a tool tells a model of a note that it remembered, and of the notes that it found; `copied_id`: an
+  id that the model took from there.
 - `Documents`: what a loader or a pipeline gives is added, found by id, and removed with its source.
 - `notes_of`: all notes of a namespace that meet conditions.
 - `falling`: scores of several searches, to sort by; `marked`: hits that say of which namespace they are.
@@ -28,6 +29,7 @@ Messages become notes by `amem_integrations.conversation`; a hit as JSON, for a 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterator, Mapping, Sequence
@@ -92,6 +94,7 @@ REFUSALS = {400, 404, 415, 422, 501}
 # Mistakes that no chat should hide: nothing says whose memory it is, or the memory cannot be used at all.
 ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
 
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # The words of a tool to a model about a supersession.
 TAKEN = "It takes the place of note {}."
 PROPOSED = "Note {} stands as before: it is the user's own, so it is only proposed that this takes its place."
@@ -413,6 +416,12 @@ class Door:
 
 
 # Tools
+
+
+def copied_id(text: object) -> str:
+    """Return the id of a note as a model copied it, with what may stand around it; a text that names not one id as it is."""
+    found = _ID.findall(str(text))
+    return found[0] if len(found) == 1 else str(text)
 
 
 def told_of(note: Note, older: Sequence[str], taken: Container[str]) -> str:

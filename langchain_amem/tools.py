@@ -169,7 +169,7 @@ class Actions(Door):
             content: one fact or event, in a full sentence with names and dates
             supersedes: ids of notes that are no longer true because of it, as a search of this memory shows them
         """
-        space, older = self.space(runtime), supersedes or ()
+        space, older = self.space(runtime), [*map(adapting.copied_id, supersedes or ())]
         named: dict[str, Any] = {"supersedes": older, "assistant_supersedes": self.supersedes}
         with self._explained("remember"):
             remember = self.memory.remember_fact
@@ -186,7 +186,7 @@ class Actions(Door):
             note_id: id of the note, as a search of this memory shows it
             content: what the note should say instead
         """
-        space = self.space(runtime)
+        space, note_id = self.space(runtime), adapting.copied_id(note_id)
         with self._explained("correct"):
             await call(self.memory.update, note_id, namespace=space, content=content)
             self.evolve_later(space)
@@ -201,7 +201,7 @@ class Actions(Door):
             note_id: id of the note, as a search of this memory shows it
             thorough: also everything that was concluded with the note in view; only when every trace has to go
         """
-        space = self.space(runtime)
+        space, note_id = self.space(runtime), adapting.copied_id(note_id)
         with self._explained("forget"):
             await call(self.memory.delete, note_id, namespace=space, thorough=thorough)
         return f"Note {note_id} is forgotten.", []
@@ -238,7 +238,7 @@ def described_call(
         older, shown = arguments.get("supersedes"), [NO_ANSWER]
         # Nobody has checked what the model says.
         named = [arguments.get("note_id"), *(older if isinstance(older, list) else [])]
-        ids = [one for one in named if isinstance(one, str)]
+        ids = [adapting.copied_id(one) for one in named if isinstance(one, str)]
         with door.failures.tolerated("describe"):
             notes = memory.get_all(namespace=space, where={"id": {"$in": ids}})
             shown = [f"note {note.id}: {note.content}" for note in notes]

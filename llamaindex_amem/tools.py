@@ -144,7 +144,7 @@ class AMemToolSpec(BaseToolSpec):
         In supersedes, give the ids (from recall) of notes that are no longer true because of it.
         """
         named = [supersedes] if isinstance(supersedes, str | float | int) else supersedes or ()
-        older, space = list(dict.fromkeys(map(_id, named))), self._door.space()
+        older, space = list(dict.fromkeys(map(adapting.copied_id, named))), self._door.space()
         how: dict[str, Any] = {"thread": self._thread, "assistant_supersedes": self._supersedes}
         remember = self._door.memory.remember_fact
         note, taken = remember(content, namespace=space, supersedes=older, **how)
@@ -183,22 +183,17 @@ class AMemToolSpec(BaseToolSpec):
 
         With thorough, everything goes too that was concluded with the note in view; only when every trace has to go.
         """
-        space, wanted = self._door.space(), _id(note_id)
+        space, wanted = self._door.space(), adapting.copied_id(note_id)
         self._door.memory.delete(wanted, namespace=space, thorough=thorough or False)
         return Answer("Forgotten.", [wanted])
 
     @_tool
     def correct(self, note_id: str, content: str) -> Answer:
         """Replace what one note of long-term memory says. Take the id from recall."""
-        space = self._door.space()
-        note = self._door.memory.update(_id(note_id), namespace=space, content=content)
+        space, wanted = self._door.space(), adapting.copied_id(note_id)
+        note = self._door.memory.update(wanted, namespace=space, content=content)
         self._door.evolve_later(space)
         return Answer("Corrected.", [note.id])
 
     aremember, arecall = threaded(remember), threaded(recall)
     aforget, acorrect = threaded(forget), threaded(correct)
-
-
-def _id(given: object) -> str:
-    """Return an id as a model copied it, with what may stand around it in a note."""
-    return str(given).strip(" \n\t[]()`'\"").removeprefix("id ")

@@ -98,11 +98,14 @@ def test_what_is_remembered_can_be_corrected_and_forgotten(memory):
         assert memory.flush(timeout=10)
         (note,) = memory.get_all(namespace=ANN)
         assert (note.source, note.content, note.state) == ("assistant", content, "done")
-        name = {"note_id": note.id}
+        name = {"note_id": f"- [{note.id}] assistant:"}  # as a model copies it
+    assert note.content in described_call(memory, namespace=ANN)({"name": "", "args": name}, {}, {})
+    took = call(kit["remember"], content="In Bonn.", supersedes=[f"[{note.id}]"])
+    assert "takes the place" in took.text
     call(kit["forget_memory"], **name)
-    assert kept(memory) == []
+    assert kept(memory) == ["In Bonn."]
     call(one(memory, "remember", evolve=False), content="Ann moved to Oslo.")
-    assert memory.get_all(namespace=ANN)[0].state == "pending"
+    assert memory.get_all(namespace=ANN)[-1].state == "pending"
 
 
 def test_a_note_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(memory):

@@ -55,6 +55,11 @@ def test_a_fact_is_remembered_recalled_corrected_and_forgotten(memory, call):
     memory.flush()
     assert (contents(memory), states(memory)) == (["My dog is called Rex."], {"done"})
 
+    copied = (f"[{note_id}]", f"- [{note_id}] user:", f"id: {note_id}.", f"`{note_id}`")
+    for name in copied:
+        assert call("correct", note_id=name, content="My dog is called Rex.") == "Corrected."
+    both = call("forget", note_id=f"{note_id}, {note_id}")
+    assert both.startswith("Error: there is no note with this id.")
     assert call("forget", note_id=f" [{note_id}]\n") == "Forgotten."
     assert contents(memory) == []
     assert call("recall", query="What is my dog called?") == "Nothing is known about this."
