@@ -16,9 +16,8 @@ leave out, are removed, so that a word is found in either spelling.
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any
@@ -27,12 +26,17 @@ from unicodedata import category, normalize
 import mmh3
 import snowballstemmer
 
-from ..errors import ConfigurationError
-
 Sparse = tuple[list[int], list[float]]
 
 VERSION = 2  # of the text processing; goes into the fingerprint
+LANGUAGE = "english"  # by which words are stemmed, and stopwords left out
 AVG_LEN = 60.0  # tokens of a note's enriched text: content, context, keywords, tags
+K = 1.2  # how fast repeats of a word stop counting
+B = 0.75  # how much long documents are discounted, 0 to 1
+# The settings that must be equal for two vectors to be comparable, as JSON.
+FINGERPRINT: Mapping[str, Any] = {
+    "version": VERSION, "language": LANGUAGE, "avg_len": AVG_LEN, "k": K, "b": B,
+}  # fmt: skip
 CACHED_TOKENS = 65_536
 
 _NO_SPACES = (
@@ -59,86 +63,44 @@ _ENGLISH = (
     "its me my of on or our she so than that the their them then there these they this those to us was "
     "we were what when where which who will with would you your s t d m ll re ve"
 )
-_ENGLISH_STOPWORDS = frozenset(_ENGLISH.split())
+_STOPWORDS = frozenset(_ENGLISH.split())
 
 
-class Bm25:
-    """Turns texts into BM25 term weights.
+def encode_document(*passages: str) -> Sparse:
+    """Return (indices, values) of a document: how much each of its words says about it.
 
-    Args:
-        language: A Snowball language (`"english"`, `"german"`, …) for stemming; None for words as they
-            are. Stopwords are left out for English only.
-        avg_len: The length of an average document, in tokens.
-        k: How fast repeats of a word stop counting.
-        b: How much long documents are discounted, 0 to 1.
-
-    Raises:
-        ConfigurationError: An unknown language, or a number out of its range.
+    Of a long document it is how much a word says about the passage that the word says most about.
     """
+    weights: dict[int, float] = {}
+    for text in passages:
+        counts = _counts(_tokens(text, singles=True))
+        discount = K * (1 - B + B * counts.total() / AVG_LEN)
+        for index, count in counts.items():
+            weight = count * (K + 1) / (count + discount)
+            weights[index] = max(weight, weights.get(index, 0.0))
+    indices = sorted(weights)
+    return indices, [weights[index] for index in indices]
 
-    def __init__(
-        self,
-        language: str | None = "english",
-        *,
-        avg_len: float = AVG_LEN,
-        k: float = 1.2,
-        b: float = 0.75,
-    ) -> None:
-        if avg_len <= 0 or k < 0 or not 0 <= b <= 1:
-            raise ConfigurationError(
-                f"BM25 wants avg_len > 0, k >= 0, 0 <= b <= 1, not {avg_len!r}, {k!r}, {b!r}"
-            )
-        self._language, self._avg_len, self._k, self._b = language, avg_len, k, b
-        self._stopwords = _ENGLISH_STOPWORDS if language == "english" else frozenset[str]()
-        try:
-            self._stemmer: Any = None if language is None else snowballstemmer.stemmer(language)
-        except KeyError as error:
-            known = ", ".join(sorted(snowballstemmer.algorithms()))
-            raise ConfigurationError(
-                f"no stemmer for {language!r}; use None or one of {known}"
-            ) from error
-        self._stemming = threading.Lock()  # a Snowball stemmer keeps its word in itself
-        self._index = lru_cache(maxsize=CACHED_TOKENS)(self._index_of)
 
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """The settings that must be equal for two vectors to be comparable, as JSON."""
-        numbers = {"avg_len": self._avg_len, "k": self._k, "b": self._b}
-        return {"version": VERSION, "language": self._language, **numbers}
+def encode_query(text: str) -> Sparse:
+    """Return (indices, values) of a query, which may be a note: a word weighs as often as it occurs."""
+    counts = _counts(_tokens(text, singles=False))
+    indices = sorted(counts)
+    return indices, [float(counts[index]) for index in indices]
 
-    def encode_document(self, *passages: str) -> Sparse:
-        """Return (indices, values) of a document: how much each of its words says about it.
 
-        Of a long document it is how much a word says about the passage that the word says most about.
-        """
-        weights: dict[int, float] = {}
-        for text in passages:
-            counts = self._counts(_tokens(text, singles=True))
-            discount = self._k * (1 - self._b + self._b * counts.total() / self._avg_len)
-            for index, count in counts.items():
-                weight = count * (self._k + 1) / (count + discount)
-                weights[index] = max(weight, weights.get(index, 0.0))
-        indices = sorted(weights)
-        return indices, [weights[index] for index in indices]
+def _counts(tokens: Iterable[str]) -> Counter[int]:
+    return Counter(index for index in map(_index, tokens) if index is not None)
 
-    def encode_query(self, text: str) -> Sparse:
-        """Return (indices, values) of a query, which may be a note: a word weighs as often as it occurs."""
-        counts = self._counts(_tokens(text, singles=False))
-        indices = sorted(counts)
-        return indices, [float(counts[index]) for index in indices]
 
-    def _counts(self, tokens: Iterable[str]) -> Counter[int]:
-        counts = Counter(map(self._index, tokens))
-        del counts[None]
-        return counts
-
-    def _index_of(self, token: str) -> Any:  # noqa: ANN401 - a number, or None for a stopword
-        if token in self._stopwords:
-            return None
-        if self._stemmer is not None and not token.isdigit():
-            with self._stemming:
-                token = self._stemmer.stemWord(token)
-        return abs(mmh3.hash(token, signed=True))
+@lru_cache(maxsize=CACHED_TOKENS)
+def _index(token: str) -> int | None:
+    """Return the number of a word; None for a stopword."""
+    if token in _STOPWORDS:
+        return None
+    if not token.isdigit():  # a stemmer keeps its word in itself, so each word has one of its own
+        token = snowballstemmer.stemmer(LANGUAGE).stemWord(token)
+    return abs(mmh3.hash(token, signed=True))
 
 
 def _tokens(text: str, *, singles: bool) -> Iterator[str]:

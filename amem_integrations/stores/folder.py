@@ -33,7 +33,6 @@ except ImportError:  # on Windows, where nobody can shorten a file that another 
 
 from ..errors import ConfigurationError, StoreClosedError, StoreError, StoreFullError
 from ..stored_note import StoredNote
-from .bm25 import Bm25
 from .conditions import Where
 from .folder_collection import FolderCollection, is_open_already
 from .payloads import Point, decode_note
@@ -82,7 +81,7 @@ class FolderStore(Store):
 
     Raises:
         StoreLockedError: The collection is open already, in any process.
-        EmbedderMismatchError: The collection was made with another embedder, or another version of BM25.
+        EmbedderMismatchError: The collection was made with another embedder, or weighs words otherwise.
         StoreFullError: There is too little disk space to make or open the folder safely.
         StoreError: The folder is damaged, of an earlier schema, or holds something else.
         ConfigurationError: An argument is out of its range.
@@ -113,8 +112,7 @@ class FolderStore(Store):
             raise ConfigurationError(
                 f"a collection is named by letters, digits, '_', '-' and '.', not {collection!r}"
             )
-        bm25 = Bm25()
-        wanted = None if dimensions is None else Sidecar.made(embedder, dimensions, bm25)
+        wanted = None if dimensions is None else Sidecar.made(embedder, dimensions)
         self._durability, self._min_free_bytes = durability, min_free_bytes
         self._unflushed, self._flushed_at = 0, time.monotonic()
         self._is_temporary, self._pid = str(path) == MEMORY, os.getpid()
@@ -122,7 +120,7 @@ class FolderStore(Store):
         self._path, self._lock, self._forgotten = place / collection, threading.RLock(), 0
         self._held = ExitStack()  # closes the shards
         shards = _shards(self._path, self._lock)
-        super().__init__(*shards, dimensions=dimensions or 0, bm25=bm25, where=Where())
+        super().__init__(*shards, dimensions=dimensions or 0, where=Where())
         if self._is_temporary and wanted:
             self._sidecar = wanted
             for shard, size in zip(shards, (dimensions, None), strict=True):
@@ -261,7 +259,7 @@ class FolderStore(Store):
         def change(points: Sequence[Point]) -> list[Point]:
             return list(map(self._point_of, embedded(list(map(decode_note, points)))))
 
-        sidecar = Sidecar.made(embedder, dimensions, self._bm25)
+        sidecar = Sidecar.made(embedder, dimensions)
         self._rewrite("embedding the notes anew", sidecar, change)
 
     def _rewrite(

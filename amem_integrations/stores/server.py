@@ -13,7 +13,6 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 
 from ..errors import ConfigurationError, StoreClosedError, StoreError
-from .bm25 import Bm25
 from .conditions import INDEXES, IndexKind, Where, json_path
 from .connection import Connection, status_of
 from .payloads import DENSE, LEXICAL, is_metadata_name
@@ -53,7 +52,7 @@ class ServerStore(Store):
 
     Raises:
         StoreUnavailableError: The server cannot be reached.
-        EmbedderMismatchError: The collection was made with another embedder, or another version of BM25.
+        EmbedderMismatchError: The collection was made with another embedder, or weighs words otherwise.
         StoreError: The server refuses, is too old, or the collection is of an earlier schema or holds something else.
         ConfigurationError: An argument is out of its range, or would expose the key.
     """
@@ -75,11 +74,11 @@ class ServerStore(Store):
             raise ConfigurationError(
                 f"a server wants dimensions > 0, not {dimensions!r}, and a name, not {collection!r}"
             )
-        ordered, bm25 = ordered_paths(metadata_indexes or {}), Bm25()
+        ordered = ordered_paths(metadata_indexes or {})
         self._is_closed, self._name = False, collection
         self._options = _checked_options(collection_options or {})
         self._connection = Connection(location, **connection)
-        wanted = None if dimensions is None else Sidecar.made(embedder, dimensions, bm25)
+        wanted = None if dimensions is None else Sidecar.made(embedder, dimensions)
         try:
             self._check_version()
             indexes = {**NOTE_INDEXES, **TOKEN, **ordered}
@@ -91,7 +90,7 @@ class ServerStore(Store):
             self._connection.close()
             raise
         size = self._made.dimensions
-        super().__init__(notes, records, dimensions=size, bm25=bm25, where=Where(ordered))
+        super().__init__(notes, records, dimensions=size, where=Where(ordered))
 
     @property
     def made_with(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..errors import EmbedderMismatchError, StoreError, StoreFullError
 from ..texts import TEMPLATE
-from .bm25 import Bm25
+from .bm25 import FINGERPRINT
 from .payloads import SCHEMA
 
 FORMAT = 2
@@ -46,13 +46,13 @@ class Sidecar:
         return self.closed is None and (not self.boot or self.boot != boot_id())
 
     @classmethod
-    def made(cls, embedder: str, dimensions: int, bm25: Bm25) -> Sidecar:
+    def made(cls, embedder: str, dimensions: int) -> Sidecar:
         """Return the fingerprint of a collection made now."""
         return cls(
             embedder=embedder,
             dimensions=dimensions,
             template=TEMPLATE,
-            bm25=bm25.fingerprint,
+            bm25=FINGERPRINT,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 

@@ -22,8 +22,8 @@ from ..notes import Namespace, Note
 from ..ports import Bring, NoteQuery, Query, Ranked, RecordQuery
 from ..stored_note import StoredNote, Vector
 from ..texts import lexical_texts
-from . import payloads
-from .bm25 import Bm25, Sparse
+from . import bm25, payloads
+from .bm25 import Sparse
 from .conditions import Filter, IndexKind, Where, any_of, every, one_of, some, within
 from .payloads import TERMS, Point, check_vectors, is_id, namespace_key, stamp
 
@@ -121,7 +121,6 @@ class Store:
         notes: The collection of notes.
         records: The collection of calls, decisions and leases.
         dimensions: Length of the dense vectors.
-        bm25: How text becomes a sparse vector.
         where: Makes the filters of notes.
     """
 
@@ -129,10 +128,10 @@ class Store:
     power_was_cut = False
 
     def __init__(
-        self, notes: Collection, records: Collection, *, dimensions: int, bm25: Bm25, where: Where
+        self, notes: Collection, records: Collection, *, dimensions: int, where: Where
     ) -> None:
         self._notes, self._records, self._where = notes, records, where
-        self._dimensions, self._bm25 = dimensions, bm25
+        self._dimensions = dimensions
         self._foreign = set[tuple[str, str]]()  # (namespace, id): reads that met another's point
 
     def recovered(self) -> None:
@@ -343,7 +342,7 @@ class Store:
             raise StoreError(
                 f"note {stored.id!r} was read without its vectors; nothing was written: please report this"
             )
-        point.lexical = self._bm25.encode_document(*lexical_texts(stored.note))
+        point.lexical = bm25.encode_document(*lexical_texts(stored.note))
         point.keeps_dense = point.dense is None and stored.has_vectors
         return point
 
@@ -417,7 +416,7 @@ class Store:
         if query.vector is not None and query.limit > 0:
             dense = check_vectors(query.vector, self._dimensions, "vector of a query")
         if query.text is not None and query.limit > 0:
-            encoded = self._bm25.encode_query(query.text)
+            encoded = bm25.encode_query(query.text)
             words = encoded if encoded[0] else None
         return Search(dense, words, query.limit, which, corpus, query.bring)
 

@@ -36,7 +36,7 @@ from amem_integrations import AgenticMemory, errors
 from amem_integrations.filters import FIELDS, VALUES, WITHOUT_VECTOR, parse
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
 from amem_integrations.stored_note import Purge
-from amem_integrations.stores import FolderStore, ServerStore, bm25, connection, sidecar
+from amem_integrations.stores import FolderStore, ServerStore, connection, sidecar
 from amem_integrations.stores.payloads import TIMES
 from amem_integrations.testing import HashEmbedder
 
@@ -84,11 +84,11 @@ def test_another_embedder_is_refused_and_reindex_is_named(opener, monkeypatch):
             opener(**{"embedder": "mine", **options})
     with pytest.raises(errors.EmbedderMismatchError, match="dimensions 4, now 5"):
         opener(embedder="", dimensions=5)
-    # Notes are embedded with other texts, or their words are counted in another way.
-    for module, name, named in ((sidecar, "TEMPLATE", "template"), (bm25, "VERSION", "bm25")):
+    # Notes are embedded with other texts, or words weighed otherwise.
+    for name, setting, other in (("TEMPLATE", "template", "x"), ("FINGERPRINT", "bm25", {})):
         with monkeypatch.context() as patch:
-            patch.setattr(module, name, "another")
-            with pytest.raises(errors.EmbedderMismatchError, match=f"(?s){named}.*reindex"):
+            patch.setattr(sidecar, name, other)
+            with pytest.raises(errors.EmbedderMismatchError, match=f"(?s){setting}.*reindex"):
                 opener(embedder="mine")
     opener(embedder="mine").close()
     opener(embedder="").close()
