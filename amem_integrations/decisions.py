@@ -98,12 +98,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One answered call of a model: for which task, what it cost in tokens, and whether the reply could not be used."""
+    """One answered call of a model: for which task, and what it cost in tokens."""
 
     task: str
     input_tokens: Count = 0
     output_tokens: Count = 0
-    is_rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

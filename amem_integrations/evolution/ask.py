@@ -271,7 +271,7 @@ async def ask(call: OpenCall, question: Question[M]) -> M:
         tokens = completion.input_tokens, completion.output_tokens
         runtime.usage.count(task, calls=1, input_tokens=tokens[0], output_tokens=tokens[1])
         if runtime.model_name != RULES:
-            call.cost.append(ModelCall(task, *tokens, is_rejected=bool(problem)))
+            call.cost.append(ModelCall(task, *tokens))
         if not problem:
             break
         runtime.usage.count(task, rejected_replies=1)

@@ -288,11 +288,10 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
-def check_id(value: str, where: str) -> str:
-    """Return the id itself, or raise `InvalidInputError` if it is no UUID in its usual spelling."""
+def check_id(value: str, where: str) -> None:
+    """Raise `InvalidInputError` if an id is no UUID in its usual spelling."""
     if not is_id(value):
         raise InvalidInputError(f"{where} must be a UUID in lower case with hyphens, not {value!r}")
-    return value
 
 
 def check_vectors(vectors: Vector, dimensions: int, where: str) -> Vector:

@@ -295,8 +295,6 @@ class Store:
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         self._check_open()
         which = self._where.filter(namespace_key(namespace), where)
-        if limit < 1:
-            return []
         points = self._notes.ordered("seq", [(which, limit)], newest_first=newest_first)
         notes = (note for point in points if (note := payloads.decode_note(point).note))
         return sorted(notes, key=lambda note: (note.seq, note.id), reverse=newest_first)
@@ -413,9 +411,9 @@ class Store:
         key, dense, words = namespace_key(namespace), None, None
         corpus = self._where.filter(key)
         which = self._where.filter(key, query.where) if query.where else corpus
-        if query.vector is not None and query.limit > 0:
+        if query.vector is not None:
             dense = check_vectors(query.vector, self._dimensions, "vector of a query")
-        if query.text is not None and query.limit > 0:
+        if query.text is not None:
             encoded = bm25.encode_query(query.text)
             words = encoded if encoded[0] else None
         return Search(dense, words, query.limit, which, corpus, query.bring)

@@ -61,7 +61,7 @@ def insert_for_both(store):
 
 
 def test_every_field_comes_back_as_it_was(store):
-    cost = (ModelCall("link", 12, 3), ModelCall("evolve", is_rejected=True))
+    cost = (ModelCall("link", 12, 3), ModelCall("evolve"))
     leases = [lease(), lease(id=note_id("none"), thread=None, holder="")]
     given = [full_decision("d"), call("c", "a", "b", cost=cost), *leases]
     store.insert_records(ANN, given)
