@@ -25,7 +25,7 @@ from ..repetition import says_same
 from ..retrieval import ranking
 from ..runtime import RULES, Runtime, resolve
 from ..stored_note import Vector
-from .ask import OpenCall
+from .call import OpenCall
 from .show import Candidate, Offer
 
 # Least fused score of a candidate, as a share of the best. On LoCoMo .86 and .80 of the annotated links of two

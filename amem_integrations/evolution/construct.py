@@ -17,7 +17,8 @@ from ..plans import MAX_CHARS
 from ..prompts.replies import ConstructReply, NoteAttributes
 from ..stored_note import StoredNote
 from ..texts import MAX_KEYWORDS, MAX_TAGS, clean_words, count_tokens
-from .ask import OpenCall, Question, ask_in_parts
+from .ask import Question, ask_in_parts
+from .call import OpenCall
 from .show import aliases, raw, speakers, turns
 
 REPLY_TOKENS = 100  # for a note

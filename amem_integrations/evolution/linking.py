@@ -39,7 +39,8 @@ from ..prompts.replies import (
 )
 from ..retrieval.current_facts import is_later
 from ..runtime import RULES, Runtime
-from .ask import OpenCall, Question, ask_in_parts
+from .ask import Question, ask_in_parts
+from .call import OpenCall
 from .candidates import find_candidates
 from .gate import judge, objection_to
 from .show import Offer, candidate, lines, linked, replies, turns

@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import errors
 from ..decisions import Call, Switch
-from ..evolution import ask, linking
 from ..evolution import construct as construction
-from ..evolution.ask import OpenCall
+from ..evolution import linking
+from ..evolution.call import OpenCall, charged, decide_failures, write_call
 from ..evolution.candidates import first_vectors, turns_before
 from ..evolution.gate import Answers, decide
 from ..fetch import living, note_pages
@@ -140,7 +140,7 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
     await read_budget(runtime, space)
     parts, since = construction.in_parts(notes, runtime.config.batch_size), runtime.clock.tick()
     calls = await _open_calls(runtime, space, parts)
-    async with writing(runtime, space, runtime.model_name) as writer, ask.charged(calls):
+    async with writing(runtime, space, runtime.model_name) as writer, charged(calls):
         width = runtime.config.max_concurrency
         await runtime.map(lambda call: linking.propose(call, writer, {}), calls, width)
     return Plan(
@@ -196,8 +196,8 @@ async def commit(
         await _check_id(writer, call)
         call.plans = [linking.with_sources(call, one) for one in current]
         linking.decide_links(call)
-        ask.decide_failures(call, notes.values())
-        await ask.write_call(call, writer)
+        decide_failures(call, notes.values())
+        await write_call(call, writer)
     if call.report.done:
         await write_profile(runtime, space)
     return call.report
@@ -297,7 +297,7 @@ async def evolve_wave(
     if upgrade:
         wave = [[_bared(note) for note in notes] for notes in wave]
     calls = await _open_calls(runtime, writer.namespace, wave)
-    async with ask.charged(calls):
+    async with charged(calls):
         await runtime.map(lambda call: call.take(construction.construct), calls, width)
         fresh = {n.id: n for call in calls for n in linking.ready_notes(call.notes)}
         # All are embedded at once, or the batches would each embed the notes of all.
@@ -311,8 +311,8 @@ async def evolve_wave(
                 await _switch_rules_off(writer, entered)
                 call.report += EvolutionReport(failed=dict(call.failed))
             else:
-                ask.decide_failures(call, call.notes)
-            await ask.write_call(call, writer)
+                decide_failures(call, call.notes)
+            await write_call(call, writer)
     return calls
 
 

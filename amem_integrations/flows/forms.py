@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field, PydanticUserError, ValidationError
 
 from ..decisions import Item, form_id
 from ..errors import BudgetExceededError, ConfigurationError, ModelReplyError, ModelUnavailableError
-from ..evolution.ask import OpenCall, Question, ask, charged, write_call
+from ..evolution.ask import Question, ask
+from ..evolution.call import OpenCall, charged, write_call
 from ..evolution.show import aliases, raw, turns
 from ..fetch import note_pages
 from ..filters import parse

@@ -32,7 +32,7 @@ from ..errors import (
     StoreError,
     StoreUnavailableError,
 )
-from ..evolution.ask import OpenCall, decide_failures, write_call
+from ..evolution.call import OpenCall, decide_failures, write_call
 from ..evolution.construct import in_parts
 from ..fetch import living, note_pages
 from ..filters import Condition, Conditions, check_count
