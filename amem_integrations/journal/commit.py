@@ -83,9 +83,9 @@ async def settle(
         if written is None:
             records = await writer.records_of([call_id])
         else:
-            stored = await writer.records(written.keys() - {call_id})
-            records = {key: one for key, one in stored.items() if _is_of(one, call_id)}
-            records[call_id] = written[call_id]
+            stored = await stored_decisions(writer, written.keys() - {call_id})
+            mine = {key: one for key, one in stored.items() if one.call == call_id}
+            records = {call_id: written[call_id], **mine}
             holders |= {*_open_calls(stored.values())} - {call_id}
         decisions = {key: one for key, one in records.items() if isinstance(one, Decision)}
         if all(one == wrote.get(key) for key, one in decisions.items()):
@@ -103,20 +103,20 @@ def _about(decisions: Iterable[Decision]) -> set[str]:
     return {note_id for one in decisions for note_id in one.about}
 
 
-def _is_of(record: Record, call_id: str) -> bool:
-    return record.id == call_id or (isinstance(record, Decision) and record.call == call_id)
-
-
 async def unsettled_calls(writer: Writer) -> list[str]:
     """Return the calls of which a decision is not settled, sorted."""
     found = await writer.decisions(RecordQuery(unsettled=True))
     return _open_calls(found.values())
 
 
-def _open_calls(records: Iterable[Record]) -> list[str]:
-    return sorted(
-        {one.call for one in records if isinstance(one, Decision) and one.phase != SETTLED}
-    )
+def _open_calls(decisions: Iterable[Decision]) -> list[str]:
+    return sorted({one.call for one in decisions if one.phase != SETTLED})
+
+
+async def stored_decisions(writer: Writer, ids: Iterable[str]) -> dict[str, Decision]:
+    """Return the decisions with these ids that there are, by id."""
+    found = await writer.records(ids)
+    return {key: one for key, one in found.items() if isinstance(one, Decision)}
 
 
 def _looked_at(

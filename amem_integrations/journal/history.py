@@ -16,7 +16,7 @@ from ..decisions import SETTLED, Decision, Flip, Item, Switch
 from ..ids import time_of
 from ..notes import USER, Change, ChangeKind
 from ..stored_note import StoredNote
-from .commit import settle
+from .commit import settle, stored_decisions
 from .projection import project
 from .writer import Writer, reopened
 
@@ -141,12 +141,6 @@ def _flipped(decision: Decision, flips: Mapping[Place, Flip], edits: Mapping[str
         return item if flip is None else item.flipped(flip, **edits)
 
     return decision.with_items(flipped)
-
-
-async def stored_decisions(writer: Writer, ids: Iterable[str]) -> dict[str, Decision]:
-    """Return the decisions with these ids that there are, by id."""
-    found = await writer.records(ids)
-    return {key: one for key, one in found.items() if isinstance(one, Decision)}
 
 
 def changes_of(

@@ -20,7 +20,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http import exceptions as http
 
-from ..errors import ConfigurationError, StoreError, StoreUnavailableError
+from ..errors import ConfigurationError, StoreError, StoreUnavailableError, status_of
 
 TIMEOUT = 15  # seconds for one request
 CONNECTIONS = 32  # at once, by all threads together
@@ -156,15 +156,10 @@ class Connection:
         return f"the Qdrant server at {self.where} refused: {_detail(error)}"
 
 
-def status_of(error: BaseException | None) -> int:
-    """Return the status of the server's answer that an error is; 0 for another error."""
-    return (error.status_code or 0) if isinstance(error, http.UnexpectedResponse) else 0
-
-
 def _is_passing(error: Exception) -> bool:
     if isinstance(error, http.ResponseHandlingException):
         return isinstance(error.source, TransportError)
-    status, busy = status_of(error), isinstance(error, ResourceExhaustedResponse)
+    status, busy = status_of(error) or 0, isinstance(error, ResourceExhaustedResponse)
     return (
         busy or status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     )

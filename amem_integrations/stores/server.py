@@ -12,9 +12,9 @@ from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from ..errors import ConfigurationError, StoreClosedError, StoreError
+from ..errors import ConfigurationError, StoreClosedError, StoreError, status_of
 from .conditions import INDEXES, IndexKind, Where, json_path
-from .connection import Connection, status_of
+from .connection import Connection
 from .payloads import DENSE, LEXICAL, is_metadata_name
 from .server_collection import ServerCollection
 from .sidecar import Sidecar
@@ -166,7 +166,7 @@ class ServerStore(Store):
                 lambda client: client.create_collection(name, vectors, words, **how)
             )
         except StoreError as error:
-            if status_of(error.__cause__) != HTTPStatus.CONFLICT:  # else another was faster
+            if status_of(error) != HTTPStatus.CONFLICT:  # else another was faster
                 raise
 
 
