@@ -123,12 +123,12 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class NoteQuery:
-    """A query for stored notes: (not) deleted, expired at a time, with an open purge, or without vectors.
+    """A query for stored notes and tombstones: for what is alive alone, expired at a time, owes a purge, or has no vectors.
 
     With `least`, at least so many of them, if there are so many.
     """
 
-    alive: bool | None = None
+    alive: bool = False
     expired_at: datetime | None = None
     owing: bool = False
     bare: bool = False
@@ -136,7 +136,7 @@ class NoteQuery:
 
     def finds(self, note: StoredNote) -> bool:
         """Return whether a note is one of those wanted."""
-        if self.alive is not None and self.alive is note.is_deleted:
+        if self.alive and note.is_deleted:
             return False
         if self.owing and note.purge is None:
             return False

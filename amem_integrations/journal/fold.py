@@ -254,7 +254,7 @@ async def notes_as_known(
 
     The vectors, if the notes have any, are those of today.
     """
-    wanted = RecordQuery(about=frozenset(one.id for one in stored), decisions=True)
+    wanted = RecordQuery(about=frozenset(one.id for one in stored))
     records = await resolve(store.find_records(namespace, wanted)) if stored else {}
     about = by_note(one for one in records.values() if isinstance(one, Decision))
     notes = (_as_known(one, about[one.id], time, most_links) for one in stored)

@@ -210,11 +210,10 @@ class Store:
         """Return the stored notes that are wanted, by id."""
         self._check_open()
         key = namespace_key(namespace)
+        names = ("namespace",) if query.alive else ("namespace", "buried")
         if query.owing or query.bare:
-            which = [any_of("owing", [key])]
-        else:
-            whose = {"namespace": query.alive is not False, "buried": query.alive is not True}
-            which = [some(any_of(name, [key]) for name, is_in in whose.items() if is_in)]
+            names = ("owing",)
+        which = [some(any_of(name, [key]) for name in names)]
         if query.expired_at is not None:
             which.append(within("expires_at", {"lte": stamp(query.expired_at, "expired_at")}))
         notes = map(payloads.decode_note, self._notes.scroll(every(which), query.least))

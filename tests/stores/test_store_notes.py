@@ -138,7 +138,7 @@ def test_notes_are_found_that_are_deleted_expired_or_owe(store):
     }
     store.insert_notes(ANN, list(given.values()))
     store.insert_notes(BOB, [stored("bob", namespace=BOB, purge=Purge(SEQ, deleted=True))])
-    every = itertools.product((None, True, False), (None, NOW), (False, True), (False, True))
+    every = itertools.product((False, True), (None, NOW), (False, True), (False, True))
     for alive, time, owing, bare in every:
         query = NoteQuery(alive=alive, expired_at=time, owing=owing, bare=bare)
         wanted = {one.id: one for one in given.values() if query.finds(one)}
