@@ -229,11 +229,12 @@ class WorkReport(_Report):
 
     def __add__(self, report: EvolutionReport) -> WorkReport:
         """Return the report of this work and of some more."""
-        names = ("done", "links", "evolved", "superseded", "failed")
-        more = {name: getattr(report, name) for name in names}
-        numbers = {n: v if isinstance(v, int) else len(v) for n, v in more.items()}
         return WorkReport(
-            **{name: getattr(self, name) + number for name, number in numbers.items()},
+            done=self.done + len(report.done),
+            links=self.links + report.links,
+            evolved=self.evolved + len(report.evolved),
+            superseded=self.superseded + len(report.superseded),
+            failed=self.failed + len(report.failed),
             interrupted=None if report.done else report.interrupted or self.interrupted,
         )
 
