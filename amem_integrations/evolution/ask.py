@@ -136,10 +136,7 @@ async def ask_in_parts(
         part, level = waiting.pop(0)
         if (question := question_of(part, level)) is None:
             continue
-        half = len(part) // 2
-        smaller = [(part[:half], level), (part[half:], level)] if half else [(part, level + 1)]
-        if not half and question_of(part, level + 1) is None:
-            smaller = []
+        smaller = _smaller(part, level, question_of)
         try:
             if smaller and not _fits(call.runtime, question):
                 raise RefusedError(f"the request to {question.task} is too long")
@@ -149,10 +146,11 @@ async def ask_in_parts(
             if is_refused and smaller:
                 waiting[:0] = smaller
                 continue
-            refused_alone += is_refused
-            failing = [(part, level), *(waiting if refused_alone == MOST_REFUSED else ())]
-            call.failed |= {note.id: str(error) for notes, _ in failing for note in notes}
-            waiting = [] if refused_alone == MOST_REFUSED else waiting
+            failing, refused_alone = [part], refused_alone + is_refused
+            if refused_alone == MOST_REFUSED:
+                failing += [rest for rest, _ in waiting]
+                waiting = []
+            call.failed |= {note.id: str(error) for notes in failing for note in notes}
         else:
             refused_alone, named = 0, {*reply.named}
             strange = len(reply.named) - len(named & {question.alias.get(n.id) for n in part})
@@ -161,6 +159,17 @@ async def ask_in_parts(
             left = [note for note in part if question.alias.get(note.id) not in named]
             if reply.is_cut and len(left) < len(part):
                 waiting[:0] = [(left, level)] if left else []
+
+
+def _smaller(
+    part: Sequence[Note],
+    level: int,
+    question_of: Callable[[Sequence[Note], int], Question[M] | None],
+) -> list[tuple[Sequence[Note], int]]:
+    """Return the halves of a part, or a single note at the next level, if there is a question about it."""
+    if half := len(part) // 2:
+        return [(part[:half], level), (part[half:], level)]
+    return [] if question_of(part, level + 1) is None else [(part, level + 1)]
 
 
 async def _generate(call: OpenCall, request: ModelRequest) -> Completion:
