@@ -64,7 +64,7 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     Returns None if nothing was said yet that it could be filled from.
 
     Raises:
-        ConfigurationError: There is no language model, or `schema` cannot be empty.
+        ConfigurationError: There is no language model, or `schema` cannot be empty, or does not read what it writes.
         ModelReplyError: The model gave no usable answer twice; what was filled before stays.
         ModelUnavailableError: The model did not answer; what was filled before stays.
         BudgetExceededError: A limit of the day is reached.
@@ -74,9 +74,10 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
         raise ConfigurationError("fill needs a language model: AgenticMemory.open(model=…)")
     try:
         schema.model_validate({})
+        schema.model_json_schema()
     except (PydanticUserError, ValidationError) as error:
         raise ConfigurationError(
-            f"every field of {schema.__name__} needs a default, since a form begins empty: {error}"
+            f"every field of {schema.__name__} needs a default, since a form begins empty, and a JSON schema: {error}"
         ) from error
     form = await _read(runtime, space, schema)
     while notes := await _unread(runtime, space, form):
@@ -152,7 +153,12 @@ class _Form(Generic[M]):
         form = self.schema.model_validate(given)
         held = form.model_dump(mode="json", exclude_unset=True, by_alias=True, round_trip=True)
         # A form that the schema could not read would make every fill ask about the same notes again.
-        self.schema.model_validate(held)
+        read = self.schema.model_validate(held)
+        if read.model_dump(exclude_unset=True) != form.model_dump(exclude_unset=True):
+            raise ConfigurationError(
+                f"{self.schema.__name__} reads something else than it writes: a field of a form has one alias for "
+                "both, holds no secret, and a validator leaves alone what it has returned"
+            )
         return held
 
     def problem(self, reply: FillReply) -> str | None:

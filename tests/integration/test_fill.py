@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from pydantic import BaseModel, Field, create_model, field_serializer
+from pydantic import BaseModel, Field, SecretStr, create_model, field_serializer
 from support import models
 
 from amem_integrations import NoteInput, Profile, errors
@@ -222,6 +223,26 @@ def test_a_form_needs_a_language_model_and_defaults(open_memory):
         open_memory().fill(Preferences, namespace=ANN)
     with pytest.raises(errors.ConfigurationError, match="needs a default"):
         open_memory(filling()).fill(Strict, namespace=ANN)
+    without_schema = create_model("Calls", call=(Callable[[], int] | None, None))
+    with pytest.raises(errors.ConfigurationError, match="JSON schema"):
+        open_memory(filling()).fill(without_schema, namespace=ANN)
+
+
+def test_a_schema_that_reads_something_else_than_it_writes_is_refused(open_memory):
+    one_way = Field("", validation_alias="Tea")
+    for kind, default, said in ((str, one_way, {"Tea": "oolong"}), (SecretStr, "", {"tea": "x"})):
+        memory = open_memory(filling({"value": said, "of": ["n1"]}))
+        say(memory, "I take oolong")
+        with pytest.raises(errors.ConfigurationError, match="reads something else"):
+            memory.fill(create_model("Order", tea=(kind, default)), namespace=ANN)
+        assert fillings(memory) == []
+
+
+def test_half_of_an_emoji_in_a_form_costs_nothing_else(open_memory):
+    cut = '{"value": {"facts": ["lives in Oslo \\ud83d"]}, "of": ["n1"]}'
+    memory = open_memory(writing(cut), profile=True)
+    memory.add("I live in Oslo with Bo", namespace=ANN)
+    assert memory.profile(namespace=ANN) == Profile(facts=["lives in Oslo \ufffd"])
 
 
 OSLO = {"value": {"facts": ["lives in Oslo"], "people": ["Bo, her brother"]}, "of": ["n1"]}
