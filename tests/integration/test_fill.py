@@ -238,13 +238,6 @@ def test_a_schema_that_reads_something_else_than_it_writes_is_refused(open_memor
         assert fillings(memory) == []
 
 
-def test_half_of_an_emoji_in_a_form_costs_nothing_else(open_memory):
-    cut = '{"value": {"facts": ["lives in Oslo \\ud83d"]}, "of": ["n1"]}'
-    memory = open_memory(writing(cut), profile=True)
-    memory.add("I live in Oslo with Bo", namespace=ANN)
-    assert memory.profile(namespace=ANN) == Profile(facts=["lives in Oslo \ufffd"])
-
-
 OSLO = {"value": {"facts": ["lives in Oslo"], "people": ["Bo, her brother"]}, "of": ["n1"]}
 
 
