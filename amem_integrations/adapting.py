@@ -1,7 +1,7 @@
 """For those who write an adapter: what every framework's adapter needs, without a framework.
 
 The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `search_turn`, `remember_turn`,
-`remember_fact`, `evolve_turn` and `evolve_later`; `Recalled` and `Remembered` are what they return.
+`remember_fact`, `evolve_turn` and `evolve_later`; `Recalled` and `Remembered` are what the first three return.
 
 - `both`, `Call`: one body of code for a method and its asynchronous twin.
 - `Failures`: go on without a memory that does not answer, and say so.

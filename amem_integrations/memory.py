@@ -102,8 +102,8 @@ class AgenticMemory:
             collection: Name of the collection, for several memories in one place.
             worker: Start at once to evolve in the background what earlier processes left pending; else that starts
                 with the first turn that is to evolve (see `evolve_later`).
-            client_options: For a folder: `durability` ("interval", or "always" to survive power cuts). For
-                a server: `connections`, `metadata_indexes`, `collection_options`, `allow_insecure`, `pauses`, and what
+            client_options: For a folder: `durability` ("interval", or "always" to survive power cuts), `min_free_bytes`.
+                For a server: `connections`, `metadata_indexes`, `collection_options`, `allow_insecure`, `pauses`, and what
                 `qdrant_client.QdrantClient` takes, such as `api_key` and `timeout` (see `docs/stores.md`).
 
         Raises:

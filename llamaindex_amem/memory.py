@@ -157,7 +157,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often `recall` and `write` failed so far."""
+        """How often `recall`, `write` and functions of yours failed so far, by what failed."""
         return self._door.failures.snapshot()
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **about: Any) -> str:  # noqa: ANN401 - of `Memory`
@@ -292,7 +292,7 @@ class AMemMemory(Uncopied, Memory):
     again, also when `ctx` is passed: a workflow's context does not carry a `Memory`.
 
     A message is known by session, role and `additional_kwargs["id"]`, else by its text and the number of its
-    occurrence. Its time is `timestamp` or `created_at` in `additional_kwargs`, else the time at which it is put.
+    occurrence. Its time is `timestamp`, `created_at` or `at` in `additional_kwargs`, else that at which it is put.
 
     Attributes:
         insert_method: Where recalled text goes, if `adaptive` is off.
@@ -385,7 +385,7 @@ class AMemMemory(Uncopied, Memory):
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often `recall` and `write` failed so far."""
+        """How often `recall`, `write` and functions of yours failed so far, by what failed."""
         return self.block.failures
 
     def _insert_memory_content(
