@@ -68,7 +68,7 @@ class Decided(NamedTuple):
 async def toggle(
     writer: Writer,
     switches: Mapping[Place, Switch],
-    known: Mapping[str, Decision] | None = None,
+    read: Mapping[str, Decision],
     **edits: Any,  # noqa: ANN401 - fields of an item
 ) -> dict[Place, Flip]:
     """Set the switches of items, by decision and number, make that show, and return how those still there were set.
@@ -79,7 +79,7 @@ async def toggle(
     Args:
         writer: Who decides.
         switches: How each switch is set.
-        known: The decisions as they were read a moment ago; None reads them.
+        read: The decisions as they were read a moment ago, by id.
         edits: Other values for the items.
     """
     made: dict[Place, Flip] = {}
@@ -87,8 +87,6 @@ async def toggle(
     mine: list[Decision] = []
     left = dict(switches)
     while left:
-        read = await stored_decisions(writer, {key for key, _ in left}) if known is None else known
-        known = None
         flips = {
             (key, number): Flip(switch, writer.by, writer.new_seq(), writer.new_token())
             for (key, number), switch in left.items()
@@ -114,6 +112,7 @@ async def toggle(
             else:
                 calls.add(read[key].call)
         left = {place: switches[place] for place in flips if place not in made}
+        read = stands
     await project(writer, shown_on)
     await writer.swap_records((one, replace(one, phase=SETTLED)) for one in mine)
     for call in sorted(calls):

@@ -12,7 +12,7 @@ from protocol.explorer import NAMESPACE, NOW, Collections, Exploration, Faults, 
 from protocol.explorer import writer as writer_of
 
 from amem_integrations.decisions import Call, Decision, Item, slot_id
-from amem_integrations.journal.commit import commit
+from amem_integrations.journal.commit import commit, stored_decisions
 from amem_integrations.journal.erasure import clear, forget, resume, resume_after_power_cut, sweep
 from amem_integrations.journal.fold import fold, shows_same
 from amem_integrations.journal.history import toggle
@@ -182,7 +182,8 @@ def linking(name: str, note_id: str, other: str, text: str = "") -> Process:
 
 def switch(decision_id: str, number: int, state: str) -> Process:
     async def process(writer: Writer) -> str:
-        done = await toggle(writer, {(decision_id, number): state})  # type: ignore[dict-item]
+        read = await stored_decisions(writer, [decision_id])
+        done = await toggle(writer, {(decision_id, number): state}, read)  # type: ignore[dict-item]
         return "toggled" if done else "gone"
 
     return process
