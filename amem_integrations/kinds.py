@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 # Read here, since an event loop may be running later.
-_WORDS = Path(__file__).with_name("kind_words.json").read_text(encoding="utf-8")
+_FILE = Path(__file__).with_name("kind_words.json")
+_WORDS: Mapping[str, Mapping[str, Any]] = json.loads(_FILE.read_text(encoding="utf-8"))
 Kind = Literal["statement", "question", "filler"]
 
 # Names of the locale would have each machine embed other texts.
@@ -201,7 +202,7 @@ class _Language:
 
 @cache
 def _languages() -> tuple[_Language, ...]:
-    return tuple(_Language(name, fields) for name, fields in json.loads(_WORDS).items())
+    return tuple(_Language(name, fields) for name, fields in _WORDS.items())
 
 
 @cache
@@ -214,8 +215,7 @@ def function_words() -> frozenset[str]:
 @cache
 def _phrases(field: str, *, unspaced: bool) -> tuple[str, ...]:
     """Return the phrases of all languages, the longest first, as `words_of` gives them."""
-    every = json.loads(_WORDS).values()
-    some = [one for one in every if one.get("unspaced", False) is unspaced]
+    some = [one for one in _WORDS.values() if one.get("unspaced", False) is unspaced]
     phrases = {words_of(phrase) for one in some for phrase in one.get(field, ())}
     return tuple(sorted(phrases, key=len, reverse=True))
 
