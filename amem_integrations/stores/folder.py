@@ -119,7 +119,7 @@ class FolderStore(Store):
         place = temporary_folder() if self._is_temporary else Path(path).expanduser().absolute()
         self._path, self._lock, self._forgotten = place / collection, threading.RLock(), 0
         self._held = ExitStack()  # closes the shards
-        shards = _shards(self._path, self._lock)
+        shards = _closed_shards(self._path, self._lock)
         super().__init__(*shards, dimensions=dimensions or 0, where=Where())
         if self._is_temporary and wanted:
             self._sidecar = wanted
@@ -400,7 +400,7 @@ def _close_all() -> None:
         store.close()
 
 
-def _shards(
+def _closed_shards(
     path: Path, lock: AbstractContextManager[bool]
 ) -> tuple[FolderCollection, FolderCollection]:
     """Return the shards of a folder, which are not open yet."""
@@ -526,7 +526,7 @@ def _write(
     shutil.rmtree(draft, ignore_errors=True)
     counts, sizes = dict[str, int](), (sidecar.dimensions, None)
     try:
-        shards = zip(_SHARDS, _shards(draft, threading.RLock()), strict=True)
+        shards = zip(_SHARDS, _closed_shards(draft, threading.RLock()), strict=True)
         for (name, shard), size, pages in zip(shards, sizes, (notes, journal), strict=True):
             shard.create(dimensions=size)
             for page in filter(None, pages):
