@@ -57,7 +57,7 @@ def some(conditions: Iterable[Filter]) -> Filter:
     return {"should": list(conditions)}
 
 
-class Where:
+class Filters:
     """Makes filters of notes.
 
     Args:

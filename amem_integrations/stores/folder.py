@@ -33,7 +33,7 @@ except ImportError:  # on Windows, where nobody can shorten a file that another 
 
 from ..errors import ConfigurationError, StoreClosedError, StoreError, StoreFullError
 from ..stored_note import StoredNote
-from .conditions import Where
+from .conditions import Filters
 from .folder_collection import FolderCollection, is_open_already
 from .payloads import Point, decode_note
 from .sidecar import Sidecar, boot_id
@@ -120,7 +120,7 @@ class FolderStore(Store):
         self._path, self._lock, self._forgotten = place / collection, threading.RLock(), 0
         self._held = ExitStack()  # closes the shards
         shards = _closed_shards(self._path, self._lock)
-        super().__init__(*shards, dimensions=dimensions or 0, where=Where())
+        super().__init__(*shards, dimensions=dimensions or 0, filters=Filters())
         if self._is_temporary and wanted:
             self._sidecar = wanted
             for shard, size in zip(shards, (dimensions, None), strict=True):

@@ -13,7 +13,7 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 
 from ..errors import ConfigurationError, StoreClosedError, StoreError, status_of
-from .conditions import INDEXES, IndexKind, Where, json_path
+from .conditions import INDEXES, Filters, IndexKind, json_path
 from .connection import Connection
 from .payloads import DENSE, LEXICAL, is_metadata_name
 from .server_collection import ServerCollection
@@ -90,7 +90,7 @@ class ServerStore(Store):
             self._connection.close()
             raise
         size = self._made.dimensions
-        super().__init__(notes, records, dimensions=size, where=Where(ordered))
+        super().__init__(notes, records, dimensions=size, filters=Filters(ordered))
 
     @property
     def made_with(self) -> Mapping[str, Any]:

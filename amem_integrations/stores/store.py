@@ -24,7 +24,7 @@ from ..stored_note import StoredNote, Vector
 from ..texts import lexical_texts
 from . import bm25, payloads
 from .bm25 import Sparse
-from .conditions import Filter, IndexKind, Where, any_of, every, one_of, some, within
+from .conditions import Filter, Filters, IndexKind, any_of, every, one_of, some, within
 from .payloads import TERMS, Point, check_vectors, is_id, namespace_key, stamp
 
 IDS_AT_ONCE = 500  # in one filter; servers may limit the number of conditions
@@ -121,16 +121,16 @@ class Store:
         notes: The collection of notes.
         records: The collection of calls, decisions and leases.
         dimensions: Length of the dense vectors.
-        where: Makes the filters of notes.
+        filters: Makes the filters of notes.
     """
 
     remote = False
     power_was_cut = False
 
     def __init__(
-        self, notes: Collection, records: Collection, *, dimensions: int, where: Where
+        self, notes: Collection, records: Collection, *, dimensions: int, filters: Filters
     ) -> None:
-        self._notes, self._records, self._where = notes, records, where
+        self._notes, self._records, self._filters = notes, records, filters
         self._dimensions = dimensions
         self._foreign = set[tuple[str, str]]()  # (namespace, id): reads that met another's point
 
@@ -281,7 +281,7 @@ class Store:
     def count(self, namespace: Namespace, where: Conditions = ()) -> int:
         """Return how many notes meet the conditions, exactly; tombstones do not count."""
         self._check_open()
-        return self._notes.count(self._where.filter(namespace_key(namespace), where))
+        return self._notes.count(self._filters.filter(namespace_key(namespace), where))
 
     def scan(
         self,
@@ -293,7 +293,7 @@ class Store:
     ) -> list[Note]:
         """Return up to `limit` notes in order of (seq, id); continue with a condition on `seq`."""
         self._check_open()
-        which = self._where.filter(namespace_key(namespace), where)
+        which = self._filters.filter(namespace_key(namespace), where)
         points = self._notes.ordered("seq", [(which, limit)], newest_first=newest_first)
         notes = (note for point in points if (note := payloads.decode_note(point).note))
         return sorted(notes, key=lambda note: (note.seq, note.id), reverse=newest_first)
@@ -304,7 +304,7 @@ class Store:
         With `recorded` also those of which only records and tombstones are left.
         """
         self._check_open()
-        which = self._where.filter(None, where) if where else None
+        which = self._filters.filter(None, where) if where else None
         keys = set(self._notes.distinct("namespace", which))
         if recorded:
             made = every([_having(payloads.CALL, payloads.DECIDED)])
@@ -408,8 +408,8 @@ class Store:
 
     def _search_of(self, query: Query, namespace: Namespace) -> Search:
         key, dense, words = namespace_key(namespace), None, None
-        corpus = self._where.filter(key)
-        which = self._where.filter(key, query.where) if query.where else corpus
+        corpus = self._filters.filter(key)
+        which = self._filters.filter(key, query.where) if query.where else corpus
         if query.vector is not None:
             dense = check_vectors(query.vector, self._dimensions, "vector of a query")
         if query.text is not None:
