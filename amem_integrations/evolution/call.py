@@ -36,6 +36,7 @@ class OpenCall:
         decisions: What was decided so far, and is to be written.
         report: What of that was written.
         written: By id, the notes as they are then.
+        is_written: Whether the writing of the call has begun: then its cost is not written alone.
     """
 
     runtime: Runtime

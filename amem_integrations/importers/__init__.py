@@ -123,10 +123,12 @@ def check(source: Source, format_: str, max_chars: int) -> ImportReport:
 def _items(source: Source, format_: str, max_chars: int) -> Iterator[Found | Skipped]:
     """Yield the notes that can be stored, and the parts that were skipped."""
     for one in FORMATS[format_].read(source):
+        if isinstance(one, Skipped):
+            yield one
+            continue
+        _, item = one
         try:
-            if not isinstance(one, Skipped):
-                item = one[1]
-                check_note_input(item, max_chars)
+            check_note_input(item, max_chars)
             yield one
         except InvalidInputError as error:
             yield Skipped("cannot be stored", f"{item.key or source.name}: {error}")
