@@ -193,7 +193,7 @@ class Actions(Door):
         return f"Note {note_id} is corrected.", []
 
     async def _forget(
-        self, call: Call, note_id: str, *, thorough: bool = False, runtime: Any = None
+        self, call: Call, note_id: str, *, thorough: bool | None = False, runtime: Any = None
     ) -> Outcome:
         """Delete a note of {owner} for good, by its id. Only when the user asks for it.
 
@@ -203,7 +203,7 @@ class Actions(Door):
         """
         space, note_id = self.space(runtime), adapting.copied_id(note_id)
         with self._explained("forget"):
-            await call(self.memory.delete, note_id, namespace=space, thorough=thorough)
+            await call(self.memory.delete, note_id, namespace=space, thorough=thorough or False)
         return f"Note {note_id} is forgotten.", []
 
     search, asearch = adapting.both(_search)

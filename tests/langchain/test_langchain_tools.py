@@ -113,6 +113,10 @@ def test_a_note_is_forgotten_thoroughly_with_all_that_was_concluded_from_it(memo
     call(one(memory, "forget"), note_id=first.id, thorough=True)
     (note,) = memory.get_all(namespace=ANN)
     assert (note.id, note.state, note.contexts) == (second.id, "pending", ())
+    call(
+        one(memory, "forget"), note_id=second.id, thorough=None
+    )  # as models write what they leave open
+    assert kept(memory) == []
 
 
 def test_a_tool_says_what_came_of_a_supersession(memory):
