@@ -69,7 +69,7 @@ from .flows.turn import Remembered as Remembered
 from .flows.turn import SearchOptions as SearchOptions
 from .ids import parse_time as parse_time
 from .memory import AgenticMemory
-from .notes import Note, ScoredNote
+from .notes import Note, ScoredNote, plain, storable_values
 from .notes import check_namespace as check_namespace
 from .notes import storable as storable
 from .plans import HELD as HELD
@@ -87,6 +87,7 @@ S = TypeVar("S")
 OnError = Literal["log", "raise"]
 Structured = Literal["auto", "schema", "words"]
 Whose = Sequence[str] | Callable[..., Sequence[str]]
+Metadata = Mapping[str, Any] | Callable[..., Mapping[str, Any] | None] | None
 
 # A server says by these that it does not take a request in this form, rather than that it is down.
 REFUSALS = {400, 404, 415, 422, 501}
@@ -408,6 +409,18 @@ class Door:
             asked = {**self.recall, **options, "namespace": namespace, "also": also}
             return {**asked, "where": {"$and": tests} if tests else None}
         return None
+
+    def metadata_of(self, given: Metadata, *run: object) -> dict[str, Any]:
+        """Return the metadata of what is stored in a run; none where a function fails, or gives what cannot be stored.
+
+        What was said is worth more than they are.
+        """
+        with self.failures.tolerated("metadata", callback=True):
+            made = given(*run) if callable(given) else given
+            stored: dict[str, Any] = plain(storable_values(dict(made or {})), "metadata")
+            check_names(stored, HASH, ANSWERS)
+            return stored
+        return {}
 
     def evolve_later(self, namespace: Sequence[str]) -> None:
         """Have the memory evolve a namespace in the background, if it shall."""

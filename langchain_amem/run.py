@@ -385,11 +385,6 @@ class Turns(Door):
                     said[place] = replace(said[place], stored=bool(self.should_store(message)))
             elif looks and place >= recent:
                 said[place] = replace(said[place], stored=None)
-        metadata = self.metadata
-        if callable(metadata):
-            given, metadata = metadata, None
-            with self.failures.tolerated("metadata", callback=True):
-                metadata = dict(given(run) or {})
-        options = {"metadata": metadata, "complete": complete}
+        options = {"metadata": self.metadata_of(self.metadata, run), "complete": complete}
         roles = tuple({one.party for one in said})
         return await self.remembered(call, said, space, thread=run.thread, roles=roles, **options)

@@ -225,10 +225,9 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     @dispatcher.span
     def _remember(self, said: Sequence[Message], thread: str | None, just_said: bool) -> None:
         answered = any(one.party == "assistant" and one.spoken for one in said)
-        done = adapting.Remembered()
+        done, metadata = adapting.Remembered(), self._door.metadata_of(self.metadata)
         with self._door.failures.tolerated("write", callback=True):
             space = self._space(thread, asked=any(one.party == "user" for one in said))
-            metadata = self.metadata() if callable(self.metadata) else self.metadata
             options: dict[str, Any] = {"thread": thread, "roles": self.roles, "metadata": metadata}
             options |= {"new": just_said, "just_said": just_said, "complete": answered}
             done = self.memory.remember_turn(said, namespace=space, **options)

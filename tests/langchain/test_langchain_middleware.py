@@ -500,11 +500,13 @@ def test_a_filter_that_raises_costs_neither_the_answer_nor_the_thread(memory):
         say(agent_of(memory, should_store=lambda _: 1 / 0, on_error="raise"), "Hello.")
 
 
-def test_metadata_that_are_no_dict_cost_neither_the_answer_nor_the_words(memory):
-    for wrong in (["text"], "text", 5):
-        agent = agent_of(memory, metadata=lambda _, given=wrong: given)
-        assert last(say(agent, f"I moved to {wrong}.")) == "I do not know."
-        assert f"I moved to {wrong}." in kept(memory)
+def test_metadata_that_cannot_be_stored_cost_neither_the_answer_nor_the_words(memory):
+    for wrong in (["text"], "text", 5, {"day": date(2026, 5, 8)}, {1: 2}, {ANSWERS: "a"}):
+        for given in (wrong, lambda _, given=wrong: given):
+            agent = agent_of(memory, metadata=given)
+            text = f"I moved to {wrong}, {callable(given)}."
+            assert last(say(agent, text)) == "I do not know."
+            assert text in kept(memory)
     mine = AMemMiddleware(memory, namespace=ANN, metadata=lambda _: None)  # has none to give
     create_agent(Talker(), middleware=[mine]).invoke(ask("Hello."))
     assert mine.failures == {}
