@@ -64,7 +64,8 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     Returns None if nothing was said yet that it could be filled from.
 
     Raises:
-        ConfigurationError: There is no language model, or `schema` cannot be empty, or does not read what it writes.
+        ConfigurationError: There is no language model, or `schema` is none, cannot be empty, or does not read what it
+            writes.
         ModelReplyError: The model gave no usable answer twice; what was filled before stays.
         ModelUnavailableError: The model did not answer; what was filled before stays.
         BudgetExceededError: A limit of the day is reached.
@@ -72,6 +73,10 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
     space = check_namespace(namespace)
     if runtime.model_name == RULES:
         raise ConfigurationError("fill needs a language model: AgenticMemory.open(model=…)")
+    if not isinstance(schema, type) or not issubclass(schema, BaseModel):
+        raise ConfigurationError(
+            f"schema={schema!r} must be a class made from pydantic's BaseModel"
+        )
     try:
         schema.model_validate({})
         schema.model_json_schema()

@@ -226,6 +226,9 @@ def test_a_form_needs_a_language_model_and_defaults(open_memory):
     without_schema = create_model("Calls", call=(Callable[[], int] | None, None))
     with pytest.raises(errors.ConfigurationError, match="JSON schema"):
         open_memory(filling()).fill(without_schema, namespace=ANN)
+    for schema in (Preferences(), dict, "Preferences"):
+        with pytest.raises(errors.ConfigurationError, match="BaseModel"):
+            open_memory(filling()).fill(schema, namespace=ANN)
 
 
 def test_a_schema_that_reads_something_else_than_it_writes_is_refused(open_memory):
