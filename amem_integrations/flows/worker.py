@@ -456,7 +456,8 @@ class Background:
             return not is_own and self._changed.wait_for(self._is_idle, timeout)
 
     def _is_idle(self) -> bool:
-        return not self._waiting and self._thread is None
+        # While anything waits there is a thread, but for a forked child, which has nothing of it to wait for.
+        return self._thread is None or not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:

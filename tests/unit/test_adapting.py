@@ -155,8 +155,9 @@ def test_a_forked_child_has_a_thread_of_its_own(gate, background):
         # The lock of the other event may be held by the thread that is gone.
         gate.open = threading.Event()
         gate.open.set()
+        is_idle = background.flush(timeout=10)
         background.submit("b")
-        os._exit(0 if background.flush(timeout=10) and gate.done == ["b"] else 1)
+        os._exit(0 if is_idle and background.flush(timeout=10) and gate.done == ["b"] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
