@@ -271,7 +271,7 @@ def _chatgpt_reason(message: Record, kind: str, role: str) -> str | None:
     """Return why a message is not taken, or None."""
     if kind in NOT_SAID or role not in SPEAKING:
         return NOT_SAID.get(kind) or NOT_SAID.get(role, f"role {role!r}")
-    if message.get("recipient") not in {"all", None}:
+    if message.get("recipient") not in ("all", None):
         return "call of a tool"
     hidden = message.inner("metadata").get("is_visually_hidden_from_conversation")
     return "hidden message" if hidden or message.get("weight") == 0 else None

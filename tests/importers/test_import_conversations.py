@@ -42,7 +42,7 @@ def chatgpt():
         node("10", "9", ["11"], "assistant", ["Bare."]),
         node("11", "10", ["13"], "user", ["hidden"], weight=0.0),
         node("13", "11", ["12"], "user", ["hidden too"], metadata=HIDDEN),
-        node("12", "13", [], "assistant", ["look(4)"], recipient="python"),
+        node("12", "13", [], "assistant", ["look(4)"], recipient=["python"]),
     ]  # fmt: skip
     mapping = {one["id"]: one for one in nodes}
     ids = {"conversation_id": "c-1", "id": "c-1", "current_node": "12"}
