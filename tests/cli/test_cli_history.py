@@ -23,6 +23,8 @@ def test_a_history_shows_what_was_added_as_a_diff(wedding):
     text = wedding("history", "first").stdout
     assert all(said in text for said in ("+context: ", "because of", "+relation: ", " by rules"))
     every = wedding.json("history")
+    told = {line[1:].partition(":")[0] for change in every for line in change["diff"]}
+    assert told.isdisjoint({"cause", "kind", "why"})  # the headline of the cause says it in words
     notes = {wedding.json("show", name)["id"] for name in ("first", "second")}
     assert {change["note_id"] for change in every} == notes
     assert wedding.json("history", "-k", "2") == every[-2:]

@@ -47,7 +47,8 @@ def test_the_page_asks_for_nothing_outside_itself(talk, tmp_path):
     assert talk.names == []
     assert "must end in" in talk.fails("graph", tmp_path / "x.doc")
     talk("add", "Elsewhere.", namespace="bo")
-    assert talk.json("graph", out, namespace=None)["notes"] == 31
+    told = talk.json("graph", out, namespace=None)
+    assert (told["notes"], told["links"]) == (31, talk.json("stats", namespace=None)["links"])
 
 
 def test_a_note_cannot_end_the_script_it_is_kept_in():

@@ -42,6 +42,10 @@ def test_closing_a_memory_again_does_nothing_and_what_was_closed_is_found_again(
     assert deepcopy(memory) is memory
     memory.close()
     memory.close()
+    for read in (memory.get_all, memory.search, memory.history, memory.proposals, memory.usage):
+        given = {memory.search: ["one"], memory.history: [None]}.get(read, [])
+        with pytest.raises(errors.StoreClosedError, match="is closed; open it again"):
+            read(*given, namespace=ANN)
     with opened(tmp_path) as memory:
         assert memory.get_all(namespace=ANN) == notes
     for other in (HashEmbedder(name="b"), HashEmbedder(dimensions=32)):
@@ -164,6 +168,9 @@ def test_with_little_room_a_memory_can_be_read_and_is_not_written_to(folder, mon
         assert model.requests == []
         left[0] = 10**12
         assert memory.add("We sing on Mondays", namespace=ANN).state == "done"
+    left[0] = 90 * MIB
+    with pytest.raises(errors.StoreFullError, match=r"only 90 MiB are free.*opening it"):
+        opened(folder)
 
 
 def test_a_disk_that_runs_full_in_the_middle_of_work_costs_no_note(folder, monkeypatch):
