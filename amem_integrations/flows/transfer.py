@@ -200,19 +200,23 @@ def look_through(
         InvalidInputError: See `import_`.
         OSError: The file cannot be read.
     """
-    spaces, count, ids = set[Namespace](), 0, dict[str, str]()
+    spaces, count, ids, taken = set[Namespace](), 0, dict[str, str](), set[str]()
     for own, one in _read(path, into):
         spaces.add(own)
         if isinstance(one, StoredNote):
             count += 1
-            if into not in (None, own):
-                ids[one.id] = _id_in(into, one)
+            if into not in (None, own) and one.id not in ids:
+                note_id = _id_in(into, one)
+                # What was said again after a correction has the next id, as `add` gives it.
+                while note_id in taken:
+                    note_id = derive("again", note_id)
+                ids[one.id] = note_id
+                taken.add(note_id)
     if into is not None and len(spaces) > 1:
         raise InvalidInputError(
             f"{path} holds {len(spaces)} namespaces; import it without a namespace"
         )
-    is_told_apart = len(set(ids.values())) == len(ids)  # else a note was updated to another's text
-    return count, ids if is_told_apart else {old: derive("import", into, old) for old in ids}
+    return count, ids
 
 
 def _id_in(namespace: Namespace | None, stored: StoredNote) -> str:

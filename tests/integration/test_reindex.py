@@ -218,6 +218,28 @@ def test_an_import_into_another_namespace_gets_ids_of_that_one(filled):
     assert content(memory) == before
 
 
+def test_an_import_into_another_namespace_knows_again_what_was_said_again_after_a_correction(
+    tmp_path,
+):
+    tea, moved = "I like tea", "I moved to Oslo"
+    with opened() as memory:
+        first = memory.add(moved, namespace=ANN)
+        memory.add(tea, namespace=ANN)
+        for corrected in (False, True):
+            if corrected:
+                memory.update(first.id, namespace=ANN, content="I moved to Rome")
+                memory.add(moved, namespace=ANN)
+            memory.export(tmp_path / "ann", namespace=ANN)
+            memory.import_(tmp_path / "ann", namespace=BOB)
+        memory.import_(tmp_path / "ann", namespace=("eve",))
+        for space, said in (
+            (BOB, [moved, tea, moved]),
+            (("eve",), ["I moved to Rome", tea, moved]),
+        ):
+            memory.add_many([moved, tea], namespace=space)
+            assert [note.content for note in memory.get_all(namespace=space)] == said
+
+
 def test_a_file_that_is_no_export_is_a_clear_error(tmp_path):
     path = tmp_path / "bad.jsonl"
     with opened() as memory:
