@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired, get_args
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.runtime import Runtime
 from typing_extensions import Unpack
@@ -18,7 +19,8 @@ from amem_integrations import AgenticMemory, ConfigurationError, adapting
 from amem_integrations.adapting import Call
 
 from .messages import ShouldStore, is_spoken, with_final_answer
-from .run import ByRun, Entry, Failures, History, Namespace, NamespaceOf, Turns, current_run, merged
+from .record import Entry, Record, Saved, merged
+from .run import ByRun, Failures, Namespace, NamespaceOf, Run, Turns, current_run
 from .tools import Kind, memory_tools
 
 Inject = Literal["system", "message"]
@@ -36,10 +38,14 @@ class Token(str):  # noqa: SLOT000 - its attributes are optional
     stored: frozenset[str | None] = frozenset()
 
 
+def _merged(left: dict[str, Saved], right: dict[str, Saved]) -> dict[str, Saved]:
+    return {**left, **{name: merged(left.get(name, {}), one) for name, one in right.items()}}
+
+
 class AMemState(AgentState[Any]):
     """The part of the agent's state that the middleware keeps, by its name: JSON without any text of a note or message."""
 
-    amem: NotRequired[Annotated[dict[str, Entry], PrivateStateAttr, merged]]
+    amem: NotRequired[Annotated[dict[str, Saved], PrivateStateAttr, _merged]]
     amem_run: NotRequired[Annotated[dict[str, Token], UntrackedValue, PrivateStateAttr]]
 
 
@@ -133,10 +139,10 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Settle whose run it is, and which messages belong to it."""
-        space, (_, entry) = self._turns.space(current_run(state)), self._noted(state)
+        record = self._record(state, state["messages"])
+        begun = record.begin(self._turns.entry(current_run(state), self._name))
         tokens = {**state.get("amem_run", {}), self._name: Token(uuid4())}
-        begun = History(state["messages"]).began([entry], space)
-        return {"amem": {self._name: begun}, "amem_run": tokens}
+        return {"amem": {self._name: record.saved([begun])}, "amem_run": tokens}
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -154,22 +160,23 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     async def _prepared(self, call: Call, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Return the request with the notes recalled; what people said is stored."""
-        history, run = History(request.messages), current_run(request.state)
-        token, entry = self._noted(request.state)
-        token = Token() if token is None else token  # the run was resumed
-        parts, is_first = self._turns.parts(history, entry, [entry], run), token.notes is None
+        state: Any = request.state
+        record, run = self._record(state, request.messages), current_run(state)
+        token = state.get("amem_run", {}).get(self._name, Token())  # none: the run was resumed
+        (left, said), is_first = self._due(record, run), token.notes is None
         if token.notes is None:
-            found = await self._turns.recalled(call, history.said, run, parts[-1].namespace)
+            found = await self._turns.recalled(call, record.said, run, said[-1].namespace)
             token.notes = found.text
         shown = defaultdict[Namespace, set[int]](set)
-        for space, places, is_left in parts if self._remember else ():
-            shown[space] |= {n for n in places if is_left or n in history.people}
+        for one in (*left, *said) if self._remember else ():
+            places = range(one.start, one.seen)
+            shown[one.namespace] |= {n for n in places if one in left or n in record.people}
         for space, some in shown.items():
-            new = {n for n in some if history.marks[n + 1] not in token.stored}
+            new = {n for n in some if record.marks[n + 1] not in token.stored}
             # Also where nothing is new, a message of an earlier turn may have been edited.
             if new or is_first:
-                await self._turns.store(call, history, run, space, new, complete=False)
-            token.stored |= {history.marks[n + 1] for n in new}
+                await self._turns.store(call, record, run, space, new, complete=False)
+            token.stored |= {record.marks[n + 1] for n in new}
         return self._with_notes(request, token.notes)
 
     _prepare, _aprepare = adapting.both(_prepared)
@@ -179,33 +186,34 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     ) -> dict[str, Any]:
         """Store the answer, and have the turn evolve; a run that was not stored stays open, for the next one."""
         messages = with_final_answer(state["messages"], state.get("structured_response"))
-        run, (token, entry), history = current_run(state), self._noted(state), History(messages)
-        parts = self._turns.parts(history, entry, [entry], run)
+        record, run = self._record(state, messages), current_run(state)
+        token, (left, said) = state.get("amem_run", {}).get(self._name), self._due(record, run)
         # Another middleware may end a run before the model is called, or before this one has noted the run.
-        blocked = "start" not in entry or (token is not None and token.notes is None)
+        is_noted = any(one.state == "begun" for one in record.latest)
+        blocked = not is_noted or (token is not None and token.notes is None)
         remembers = self._remember and (self._turns.unanswered or not blocked)
-        # What an earlier run left is stored as a model is shown it.
-        is_stored = not (remembers and blocked and any(one.is_left for one in parts))
-        wanted = defaultdict[Namespace, set[int]](set)
-        for space, places, is_left in parts if remembers else ():
-            asked = set(places if is_left else () if blocked else history.people)
-            wanted[space] |= {n for n in places if n not in asked}
-        for space, some in wanted.items():
-            notes = await self._turns.store(call, history, run, space, some, looks=False)
-            self._turns.evolve_later(space)
+        asked, is_stored = [] if blocked else record.people, True
+        for one in said if remembers else ():
+            some = set(range(one.start, one.seen)).difference(asked)
+            notes = await self._turns.store(call, record, run, one.namespace, some, looks=False)
+            self._turns.evolve_later(one.namespace)
             is_stored &= notes is not None
-        if not is_stored:
-            return {}
-        over = history.entry(parts[-1].namespace)
-        over["seen"] = [history.marks[len(state["messages"])]]
-        return {"amem": {self._name: over}}
+        # What an earlier run left is stored as a model is shown it.
+        over = said if remembers and blocked else [*left, *said]
+        ended = [replace(one, state="stored" if is_stored else "left") for one in over]
+        return {"amem": {self._name: self._record(state, state["messages"]).saved(ended)}}
 
     after_agent, aafter_agent = adapting.both(_after_agent)
 
-    def _noted(self, state: Any) -> tuple[Token | None, Entry]:
-        """Return the token of a run, None where the run was resumed, and its entry."""
-        token = state.get("amem_run", {}).get(self._name)
-        return token, state.get("amem", {}).get(self._name, {})
+    def _record(self, state: Any, messages: Sequence[BaseMessage]) -> Record:
+        return Record(messages, state.get("amem", {}).get(self._name))
+
+    def _due(self, record: Record, run: Run) -> tuple[list[Entry], list[Entry]]:
+        """Return what is to be stored; until somebody adds something, a run is of whom it began, whoever resumes it."""
+        begun = (one for one in record.latest if one.state == "begun")
+        own = next((one for one in begun if not record.words(one.seen or record.end)), None)
+        mine = own or self._turns.entry(run, self._name)
+        return record.due(mine, unanswered=self._turns.unanswered)
 
     def _with_notes(self, request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
         """Return the request with the notes recalled, or as it is if there are none."""

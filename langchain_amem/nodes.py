@@ -12,8 +12,8 @@ https://docs.langchain.com/oss/python/langgraph/graph-api#nodes
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -24,10 +24,10 @@ from typing_extensions import TypedDict, Unpack
 
 from amem_integrations import AgenticMemory, EvolutionReport, adapting
 from amem_integrations.adapting import Call
-from amem_integrations.errors import NamespaceError
 
 from .messages import ShouldStore, is_spoken
-from .run import ByRun, Door, Entry, Failures, History, NamespaceOf, Run, Turns, current_run, merged
+from .record import Entry, Record, Saved, merged
+from .run import ByRun, Door, Failures, NamespaceOf, Run, Turns, current_run
 
 State = Any  # a mapping, a dataclass or a pydantic model: whatever the graph was built with
 Update = dict[str, Any]
@@ -43,15 +43,15 @@ class MemoryState(TypedDict, total=False):
 
     `memories` is text for a prompt ("" if nothing is known); `remembered` the ids of the notes of this turn (of nodes
     that remember at the same time, those of one); `evolution` what the last evolution did
-    (`EvolutionReport.to_dict()`); `memory_turn` says, by namespace, which messages belong to the run and, by a digest,
-    who began the run. Nodes of two memories, such as a user's and a team's, may remember in one graph, in any order; two
+    (`EvolutionReport.to_dict()`); `memory_turn` says, by run and namespace, which messages belong to it and, by a digest,
+    who began it. Nodes of two memories, such as a user's and a team's, may remember in one graph, in any order; two
     that recall need an `output_key` each.
     """
 
     memories: str
     remembered: Annotated[list[str], _newest]
     evolution: dict[str, Any]
-    memory_turn: Annotated[dict[str, Entry], merged]
+    memory_turn: Annotated[Saved, merged]
 
 
 def recall_node(
@@ -89,15 +89,11 @@ def recall_node(
     turns = Turns(memory, namespace, also=also, recall=recall, failures=Failures(on_error))
 
     async def step(call: Call, state: State, run: Run) -> Update:
-        history, space = _history(state, messages_key), turns.space(run)
-        found = await turns.recalled(call, history.said, run, space)
+        record = _record(state, messages_key, turn_key)
+        mine = turns.entry(run, _name("recall", run))
+        found = await turns.recalled(call, record.said, run, mine.namespace)
         report("recall", notes=[hit.note.id for hit in found.hits])
-        entries, name = _value(state, turn_key, {}), json.dumps(space)
-        own = entries.get(name, {})
-        by = run.caller
-        begun = history.began(_apart(entries, name, own.get("run")), space, by=by)
-        begun |= {"run": [by, *begun["seen"]], "fixed": not callable(namespace), "by": by}
-        return {output_key: found.text, turn_key: {name: begun}}
+        return {output_key: found.text, turn_key: record.saved([record.begin(mine)])}
 
     return node("recall", step)
 
@@ -148,25 +144,19 @@ def remember_node(
     )
 
     async def step(call: Call, state: State, run: Run) -> Update:
-        history, space = _history(state, messages_key), turns.space(run)
-        entries, name = _value(state, turn_key, {}), json.dumps(space)
-        fixed = not callable(namespace)
-        begun, noted = _begun(entries, name, run.caller, is_fixed=fixed)
-        over = {**history.entry(space), "run": noted, "by": run.caller, "fixed": fixed}
+        record, over = _record(state, messages_key, turn_key), list[Entry]()
+        mine = turns.entry(run, _name("remember", run))
+        left, said = record.due(mine, unanswered=remember_unanswered)
         # The notes that a node has just remembered of this turn stand there already.
-        ended = [one["seen"] for one in entries.values() if "start" not in one]
-        ids = list(_value(state, output_key, ())) if over["seen"] in ended else []
-        known = _apart(entries, name, noted)
-        is_stored = True
-        for each, places, is_left in turns.parts(history, begun, known, run):
-            notes = await turns.store(call, history, run, each, places)
-            is_stored &= notes is not None
-            ids += [note.id for note in notes or () if not is_left]
-            turns.evolve_later(each)
+        is_another = any(one.run == said[0].run and one.state != "begun" for one in record.latest)
+        ids = list(_value(state, output_key, ())) if is_another else []
+        for one in (*left, *said):
+            notes = await turns.store(call, record, run, one.namespace, range(one.start, one.seen))
+            ids += [note.id for note in notes or () if one in said]
+            turns.evolve_later(one.namespace)
+            over.append(replace(one, state="left" if notes is None else "stored"))
         report("remember", notes=ids)
-        if not is_stored and begun:  # the next run of the same namespace stores this one too
-            name, over = json.dumps(begun["namespace"]), {**begun, "left": True}
-        return {output_key: ids, turn_key: {name: over}}
+        return {output_key: ids, turn_key: record.saved(over)}
 
     return node("remember", step)
 
@@ -230,45 +220,14 @@ def report(step: str, **what: Any) -> None:
         return
 
 
-def _apart(entries: Mapping[str, Entry], name: str, run: list[Any] | None) -> list[Entry]:
-    """Return the entry of this name and those of other runs, the latest last.
-
-    What was said in the same run is to be remembered for each of its memories.
-    """
-    return [
-        one for each, one in entries.items() if each == name or run is None or one.get("run") != run
-    ]
+def _name(kind: str, run: Run) -> str:
+    """Return the name of the node that has the run; outside a graph its kind."""
+    return str(run.config.get("metadata", {}).get("langgraph_node", kind))
 
 
-def _begun(
-    entries: Mapping[str, Entry], name: str, caller: str, *, is_fixed: bool
-) -> tuple[Entry, list[Any] | None]:
-    """Return the entry of the run that is to be remembered, an empty one if nobody has noted it, and the run.
-
-    Somebody else may have resumed the run of another caller: then it is remembered for whom that one was noted.
-
-    Raises:
-        NamespaceError: It cannot be told for whom the run began.
-    """
-    runs = [one["run"] for one in entries.values() if one.get("run")]
-    last = runs[-1] if runs else None
-    begun = {
-        each: one
-        for each, one in entries.items()
-        if "start" in one and "left" not in one and one.get("run") == last
-    }
-    if name in begun or is_fixed or last is None or last[0] == caller:
-        return begun.get(name, {}), last
-    others = [one for one in begun.values() if not one["fixed"]]
-    if len(others) != 1:
-        raise NamespaceError(
-            "this run was begun by somebody else, and for whom is not known; resume it with the context of who began it"
-        )
-    return others[0], None  # what is added now is said in no run of its own
-
-
-def _history(state: State, key: str) -> History:
-    return History(convert_to_messages(_value(state, key, [])))
+def _record(state: State, messages_key: str, turn_key: str) -> Record:
+    messages = convert_to_messages(_value(state, messages_key, []))
+    return Record(messages, _value(state, turn_key, {}))
 
 
 def _value(state: State, key: str, default: Any) -> Any:

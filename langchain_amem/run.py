@@ -1,47 +1,28 @@
-"""The run behind every door: whose memory it is about, what is recalled and stored of its messages, and failures.
-
-A graph keeps an `Entry` of a run in its state: JSON values without any text of a message. A mark stands for a message: its
-id, or a digest where it has none. A place between two messages has the marks of both, since a call of the model may show
-the end of a history alone. The keys of an entry:
-
-- `namespace`: Whose run it is.
-- `seen`: The mark of the last message when the run began, or, of a run that has ended, when the run ended.
-- `start`: The place from which on messages are to be remembered; only until the run has ended.
-- `since`: The place from which on messages are of this run alone; what stands between `start` and `since` was left by
-  earlier runs. Only until the run has ended.
-
-Nodes add:
-
-- `run`: A digest of who began the run, and the mark of the last message then.
-- `by`: A digest of who had the node run.
-- `fixed`: Whether the namespace is the same for everybody.
-- `left`: True if what was said could not be stored, so that the next run of the namespace stores that.
-"""
+"""The run behind every door: whose memory it is about, what is recalled and stored of its messages, and failures."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage
 from langchain_core.retrievers import BaseRetriever
 
 from amem_integrations import ConfigurationError, NamespaceError, Note, adapting
 from amem_integrations.adapting import Call
 from amem_integrations.conversation import Message
 
-from .messages import ShouldStore, conversation, is_spoken
+from .messages import ShouldStore, is_spoken
+from .record import Entry, Record
 
 log = logging.getLogger("langchain_amem")
 
 Namespace = tuple[str, ...]
 NamespaceOf = tuple[str, ...] | Callable[[Any], Sequence[str]]
 ByRun = Mapping[str, Any] | Callable[[Any], Mapping[str, Any] | None] | None
-Entry = dict[str, Any]
 
 RECENT = 32  # messages of which it is looked whether they were edited since they were stored
 
@@ -196,120 +177,6 @@ class Door(adapting.Door):
         return done.notes
 
 
-# The messages of a graph
-
-
-def merged(left: Mapping[str, Entry], right: Mapping[str, Entry] | None) -> dict[str, Entry]:
-    """Return the entries of two updates of a state, the latest last; of one name the later."""
-    later = right or {}
-    return {**{name: one for name, one in left.items() if name not in later}, **later}
-
-
-class History:
-    """The messages of a graph, and the places in them that entries name by marks.
-
-    Attributes:
-        messages: Oldest first.
-        said: The messages as the core reads them; nothing of them is to be stored.
-        marks: By place the id of the message before, or a digest of its place and text; None at the beginning.
-        people: The places of what people said.
-    """
-
-    def __init__(self, messages: Sequence[BaseMessage]) -> None:
-        """Take the messages."""
-        self.messages, self.said = messages, conversation(messages)
-        self.marks = [None, *(one.id or _digest(n, one) for n, one in enumerate(messages))]
-        self.people = [n for n, one in enumerate(self.said) if one.party == "user"]
-
-    def place(self, entry: Entry, name: str) -> int | None:
-        """Return the place that an entry names, by the message before, else by the next; None if neither is there."""
-        marks = entry.get(name, ())
-        found = (self.marks.index(mark) - n for n, mark in enumerate(marks) if mark in self.marks)
-        return next(found, None)
-
-    def entry(self, namespace: Namespace, **places: int) -> Entry:
-        """Return the entry of a run that has these places, or that has ended now."""
-        marks = {name: self.marks[place : place + 2] for name, place in places.items()}
-        return {"namespace": list(namespace), **marks, "seen": self.marks[-1:]}
-
-    def began(
-        self,
-        known: Iterable[Entry],
-        namespace: Namespace,
-        *,
-        by: str | None = None,
-        is_over: bool = False,
-        is_fixed: bool = False,
-    ) -> Entry:
-        """Return the entry of a run that begins with these messages, or that has ended without an entry.
-
-        What an earlier run of the same namespace left unanswered is to be remembered with this one. What was said in a
-        run of another namespace is not, nor the answers to that.
-
-        Args:
-            known: The entries of earlier runs, the latest last.
-            namespace: Whose run it is.
-            by: A digest of who has the run; None: a middleware, which notes no `by`.
-            is_over: Whether the run has ended: then its beginning was not noted.
-            is_fixed: Whether the namespace is the same for everybody.
-        """
-        last, starts, is_cut = max(self.people, default=-1), list[int](), False
-        sinces = [last if is_over else 0]
-        for entry in known:
-            is_own = entry.get("namespace") == list(namespace)
-            left = self.place(entry, "start") if is_own else None
-            seen = self.place(entry, "seen")
-            seen = left if seen is None else seen
-            if seen is None:
-                is_cut |= "namespace" in entry and not is_own
-                continue
-            is_cut &= not is_own  # it was before
-            # Another memory may have dealt with this very run: then the same caller had it run (which a middleware does not
-            # note), and it has seen the last words of people. Where the state says whose memory it is callers do not differ,
-            # so a run that was left to the next one, or was over before, is another all the same.
-            is_same = not is_own and entry.get("by", "") == by
-            if is_same and is_over:
-                is_same = seen == len(self.said) or (seen > last and (is_fixed or entry["fixed"]))
-            elif is_same:
-                is_same = seen > last and "start" in entry and "left" not in entry
-            if is_same:
-                continue
-            if "start" in entry or not is_own:
-                end = seen if is_over else len(self.said)
-                seen = min((n for n in self.people if n >= seen), default=end)
-            starts.append(seen if left is None else left)
-            sinces.append(seen)
-        # Where it is not known which messages were said in the runs of others, the last question alone is of this run.
-        starts += [max(last, 0)] if is_cut else []
-        start = max(starts, default=self.guess())
-        return self.entry(namespace, start=start, since=max(start, *sinces))
-
-    def guess(self) -> int:
-        """Return the place where an unknown run begins: after the last answer before the last words of a person.
-
-        So it is in a first run, without a checkpointer (the history is passed in each time), and where a history was cut.
-        """
-        last = max(self.people, default=len(self.said) - 1)
-        for place in range(last, 0, -1):
-            before = self.said[place - 1]
-            if before.party == "assistant" and not before.calls_tools:
-                return place
-        return 0
-
-
-def _digest(place: int, message: BaseMessage) -> str:
-    said = f"{place} {message.type} {message.text}"
-    return sha256(said.encode(errors="replace")).hexdigest()[:24]
-
-
-class Part(NamedTuple):
-    """Whose the messages at some places are, and whether an earlier run left them, which failed or was not stored."""
-
-    namespace: Namespace
-    places: range
-    is_left: bool = False
-
-
 @dataclass(eq=False)
 class Turns(Door):
     """Recalls for what was asked, and remembers what was said.
@@ -331,42 +198,19 @@ class Turns(Door):
                 f"should_store={self.should_store!r} must be a function of a message"
             )
 
-    def parts(self, history: History, entry: Entry, known: Iterable[Entry], run: Run) -> list[Part]:
-        """Return the messages to remember, oldest first, the last part of this run; `known` are the entries of earlier runs.
-
-        They are for whom the run began, as its entry says; where a person has added something since, such as who resumed
-        the run, what follows is for that person.
+    def entry(self, run: Run, node: str) -> Entry:
+        """Return the entry of a run by what is known before its messages are read.
 
         Raises:
             NamespaceError: Nothing says whose it is.
         """
-        is_noted = "start" in entry
-        if not is_noted:  # when it began
-            fixed = not callable(self.namespace)
-            entry = history.began(
-                known, self.space(run), by=run.caller, is_over=True, is_fixed=fixed
-            )
-        begun, end = tuple(entry["namespace"]), len(history.messages)
-        seen = history.place(entry, "seen")
-        seen = end if seen is None else seen
-        names = ("start", "since") if self.unanswered else ("since",)
-        starts = [at for name in names if (at := history.place(entry, name)) is not None]
-        # Where the history was cut meanwhile, the last question alone is surely of this run.
-        last = max((at for at in history.people if at < seen), default=0)
-        start = starts[0] if starts else last
-        added = min((at for at in history.people if at >= max(start, seen)), default=end)
-        space = self.space(run) if added < end else begun
-        since = history.place(entry, "since")
-        since = min(max(start, since), added) if since is not None and is_noted else start
-        left = [Part(begun, range(start, since), is_left=True)] if start < since else []
-        if space == begun:
-            return [*left, Part(begun, range(since, end))]
-        return [*left, Part(begun, range(since, added)), Part(space, range(added, end))]
+        fixed = not callable(self.namespace)
+        return Entry(namespace=self.space(run), is_fixed=fixed, by=run.caller, node=node)
 
     async def store(
         self,
         call: Call,
-        history: History,
+        record: Record,
         run: Run,
         space: Namespace,
         wanted: Container[int],
@@ -378,8 +222,8 @@ class Turns(Door):
 
         If it `looks`, notes of other messages among the last ones are edited where the messages were.
         """
-        said, recent = list(history.said), len(history.said) - RECENT
-        for place, message in enumerate(history.messages):
+        said, recent = list(record.said), len(record.said) - RECENT
+        for place, message in enumerate(record.messages):
             if place in wanted:
                 with self.failures.tolerated("should_store", callback=True):
                     said[place] = replace(said[place], stored=bool(self.should_store(message)))

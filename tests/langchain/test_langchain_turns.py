@@ -98,7 +98,7 @@ async def test_turns_of_an_outage_are_stored_after_it(memory, door):
     assert kept(memory) == turns("1.", "2.")
 
 
-@pytest.mark.parametrize("door", [by_both_nodes, by_middleware])
+@pytest.mark.parametrize("door", [by_remember_node, by_both_nodes, by_middleware])
 def test_with_a_checkpointer_a_turn_of_an_outage_is_stored_after_a_restart_too(tmp_path, door):
     for outage in ("1.", "2."), ("2.", "3."):
         saver, said = InMemorySaver(), ("1.", "2.", "3.", "4.")
@@ -197,24 +197,6 @@ def test_where_answers_are_removed_nobody_has_the_words_of_others(memory):
         assert kept(memory, (bob,)) == turns("1.", "3.")
 
 
-def test_of_a_history_that_is_cut_in_a_run_the_last_question_is_stored_with_what_follows(memory):
-    steps = {"add": lambda _: {"messages": [HumanMessage("And now?")]}, "answer": answered}
-    for goes, expected in ((2, ["3.", *turns("And now?")]), (3, turns("And now?"))):
-        cut = {"cut": lambda state, goes=goes: without(state["messages"][:goes])}
-        said, who = ask(AIMessage("Hello."), "2.", "3."), str(goes)
-        say(around(memory, **cut, **steps), said, who)
-        assert kept(memory, (who,)) == expected
-
-
-def test_what_is_answered_after_the_run_of_another_belongs_to_nobody_else(memory):
-    for door in (by_remember_node, by_both_nodes):
-        graph, who = door(memory), door.__name__
-        say(graph, "1.", "bob")
-        graph.update_state(within(), {"messages": [AIMessage("re: Bob")]})
-        say(graph, "2.", who)
-        assert kept(memory, (who,)) == turns("2.")
-
-
 @all_doors
 def test_a_run_in_which_nobody_speaks_stores_its_answer_and_no_turn_of_others(memory, door):
     graph = door(memory)
@@ -265,17 +247,6 @@ def test_an_agent_or_graph_in_a_graph_that_keeps_its_state_leaves_a_failed_run_t
     say(graph, "3.", "bob")
     assert kept(memory) == [*turns("1."), *(["2."] if inner == "agent" else [])]
     assert kept(memory, BOB) == turns("3.")
-
-
-def test_a_question_that_was_removed_lets_nobody_have_the_turns_of_others(memory):
-    graph = by_both_nodes(memory)
-    tell(graph, memory, "1.", "bob")
-    tell(graph, memory, "2.", "ann", down=True)
-    remove(graph, slice(2, 3))  # the question
-    tell(graph, memory, "3.", "ann")
-    assert kept(memory, BOB) == turns("1.")
-    assert kept(memory)[-2:] == turns("3.")
-    assert not set(turns("1.")) & set(kept(memory))
 
 
 def test_what_was_asked_before_an_interrupt_stays_with_whom_it_began_in_an_outage(memory):

@@ -7,7 +7,7 @@ from itertools import pairwise, product
 from types import SimpleNamespace
 
 import pytest
-from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage
 from langchain_kit import (
     ANN,
     BOB,
@@ -16,7 +16,6 @@ from langchain_kit import (
     around,
     asay,
     ask,
-    called,
     kept,
     last,
     say,
@@ -244,17 +243,6 @@ def test_a_run_that_is_copied_to_another_thread_is_still_that_of_its_caller(memo
     assert memory.namespaces() == [ANN]
 
 
-def test_another_memory_of_an_earlier_run_is_not_meant_by_who_resumes_a_later_one(memory):
-    said, entries = [HumanMessage("One.", id="1"), HumanMessage("Two.", id="2")], {}
-    diary = recall_node(memory, namespace=lambda run: ("diary", *configured(run)))
-    for end, recall in ((1, diary), (2, recall_node(memory, namespace=configured))):
-        begun = recall.invoke({"messages": said[:end], "memory_turn": entries}, within(who="ann"))
-        entries |= begun["memory_turn"]
-    remember = remember_node(memory, namespace=configured)
-    remember.invoke({"messages": said, "memory_turn": entries}, within(who="bob"))
-    assert memory.namespaces() == [ANN]
-
-
 def test_what_a_person_adds_during_a_run_belongs_to_the_turn(memory):
     graph = waiting(memory, adds=True)
     say(graph, "I moved to Oslo.")
@@ -382,12 +370,6 @@ def test_messages_whose_ids_are_empty_are_told_apart(memory):
     assert kept(memory) == ["I moved to Oslo.", "It is cold. \ufffd"]
 
 
-def test_where_nobody_asked_the_last_answer_is_of_the_run(memory):
-    said = [AIMessage("Good morning."), AIMessage("It rains.")]
-    remember_node(memory, namespace=ANN).invoke({"messages": said})
-    assert kept(memory) == ["It rains."]
-
-
 def test_only_the_last_messages_are_looked_at_for_whether_they_were_edited(memory):
     node, facts = remember_node(memory, namespace=ANN), range(RECENT + 8)
     node.invoke({"messages": [HumanMessage(f"Fact {n}.", id=f"{n}") for n in facts]})
@@ -395,13 +377,6 @@ def test_only_the_last_messages_are_looked_at_for_whether_they_were_edited(memor
     node.invoke({"messages": [*edited, AIMessage("I see."), HumanMessage("Thanks.")]})
     found = [text.endswith("!") for text in kept(memory) if "Fact" in text]
     assert found == [n >= 10 for n in facts]  # two more messages follow
-
-
-def test_a_call_of_a_tool_answers_no_question(memory):
-    looked = [called("look", what="it"), ToolMessage("42", tool_call_id="look")]
-    said = [HumanMessage("One."), *looked, HumanMessage("Two."), AIMessage("Yes.")]
-    remember_node(memory, namespace=ANN).invoke({"messages": said})
-    assert kept(memory) == ["One.", "Two.", "Yes."]
 
 
 # When the model does not answer
