@@ -20,9 +20,8 @@ from .errors import AmemError, ModelReplyError, ModelUnavailableError, model_err
 from .notes import Note, storable
 from .ports import Embedder, MaybeAwaitable
 from .runtime import Runtime, resolve
-from .splitting import spans, split
 from .stored_note import StoredNote, Vector
-from .texts import embedding_texts, spoken
+from .texts import embedding_texts, spans, split, spoken
 
 log = logging.getLogger("amem_integrations")
 

@@ -1,9 +1,11 @@
-"""Pure: what a note looks like to the embedder, to BM25 and to a reader."""
+"""Pure: what a note looks like to the embedder, to BM25 and to a reader, and where a long text is cut into passages."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import accumulate, pairwise
 
 from .kinds import MONTHS, WEEKDAYS
 from .notes import ContextEntry, Note
@@ -17,6 +19,15 @@ MAX_TAGS = 6
 SPEAKER_CHARS = 80
 _BRACKETS = str.maketrans("[]", "()")  # a note's header stands in brackets
 BYTES_PER_TOKEN = 4  # English text; scripts of three bytes a character are about .75 token each
+
+# Where a passage may end. Chinese and Japanese sentences end without a space. The sentence's pattern looks at each
+# character once (it starts only where a run of marks does, and gives nothing back), however long the runs are.
+_BORDERS = (
+    re.compile(r"\n\s*\n"),
+    re.compile(r"\n"),
+    re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s++|[。！？]++[」』”’）]*+"),  # noqa: RUF001
+    re.compile(r"\s+"),
+)
 
 
 def count_tokens(text: str) -> int:
@@ -54,7 +65,7 @@ def embedding_texts(note: Note) -> list[str]:
     entries = [own] if own else []
     return [
         _with_attributes(note, note.content[start:end].strip(), entries)
-        for start, end in _spans(note)
+        for start, end in _passages(note)
     ]
 
 
@@ -77,7 +88,7 @@ def spoken(speaker: str | None, text: str) -> str:
 
 def lexical_texts(note: Note) -> list[str]:
     """Return the texts that BM25 indexes, one for each passage: all of the note, with the date for questions of when."""
-    return [_lexical(note, note.content[start:end].strip()) for start, end in _spans(note)]
+    return [_lexical(note, note.content[start:end].strip()) for start, end in _passages(note)]
 
 
 def lexical_text(note: Note) -> str:
@@ -90,7 +101,7 @@ def _lexical(note: Note, content: str) -> str:
     return f"{day(note.at)}\n{text}" if note.at else text
 
 
-def _spans(note: Note) -> Sequence[tuple[int, int]]:
+def _passages(note: Note) -> Sequence[tuple[int, int]]:
     return note.passages or ((0, len(note.content)),)
 
 
@@ -98,3 +109,51 @@ def clean_words(words: Sequence[str], limit: int) -> tuple[str, ...]:
     """Return keywords or tags without blanks and repeats, at most `limit` of them."""
     stripped = (" ".join(word.split()) for word in words)
     return tuple(dict.fromkeys(word for word in stripped if word))[:limit]
+
+
+def spans(text: str, size: int) -> tuple[tuple[int, int], ...]:
+    """Return the places of the passages, each with a vector, of a text that is longer than the embedder reads.
+
+    Joined they are the text; there are none if the text is short enough.
+    """
+    parts = split(text, size)
+    if len(parts) == 1:
+        return ()
+    return tuple(pairwise(accumulate(map(len, parts), initial=0)))
+
+
+def split(text: str, size: int) -> list[str]:
+    """Return the text in parts of at most about `size` tokens, of about equal length, none of them blank.
+
+    The text is cut between paragraphs, lines, sentences or words, in this order of preference. Joined the parts are the
+    text; one that is short enough is its only part.
+    """
+    total = count_tokens(text)
+    if total <= size:
+        return [text]
+    fair = -(-total // -(-total // size))  # so that the last part is no mere scrap
+    parts: list[str] = []
+    current = ""
+    for piece in _pieces(text, size, _BORDERS):
+        full = count_tokens(current) >= fair or count_tokens((current + piece).rstrip()) > size
+        if full and current.strip():
+            parts.append(current)
+            current = ""
+        current += piece
+    if not current.strip():
+        parts[-1] += current
+        return parts
+    return [*parts, current]
+
+
+def _pieces(text: str, size: int, borders: Sequence[re.Pattern[str]]) -> list[str]:
+    """Return the text in pieces of at most `size` tokens, cut at the first kind of border that does."""
+    if count_tokens(text.rstrip()) <= size:
+        return [text]
+    if not borders:
+        width = max(1, size * BYTES_PER_TOKEN // -(-len(text.encode()) // len(text)))
+        return [text[start : start + width] for start in range(0, len(text), width)]
+    first, *rest = borders
+    ends = [found.end() for found in first.finditer(text)]
+    parts = [text[start:end] for start, end in pairwise([0, *ends, len(text)]) if end > start]
+    return [piece for part in parts for piece in _pieces(part, size, rest)]

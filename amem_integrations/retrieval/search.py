@@ -21,8 +21,8 @@ from ..notes import Link, Namespace, Note, ScoredNote, Via, Why, check_namespace
 from ..ports import Bring, Query, Ranked
 from ..repetition import repeated, said_once
 from ..runtime import Runtime, resolve
-from ..splitting import spans
 from ..stored_note import StoredNote, Vector
+from ..texts import spans
 from . import ranking
 from .current_facts import CurrentFacts, named
 from .passages import best_passages, in_order_of_passages

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from support import models
 
 from amem_integrations import NoteInput
-from amem_integrations.splitting import split
 from amem_integrations.testing import HashEmbedder
-from amem_integrations.texts import count_tokens
+from amem_integrations.texts import count_tokens, split
 
 ANN = ("ann",)
 STORY = "\n\n".join(

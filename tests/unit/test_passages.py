@@ -16,7 +16,7 @@ from amem_integrations.retrieval.passages import (
     in_order_of_passages,
 )
 from amem_integrations.retrieval.relevance import relevant
-from amem_integrations.splitting import spans
+from amem_integrations.texts import spans
 
 PARAGRAPHS = [f"In chapter {n} nothing of note is said by anybody at all.\n\n" for n in range(40)]
 STORY = "".join([*PARAGRAPHS[:20], "The dragon sleeps in Cardiff.\n\n", *PARAGRAPHS[20:]])
