@@ -72,7 +72,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         remember: False reads only.
         evolve: Whether the memory constructs, links and evolves what was said, in the background; False leaves that to
             `memory.evolve()` or `amem worker`.
-        tools: Kinds of `memory_tools` that the agent gets as well, for the same namespace: `("search", "remember")`.
+        tools: Kinds of `memory_tools` that the agent gets as well, for the same namespace: `("search", "remember")`. A
+            search by the agent has the options of `recall`, such as `where`, too.
         metadata: Yours, for each note, to filter on: a dict, or a function of the run.
         should_store: Says of each message whether it is stored.
         remember_unanswered: Whether what was said in a run that another middleware ended before the model was called is
@@ -123,9 +124,10 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             unanswered=remember_unanswered,
             failures=Failures(on_error),
         )
-        self.tools = memory_tools(
-            memory, namespace=namespace, also=also, kinds=tools, evolve=evolve, on_error=on_error
-        )
+        door: dict[str, Any] = {"namespace": namespace, "also": also, "evolve": evolve}
+        searched = adapting.SearchOptions.__annotations__
+        door |= {name: value for name, value in recall.items() if name in searched}
+        self.tools = memory_tools(memory, kinds=tools, on_error=on_error, **door)
 
     @property
     def name(self) -> str:

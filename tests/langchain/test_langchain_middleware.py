@@ -166,10 +166,14 @@ def test_metadata_and_conditions_may_be_functions_of_the_run(memory):
 
 def test_a_middleware_brings_its_tools_with_its_options(memory):
     memory.add("The team meets in Oslo.", namespace=BOB)
+    memory.add("The team meets in secret.", namespace=BOB, metadata={"secret": True}, evolve=False)
     options = {"tools": ("search", "remember"), "also": {"team": BOB}, "on_error": "raise"}
+    options |= {"where": {"metadata.secret": {"$ne": True}}, "max_tokens": 500, "window": 0}
     search, remember = AMemMiddleware(memory, namespace=ANN, **options).tools
     assert [search.name, remember.name] == ["search_memory", "remember"]
-    assert "from team" in search.invoke({"query": "Where does the team meet?"})
+    found = search.invoke({"query": "Where does the team meet?"})
+    assert "from team" in found
+    assert "secret" not in found
     memory.down = True
     with pytest.raises(StoreUnavailableError):
         search.invoke({"query": "Where does the team meet?"})
