@@ -141,8 +141,8 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     def before_agent(self, state: AMemState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Settle whose run it is, and which messages belong to it."""
-        record = self._record(state, state["messages"])
-        begun = record.begin(self._turns.entry(current_run(state), self._name))
+        record, run = self._record(state, state["messages"]), current_run(state)
+        begun = self._turns.begun(record, run, self._turns.entry(run, self._name))
         tokens = {**state.get("amem_run", {}), self._name: Token(uuid4())}
         return {"amem": {self._name: record.saved([begun])}, "amem_run": tokens}
 

@@ -93,7 +93,7 @@ def recall_node(
         mine = turns.entry(run, _name("recall", run))
         found = await turns.recalled(call, record.said, run, mine.namespace)
         report("recall", notes=[hit.note.id for hit in found.hits])
-        return {output_key: found.text, turn_key: record.saved([record.begin(mine)])}
+        return {output_key: found.text, turn_key: record.saved([turns.begun(record, run, mine)])}
 
     return node("recall", step)
 

@@ -24,6 +24,7 @@ Namespace = tuple[str, ...]
 NamespaceOf = tuple[str, ...] | Callable[[Any], Sequence[str]]
 ByRun = Mapping[str, Any] | Callable[[Any], Mapping[str, Any] | None] | None
 
+HEARD = 1024  # messages of which a process knows to whom they were said, where no state does
 RECENT = 32  # messages of which it is looked whether they were edited since they were stored
 
 _everywhere = adapting.Failures(log)
@@ -187,6 +188,7 @@ class Turns(Door):
     should_store: ShouldStore = is_spoken
     metadata: ByRun = None
     unanswered: bool = True
+    heard: dict[tuple[str | None, str | None], Namespace] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the options; the result of a coroutine function would always count as true."""
@@ -206,6 +208,22 @@ class Turns(Door):
         """
         fixed = not callable(self.namespace)
         return Entry(namespace=self.space(run), is_fixed=fixed, by=run.caller, node=node)
+
+    def begun(self, record: Record, run: Run, mine: Entry) -> Entry:
+        """Return the entry of a run that begins.
+
+        Where the state knows of no earlier run, such as in a graph in a graph that keeps its state, this process may know
+        that a message was said to somebody else; the run begins after that.
+        """
+        begun = record.begin(mine)
+        for place in record.words(begun.start) if begun.run == 0 else ():
+            key = (run.thread, record.messages[place].id)
+            if key[1] and self.heard.setdefault(key, mine.namespace) != mine.namespace:
+                start = min(record.words(place + 1), default=record.end)
+                begun = replace(begun, start=start)
+        for key in [*self.heard][:-HEARD]:
+            self.heard.pop(key, None)
+        return begun
 
     async def store(
         self,

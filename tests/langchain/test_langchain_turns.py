@@ -224,10 +224,9 @@ def test_where_the_state_says_whose_it_is_a_run_in_which_nobody_speaks_stores_no
             assert kept(memory, BOB) == turns("1.")
 
 
+@pytest.mark.parametrize("keeps", [True, None], ids=["keeps its state", "keeps none"])
 @pytest.mark.parametrize("inner", ["agent", "nodes"])
-def test_an_agent_or_graph_in_a_graph_that_keeps_its_state_leaves_a_failed_run_to_whom_it_belongs(
-    memory, inner
-):
+def test_an_agent_or_graph_in_a_graph_leaves_a_failed_run_to_whom_it_belongs(memory, inner, keeps):
     def answer(said):
         if said[-1].text == "2.":
             raise TimeoutError
@@ -236,10 +235,10 @@ def test_an_agent_or_graph_in_a_graph_that_keeps_its_state_leaves_a_failed_run_t
     model = Talker(answer=answer)
     if inner == "agent":
         middleware = [AMemMiddleware(memory, namespace=user)]
-        node = create_agent(model, middleware=middleware, checkpointer=True)
+        node = create_agent(model, middleware=middleware, checkpointer=keeps)
     else:
         node = around(memory, answer=lambda state: {"messages": [model.invoke(state["messages"])]})
-        node.checkpointer = True
+        node.checkpointer = keeps
     graph = sequence(MessagesState, node=node)
     say(graph, "1.")
     with pytest.raises(TimeoutError):
