@@ -29,10 +29,8 @@ from .messages import conversation
 
 Saved = dict[str, dict[str, Any]]
 
-ENTRIES, MARKS = (
-    32,
-    8,
-)  # entries in a state, and messages by which the place is known that a run has reached
+ENTRIES = 32  # in a state
+MARKS = 8  # of messages by which the place is known that a run has reached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +167,9 @@ class Record:
         if this is None and begun and all(mine.is_others(one) for one in self.latest):
             theirs = [one for one in begun if not one.is_fixed]
             if len(theirs) != 1:
-                raise NamespaceError("a run begun by somebody else is resumed with their context")
+                raise NamespaceError(
+                    "this run was begun by somebody else, and for whom is not known; resume it with the context of who began it"
+                )
             this = theirs[0]
             for place in self.words(this.seen or self.end)[:1]:
                 added = [replace(mine, run=this.run, start=place, seen=self.end)]
