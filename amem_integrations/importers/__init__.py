@@ -123,15 +123,13 @@ def check(source: Source, format_: str, max_chars: int) -> ImportReport:
 def _items(source: Source, format_: str, max_chars: int) -> Iterator[Found | Skipped]:
     """Yield the notes that can be stored, and the parts that were skipped."""
     for one in FORMATS[format_].read(source):
-        if isinstance(one, Skipped):
-            yield one
-            continue
-        _, item = one
-        try:
-            check_note_input(item, max_chars)
-            yield one
-        except InvalidInputError as error:
-            yield Skipped("cannot be stored", f"{item.key or source.name}: {error}")
+        told: Found | Skipped = one
+        if not isinstance(one, Skipped):
+            try:
+                check_note_input(one[1], max_chars)
+            except InvalidInputError as error:
+                told = Skipped("cannot be stored", f"{one[1].key or source.name}: {error}")
+        yield told
 
 
 def _format_of(source: Source, name: str) -> str:

@@ -299,15 +299,14 @@ def _claude_message(message: Record, about: Mapping[str, Any]) -> Iterator[Messa
     # `text` is all of a message in older exports, and has a remark for each tool in newer ones.
     texts = [block for block in blocks if block.get("type") == "text"] if blocks else [message]
     text = "\n".join(block["text"] for block in texts if block.text("text"))
-    files, attached = message.objects("files"), message.objects("attachments")
-    yield from [Skipped(FILE, where)] * len(files)
+    yield from [Skipped(FILE, where)] * len(message.objects("files"))
     role, name = str(message.get("sender")), message.label("uuid")
     if role not in {"human", "assistant"}:
         yield Skipped(f"sender {role!r}", where)
         return
     said = Message(role=role, text=text, id=name, at=message.time("created_at"), metadata=about)
     yield said
-    for number, file in enumerate(attached, start=1):
+    for number, file in enumerate(message.objects("attachments"), start=1):
         if content := file.text("extracted_content"):
             more = {**about, "file": file.get("file_name")}
             known = name and f"{name}/{number}"
