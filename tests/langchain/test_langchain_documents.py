@@ -309,7 +309,7 @@ def test_metadata_that_is_no_json_becomes_text_and_no_character_costs_a_document
     (two,) = (document for document in found if document.page_content == "Two.")
     assert two.metadata.keys().isdisjoint({"source", "_document"})  # none was given
     for odd in ("page\0 3", "page \ud83d"):
-        (three,) = store.get_by_ids(store.add_documents([Document("Three.", id=odd)]))
+        (three,) = store.get_by_ids(store.add_documents([Document("Three.")], ids=[odd]))
         assert store.get_by_ids([odd]) == [three]
         store.delete([odd])
         assert store.get_by_ids([odd]) == []

@@ -217,7 +217,7 @@ def test_an_answer_that_a_tool_gives_is_remembered(memory):
         """Look something up."""
         return f"{what} is 42."
 
-    city = create_model("City", name=str, since=date)
+    city = create_model("City", name=(str, ...), since=(date, ...))
     town = make_dataclass("Town", [("name", str)])
     agent = agent_of(memory, calling(called("look_up", what="It")), tools=[look_up])
     say(agent, "What is it?")

@@ -193,7 +193,7 @@ async def test_in_an_agent_the_user_comes_from_the_context(memory):
         found = run.context
         return (found["user_id"] if isinstance(found, dict) else found.user_id,)
 
-    model = create_model("model", user_id=str)
+    model = create_model("model", user_id=(str, ...))
     contexts = {
         User: User("dataclass"),
         Dictionary: {"user_id": "dict"},
