@@ -67,6 +67,7 @@ from .flows.turn import Recalled as Recalled
 from .flows.turn import RecallOptions as RecallOptions
 from .flows.turn import Remembered as Remembered
 from .flows.turn import SearchOptions as SearchOptions
+from .ids import SPELLING
 from .ids import parse_time as parse_time
 from .memory import AgenticMemory
 from .notes import Note, ScoredNote, plain, storable_values
@@ -95,7 +96,7 @@ REFUSALS = {400, 404, 415, 422, 501}
 # Mistakes that no chat should hide: nothing says whose memory it is, or the memory cannot be used at all.
 ALWAYS = (NamespaceError, StoreClosedError, EmbedderMismatchError, MissingExtraError)
 
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID = re.compile(SPELLING)
 # The words of a tool to a model about a supersession.
 TAKEN = "It takes the place of note {}."
 PROPOSED = "Note {} stands as before: it is the user's own, so it is only proposed that this takes its place."
@@ -413,7 +414,7 @@ class Door:
     def metadata_of(self, given: Metadata, *run: object) -> dict[str, Any]:
         """Return the metadata of what is stored in a run; none where a function fails, or gives what cannot be stored.
 
-        What was said is worth more than they are.
+        The words are worth more than the metadata.
         """
         with self.failures.tolerated("metadata", callback=True):
             made = given(*run) if callable(given) else given

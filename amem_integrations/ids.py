@@ -13,6 +13,7 @@ from .errors import InvalidInputError
 from .notes import Namespace, NoteInput
 
 ROOT = UUID("9c4a6f3e-2a1d-5b7e-8f60-1d2b3c4a5e6f")
+SPELLING = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # of an id, as a pattern
 _as_json = json.JSONEncoder(separators=(",", ":")).encode
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

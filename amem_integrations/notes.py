@@ -320,7 +320,7 @@ class ScoredNote:
         return self.passages[0] if self.passages else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is known of the hit and the note beside the content, as JSON values: metadata of a document."""
+        """Return the facts about the hit and its note, without the content, as JSON values: metadata of a document."""
         note = self.note
         of_note = ("speaker", "source", "kind", "origin", "thread", "state")
         of_hit = ("superseded_by", "is_over", "times_said")

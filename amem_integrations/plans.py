@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, TypeAdapter,
 
 from .decisions import Count, Item, ModelCall
 from .errors import InvalidInputError
+from .ids import SPELLING
 from .kinds import Kind
 from .notes import RELATIONS, Namespace, Wording
 
@@ -23,7 +24,7 @@ MAX_RELATION_CHARS = 40
 MAX_REASON_CHARS = 200
 MAX_CHARS = 1000  # of a sentence
 Share = Annotated[float, Field(ge=0, le=1)]
-Identity = Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+Identity = Annotated[str, Field(pattern=f"^{SPELLING}$")]
 
 LinkChange = Literal["strengthen", "weaken", "remove"]
 FOLLOWS = "follows"  # the relation of a turn to the one before it, where nothing more is known

@@ -200,7 +200,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
             notes = await self._turns.store(call, record, run, one.namespace, some, looks=False)
             self._turns.evolve_later(one.namespace)
             is_stored &= notes is not None
-        # What an earlier run left is stored as a model is shown it.
+        # Messages that an earlier run left are stored as a model is shown them.
         over = said if remembers and blocked else [*left, *said]
         ended = [replace(one, state="stored" if is_stored else "left") for one in over]
         return {"amem": {self._name: self._record(state, state["messages"]).saved(ended)}}
@@ -211,7 +211,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         return Record(messages, state.get("amem", {}).get(self._name))
 
     def _due(self, record: Record, run: Run) -> tuple[list[Entry], list[Entry]]:
-        """Return what is to be stored; until somebody adds something, a run is of whom it began, whoever resumes it."""
+        """Return the entries that are due; until somebody adds something, a run is of whoever began it, also when it is resumed."""
         begun = (one for one in record.latest if one.state == "begun")
         own = next((one for one in begun if not record.words(one.seen or record.end)), None)
         mine = own or self._turns.entry(run, self._name)

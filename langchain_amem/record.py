@@ -35,7 +35,7 @@ MARKS = 8  # of messages by which the place is known that a run has reached
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is known of one run and one memory.
+    """The state of one run for one memory.
 
     Attributes:
         namespace: Whose memory.

@@ -182,7 +182,10 @@ class Door(adapting.Door):
 class Turns(Door):
     """Recalls for what was asked, and remembers what was said.
 
-    What the functions of the application or the memory raise is counted, and takes no answer away.
+    Errors of the application's functions and of the memory are counted, and take no answer away.
+
+    Attributes:
+        heard: By thread and id of a message, whose memory it was said to; of the last messages that this process knows.
     """
 
     should_store: ShouldStore = is_spoken
@@ -212,8 +215,8 @@ class Turns(Door):
     def begun(self, record: Record, run: Run, mine: Entry) -> Entry:
         """Return the entry of a run that begins.
 
-        Where the state knows of no earlier run, such as in a graph in a graph that keeps its state, this process may know
-        that a message was said to somebody else; the run begins after that.
+        Where the state knows of no earlier run, as in a graph that is a node of another one and keeps no state, this process
+        may know that a message was said to somebody else; the run begins after that message.
         """
         begun = record.begin(mine)
         for place in record.words(begun.start) if begun.run == 0 else ():

@@ -132,9 +132,9 @@ async def write_call(call: OpenCall, writer: Writer) -> None:
     made = await commit(writer, call.record(), call.decisions)
     call.written = {i: one.note for i, one in made.notes.items() if one.note is not None}
     inserted = sorted(made.decisions.values(), key=lambda one: one.seq)
-    standing = [one for one in inserted if not one.void]
-    call.report += _report(standing)
-    for note_id, why in _report(standing).failed.items():
+    report = _report([one for one in inserted if not one.void])
+    call.report += report
+    for note_id, why in report.failed.items():
         log.warning("note %s could not be finished: %s", note_id, why)
         times = call.written[note_id].attempts if note_id in call.written else 0
         if times >= call.runtime.config.max_attempts:

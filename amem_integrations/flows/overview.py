@@ -65,7 +65,7 @@ async def stats(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     spaces = await namespaces(runtime) if namespace is None else [check_namespace(namespace)]
     costs, counts, states, waiting = (Counter[Any]() for _ in range(4))
     stopped = list[str]()
-    # What was spent on notes that are all gone counts too.
+    # Namespaces of which all notes are gone have cost something too.
     for space in await recorded_namespaces(runtime.store, namespace):
         spent = await spent_by(runtime, space)
         costs.update({name: sum(getattr(entry, name) for entry in spent) for name in COSTS})

@@ -39,7 +39,7 @@ from ..plans import adapter_of, check_item
 from ..ports import NoteQuery, RecordQuery
 from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
-from ..stores.payloads import check_id, encode_note, encode_record
+from ..stores.payloads import check_uuid, encode_note, encode_record
 from .writing import writing
 
 FORMAT, VERSION = "amem-integrations", 2
@@ -207,7 +207,7 @@ def look_through(
             count += 1
             if into not in (None, own) and one.id not in ids:
                 note_id = _id_in(into, one)
-                # What was said again after a correction has the next id, as `add` gives it.
+                # A text that was said again after a correction has the next id, as `add` gives it.
                 while note_id in taken:
                     note_id = derive("again", note_id)
                 ids[one.id] = note_id
@@ -287,12 +287,12 @@ def _record(line: Line, namespace: Namespace, last: int) -> Told:
     record = _stored_note(data, last) if kind == "note" else adapter_of(one).validate_python(data)
     if isinstance(record, Decision):
         for note_id in (*record.about, *(source.id for source in record.sources)):
-            check_id(note_id, "the id of a note")
+            check_uuid(note_id, "the id of a note")
         for item in record.items:
             check_item(item, strict=True)
     shown = record.shown if isinstance(record, Call) else ()
     for source in shown:
-        check_id(source.id, "the id of a source")
+        check_uuid(source.id, "the id of a source")
     payload = encode_note(record) if isinstance(record, StoredNote) else encode_record(record)
     newest = max(payload["seq"], payload.get("last", 0), *(source.rev for source in shown))
     if newest >= MAX_SEQ:

@@ -34,6 +34,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from ..decisions import Call, Decision, Lease, Record
 from ..errors import InvalidInputError, StoreError
 from ..filters import TIMES
+from ..ids import SPELLING
 from ..notes import Namespace, Note, plain
 from ..plans import adapter_of
 from ..stored_note import StoredNote, Vector
@@ -68,7 +69,7 @@ _OF_NOTE: dict[str, Any] = dict.fromkeys(("id", "namespace", "token", "rev", "ve
 _OF_NOTE["note"] = {"id", "namespace", "rev", "seq", "recorded_at"}
 
 UNIT_TOLERANCE = 1e-2  # of the squared length; float16 embedders are off by a few thousandths
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID = re.compile(SPELLING)
 # In compact JSON a NUL, or a number that is none; keys of messages without a thread begin with "[null, ".
 _ODD = re.compile(rb"\\u0000|null(?!, )")
 
@@ -110,7 +111,7 @@ def encode_note(stored: StoredNote) -> Payload:
     Raises:
         InvalidInputError: A field cannot be stored; the message names the field.
     """
-    check_id(stored.id, "id of a note")
+    check_uuid(stored.id, "id of a note")
     note, key = stored.note, namespace_key(stored.namespace)
     seq = stored.deleted_at if note is None else note.seq
     payload: Payload = {
@@ -148,7 +149,7 @@ def encode_record(record: Record) -> Payload:
     Raises:
         InvalidInputError: A field cannot be stored; the message names the field.
     """
-    check_id(record.id, f"id of a {type(record).__name__}")
+    check_uuid(record.id, f"id of a {type(record).__name__}")
     for name in ("at", "until"):
         if time := getattr(record, name, None):
             stamp(time, name)  # refuses one without a zone
@@ -288,7 +289,7 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
-def check_id(value: str, where: str) -> None:
+def check_uuid(value: str, where: str) -> None:
     """Raise `InvalidInputError` if an id is no UUID in its usual spelling."""
     if not is_id(value):
         raise InvalidInputError(f"{where} must be a UUID in lower case with hyphens, not {value!r}")

@@ -54,7 +54,7 @@ def given(found, entries):
 
 ANN, BOB, TEAM = whose("ann"), whose("bob"), whose("team", "bob")
 
-# What was said, the entries, who remembers; what is given of earlier runs, and of this one.
+# The messages, the entries, who remembers; the texts that are given of earlier runs, and of this one.
 ENDS = {
     "the first run of a thread takes all messages of its input":
         ("q1 q2 a1", [], ANN, {}, {"ann": "q1 q2 a1"}),
@@ -130,7 +130,7 @@ def test_of_a_run_that_nobody_noted_the_last_question_alone_did_surely_not_fail(
     assert given(found, found.due(ANN, unanswered=False)[1]) == {"ann": "q3 a3"}
 
 
-# What was said, the entries, who recalls; the number of the run, and where it begins.
+# The messages, the entries, who recalls; the number of the run, and where it begins.
 BEGINNINGS = {
     "the first run of a thread": ("q1 q2", [], ANN, (0, 0)),
     "the next run": ("q1 a1 q2", ["ann 0: 0-2 stored"], ANN, (1, 2)),
