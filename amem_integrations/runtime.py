@@ -184,9 +184,11 @@ async def map_in_tasks(
     try:
         return list(await asyncio.gather(*tasks))
     finally:
-        # After an error or a cancellation nothing of this call may go on by itself.
+        # After an error or a cancellation nothing of this call may go on by itself. A cancellation has reached each
+        # task already, and a second one would interrupt what a task gives back at its end.
         for task in tasks:
-            task.cancel()
+            if not task.cancelling():
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
