@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -134,7 +135,7 @@ class AgenticMemory:
     _location: Location | None  # where it was opened, if it was
     _resumed: Sequence[Namespace]  # where something was left, or had no vector, when it was opened
     _worker: flows.worker.Background
-    _on_close: list[Callable[[], object]]
+    _on_close: ExitStack
 
     def __init__(self, *_: object, **__: object) -> None:
         """Refuse: `open` is the way in.
@@ -154,7 +155,7 @@ class AgenticMemory:
     ) -> Self:
         """Return a memory over an open store."""
         memory = cls.__new__(cls)
-        memory._location, memory._on_close = None, []
+        memory._location, memory._on_close = None, ExitStack()
         memory._worker = flows.worker.Background(memory._evolve_pending)
         memory._connect(store, embedder, opening.open_model(model), config or MemoryConfig())
         return memory
@@ -279,15 +280,14 @@ class AgenticMemory:
 
     def on_close(self, callback: Callable[[], object]) -> None:
         """Have `callback` called before the store is let go, such as to stop a thread that works on the memory."""
-        self._on_close.append(callback)
+        self._on_close.callback(callback)
 
     def close(self) -> None:
         """Write everything to disk and let go of the store; calling it again does nothing."""
         self._runtime.closing.set()
         self._worker.close()
-        while self._on_close:
-            self._on_close.pop()()
-        self._runtime.store.close()
+        with closing(self._runtime.store):
+            self._on_close.close()
 
     async def aclose(self) -> None:
         """Call `close` in a thread."""

@@ -31,6 +31,8 @@ CLIENTS = (QdrantClient, Client)
 MAX_PAUSE = 10.0  # seconds between two tries
 MAX_ASKED = 60.0  # seconds that are waited where the server asks; who asks for more is unavailable
 MAX_DETAIL = 300  # characters of a server's answer in a message
+# What OpenSSL says of a certificate that is not trusted, and of a server that does not speak https.
+_WRONG_ADDRESS = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
 _ERRORS = (http.ApiException, ResourceExhaustedResponse, JSONDecodeError, KeyError)
 
 
@@ -158,7 +160,8 @@ class Connection:
 
 def _is_passing(error: Exception) -> bool:
     if isinstance(error, http.ResponseHandlingException):
-        return isinstance(error.source, TransportError)
+        is_wrong = any(reason in str(error.source) for reason in _WRONG_ADDRESS)
+        return isinstance(error.source, TransportError) and not is_wrong
     status, busy = status_of(error) or 0, isinstance(error, ResourceExhaustedResponse)
     return (
         busy or status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR

@@ -53,6 +53,16 @@ def test_closing_a_memory_again_does_nothing_and_what_was_closed_is_found_again(
             opened(tmp_path, embedder=other)
 
 
+def test_a_callback_that_fails_at_the_end_keeps_no_store_open(tmp_path):
+    memory, called = opened(tmp_path), []
+    memory.on_close(partial(called.append, "first"))
+    memory.on_close(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        memory.close()
+    opened(tmp_path).close()
+    assert called == ["first"]
+
+
 @pytest.mark.enable_socket
 def test_a_slow_model_loses_nothing(open_memory, openai_server):
     openai_server.failures = ["hang"] * 4

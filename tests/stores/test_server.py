@@ -233,6 +233,12 @@ def test_what_answers_and_is_no_qdrant_server_is_a_store_error_at_once(fake):
         assert len(fake.requests) == number
 
 
+def test_https_for_a_server_that_speaks_http_is_a_store_error_at_once(fake):
+    with pytest.raises(errors.StoreError, match="WRONG_VERSION") as caught:
+        ServerStore(fake.url.replace("http", "https"), dimensions=DIMENSIONS, **QUICK)
+    assert not isinstance(caught.value, errors.StoreUnavailableError)
+
+
 # keys and options
 
 
