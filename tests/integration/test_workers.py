@@ -11,6 +11,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -21,6 +22,7 @@ from support.qdrant_server import Fault
 from amem_integrations import MemoryConfig, NoteInput, WorkReport, errors
 from amem_integrations.decisions import Lease
 from amem_integrations.flows.worker import ThreadLease
+from amem_integrations.ids import now
 from amem_integrations.runtime import run
 from amem_integrations.stores.payloads import decode_record
 
@@ -528,14 +530,15 @@ def test_evolve_of_one_thread_leaves_the_others(opened):
         memory.evolve(thread="t0")
 
 
-def test_a_lease_is_taken_over_after_its_end_and_no_earlier(opened):
-    one, other = (opened(lease_seconds=0.4) for _ in "ab")
+def test_a_lease_is_taken_over_after_its_end_and_no_earlier(opened, monkeypatch):
+    one, other = (opened(lease_seconds=60) for _ in "ab")
     held, taken = lease(one, holder="one"), lease(other, holder="other")
     assert run(held.take()) == ""
     assert run(taken.take()) is None
     assert run(lease(other, thread=None).take()) is not None
     assert run(lease(other, BOB).take()) is not None
-    time.sleep(0.5)
+    later = now() + timedelta(seconds=61)
+    monkeypatch.setattr(f"{WORKER}.now", lambda: later)
     assert run(taken.take()) == "one"
     run(held.hand_over("one"))  # too late: it changes nothing, neither to prolong nor to end it
     run(held.hand_over(""))
@@ -546,12 +549,12 @@ def test_a_lease_is_taken_over_after_its_end_and_no_earlier(opened):
 
 def test_a_lease_is_kept_alive_while_the_model_is_asked(opened):
     def slow(request):
-        time.sleep(1.2)
+        time.sleep(2.5)
         taken.append(run(lease(other, thread="t0", holder="other").take()))
         return models.construct(request)
 
     taken, other = [], opened()
-    memory = opened(models.model(construct=slow), lease_seconds=0.5)
+    memory = opened(models.model(construct=slow), lease_seconds=2)
     talk(memory, notes=2, threads=1)
     work(memory)
     assert taken == [None]

