@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support import models
 from support.openai_server import openai_server
 
@@ -36,6 +37,17 @@ LONG = """
 locomo protocol examples langgraph_crashes kills folder workers processes follow_ups first_hit graph upkeep currency
 memory_machine
 """
+
+
+# The same cases in every run, and no limit of time, which a busy machine would break. With a number of examples, tests of
+# any value look for new cases. Their fixtures may be shared by all cases.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize="AMEM_EXAMPLES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("suite")
 
 
 def pytest_configure() -> None:

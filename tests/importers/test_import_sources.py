@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from importing_kit import imported_twice, open_memory, write
 
@@ -28,9 +28,6 @@ json_values = st.recursive(
 
 
 @given(value=json_values, indent=st.sampled_from([None, 1]), start=st.sampled_from([b"", BOM_UTF8]))
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 def test_a_document_is_read_like_the_json_module_reads_it(tmp_path, value, indent, start):
     path = tmp_path / "x.json"
     path.write_bytes(start + json.dumps(value, indent=indent).encode())

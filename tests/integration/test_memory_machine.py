@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pydantic import BaseModel
@@ -230,8 +230,4 @@ TestMemory = MemoryMachine.TestCase
 TestMemory.settings = settings(
     max_examples=int(os.environ.get("AMEM_EXAMPLES", "24")),
     stateful_step_count=25,
-    derandomize="AMEM_EXAMPLES"
-    not in os.environ,  # with a number of examples, it looks for new ones
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

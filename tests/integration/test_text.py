@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import models
 
@@ -121,9 +121,7 @@ PIECES = st.sampled_from([*"  %-0?日한é\u0301🏺\n", "'s", "\u2019s", "ab", 
 TEXT = st.lists(PIECES, max_size=5).map("".join)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @given(st.lists(TEXT, min_size=2, max_size=4))
 def test_whatever_is_said_is_stored_evolves_and_can_be_asked_for(memory, texts):
     said, space = [f"Ann {text} dog" for text in texts], ("any", str(len(texts)))

@@ -126,7 +126,7 @@ def done(store, operation):
     return sorted(found) if (operation.limit, operation.offset) == (99, 0) else len(found)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(OPERATIONS, max_size=30))
 def test_it_does_what_langgraphs_own_store_does(operations):
     def embed(texts):
