@@ -69,6 +69,12 @@ class Run:
         return None if thread is None else str(thread)
 
     @property
+    def agent(self) -> str:
+        """The nodes in which the graph of the run stands, outermost first; "" if it is not in another graph."""
+        place = str(self.config.get("configurable", {}).get("checkpoint_ns", ""))
+        return "|".join(node.partition(":")[0] for node in place.split("|")[:-1])
+
+    @property
     def caller(self) -> str:
         """A digest of the `context` and the configuration of the run, which tells one caller from another."""
         machinery = ("__", "checkpoint", "thread_id")
@@ -250,6 +256,7 @@ class Turns(Door):
                     said[place] = replace(said[place], stored=bool(self.should_store(message)))
             elif looks and place >= recent:
                 said[place] = replace(said[place], stored=None)
+        said_in = {"thread": run.thread, "agent": run.agent}
         options = {"metadata": self.metadata_of(self.metadata, run), "complete": complete}
         roles = tuple({one.party for one in said})
-        return await self.remembered(call, said, space, thread=run.thread, roles=roles, **options)
+        return await self.remembered(call, said, space, roles=roles, **said_in, **options)

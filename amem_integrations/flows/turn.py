@@ -49,7 +49,7 @@ from .forms import profile
 from .read import marked, recall
 from .writing import PAGE, writing
 
-ANSWERS = "message_answers"  # metadata: the id of the message that is answered, or the key of that message's note
+ANSWERS = "message_answers"  # metadata: the id of the message that is answered; of a note with thread and agent
 HASH = "message_hash"  # metadata of a note: tells a message that was edited from a note that was corrected
 RECALLED = 30  # notes to choose from; 1,000 tokens hold about 25
 LEFT_OVERS = 8  # unfinished notes of earlier turns that a turn also finishes, if it evolves itself
@@ -183,6 +183,7 @@ async def remember_turn(
     thread: str | None = None,
     roles: Sequence[str] = SPEAKING,
     metadata: Mapping[str, Any] | None = None,
+    agent: str = "",
     new: bool = False,
     just_said: bool = True,
     complete: bool = True,
@@ -197,11 +198,13 @@ async def remember_turn(
         messages: What was said. A message with `stored=False`, or of another role, only counts for the occurrences of
             others; one with `stored=None` is only looked at for whether it was edited. An answer that names in
             `metadata["message_answers"]` the id of the message that it answers takes the place of an earlier answer to
-            that message which is not among the messages: a run that was killed was asked again.
+            that message, of the same speaker and `agent`, which is not among the messages: a run that was killed was asked
+            again.
         namespace: Whose memory.
         thread: The conversation.
         roles: Whose messages are stored, by any name (see `conversation.ROLES`).
         metadata: Your own, for each note, to filter on; where a message has a value of that name, its own counts.
+        agent: Which of several agents answers: they may be asked by the same message, and each of them is remembered.
         new: All of the messages have just been said, none is stored: those without an id count on from what is stored of
             thread, role and text. False: they are a conversation from its start, or have ids.
         just_said: The time of those that carry none is now; False: it is not known.
@@ -220,7 +223,7 @@ async def remember_turn(
     for number, item in enumerate(said):
         own = {HASH: sha256(item.content.encode()).hexdigest()[:16]}
         if ANSWERS in item.metadata:  # by the key that no other thread has
-            own[ANSWERS] = message_key(thread, "user", item.metadata[ANSWERS])
+            own[ANSWERS] = message_key(thread, agent, item.metadata[ANSWERS])
         said[number] = replace(item, metadata={**(metadata or {}), **item.metadata, **own})
         check_note_input(said[number], most)
     present = {message_key(thread, one.party, one.id): one for one in given if one.id is not None}
@@ -400,7 +403,8 @@ async def _earlier_answer(
     """Return the note of an earlier answer to the same message, whose key is not taken: a killed run was asked again."""
     if ANSWERS not in item.metadata:
         return None
-    conditions = conditions_of({f"metadata.{ANSWERS}": item.metadata[ANSWERS]})
+    by_the_same = {f"metadata.{ANSWERS}": item.metadata[ANSWERS], "speaker": item.speaker}
+    conditions = conditions_of(by_the_same)
     found = await resolve(runtime.store.scan(namespace, where=conditions, limit=MOST_ANSWERS))
     return next((note for note in found if note.key not in taken), None)
 

@@ -171,6 +171,15 @@ def test_answers_that_are_given_again_in_a_thread_take_the_place_of_the_old_and_
     assert contents(memory)[2:] == ["It is 43.", "How much?", "It is 44."]
 
 
+def test_each_of_several_agents_has_its_own_answer_to_a_question(memory):
+    question = user("How much?", "q")
+    for agent, speaker, text in (("", "Eva", "1"), ("", "Tom", "2"), ("a", "Eva", "3")):
+        for given in (f"{text}?", text):  # each of them is asked again
+            said = replace(answer(given), speaker=speaker)
+            memory.remember_turn([question, said], namespace=ANN, thread="t", agent=agent)
+    assert contents(memory) == ["How much?", "1", "2", "3"]
+
+
 def test_an_answer_is_given_again_also_to_a_question_that_no_embedder_takes(memory, embedder):
     make = embedder.embed_documents
     embedder.embed_documents = lambda texts: make(texts) * [["x" not in text] for text in texts]

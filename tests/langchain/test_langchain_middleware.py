@@ -42,6 +42,8 @@ from langchain_kit import (
     user,
     within,
 )
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 from pydantic import create_model
 from support.ports import WatchedEmbedder
@@ -236,6 +238,26 @@ def test_an_answer_that_a_tool_gives_is_remembered(memory):
     asking = Talker(answer=lambda _: AIMessage("", tool_calls=calls))
     say(agent_of(memory, asking, tools=[look_up]), "What are both?", "eve")
     assert kept(memory, ("eve",)) == ["What are both?", "It is 42.", "That is 42."]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "without names"])
+@pytest.mark.parametrize("shared", [True, False], ids=["side by side", "one after the other"])
+def test_each_of_several_agents_that_are_asked_by_one_message_is_remembered(memory, shared, named):
+    graph = StateGraph(MessagesState, context_schema=User)
+    for place in ("left", "right"):
+        agent = create_agent(
+            Talker(answer=lambda _, place=place: f"It is {place}."),
+            middleware=[AMemMiddleware(memory, namespace=user)],
+            name=place if named else None,
+        )
+
+        def asked(state, agent=agent):  # each sees the question alone
+            return {"messages": agent.invoke({"messages": state["messages"][:1]})["messages"][-1:]}
+
+        graph.add_node(place, agent if shared else asked)
+    graph.add_edge(START, "left").add_edge(START if shared else "left", "right")
+    say(graph.compile(checkpointer=InMemorySaver()), "Where is it?")
+    assert sorted(kept(memory)) == ["It is left.", "It is right.", "Where is it?"]
 
 
 def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(memory):
