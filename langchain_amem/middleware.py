@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, convert_to_messages
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.runtime import Runtime
 from typing_extensions import Unpack
@@ -54,9 +54,9 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
     At the first call of the model in a run, notes are recalled for what was asked; the model is shown them at each
     call, and the history stays as it is. What people said is stored then too, as that call shows it: what another
-    middleware redacts is stored redacted. The answer is stored when the run ends. Notes are raw at first; a thread of
-    the memory constructs, links and evolves them afterwards (`memory.flush` waits for it). A message is known by its
-    id, so none is stored twice.
+    middleware redacts is stored redacted, and what it adds for the model alone is not stored. The answer is stored when
+    the run ends. Notes are raw at first; a thread of the memory constructs, links and evolves them afterwards
+    (`memory.flush` waits for it). A message is known by its id, so none is stored twice.
 
     Put it last in `middleware`: what rewrites the system message after it would erase the notes.
     https://docs.langchain.com/oss/python/langchain/middleware/custom
@@ -163,7 +163,9 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
     async def _prepared(self, call: Call, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Return the request with the notes recalled; what people said is stored."""
         state: Any = request.state
-        record, run = self._record(state, request.messages), current_run(state)
+        given: list[Any] = convert_to_messages(request.messages)  # another middleware may add dicts
+        request = request.override(messages=given)
+        record, run = self._record(state, _said(given, state["messages"])), current_run(state)
         token = state.get("amem_run", {}).get(self._name, Token())  # none: the run was resumed
         (left, said), is_first = self._due(record, run), token.notes is None
         if token.notes is None:
@@ -231,3 +233,12 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
         if not isinstance(system.content, str):
             content = [*system.content, {"type": "text", "text": text}]
         return request.override(system_message=system.model_copy(update={"content": content}))
+
+
+def _said(shown: list[BaseMessage], messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return what a call shows of a conversation, without what another middleware has added for the model alone."""
+    known, ids = {one.id for one in messages}, {one.id for one in shown}
+    people = [one.id for one in messages if isinstance(one, HumanMessage)]
+    if not ids.issuperset(people[-1:]):  # what is redacted may have lost its id
+        return shown
+    return [one for one in shown if one.id in known]

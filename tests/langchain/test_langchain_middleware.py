@@ -311,10 +311,28 @@ def test_what_is_redacted_is_stored_redacted_in_any_order(memory):
     def hiding(request, handler):  # from the model alone
         return handler(request.override(messages=masked(request.messages)))
 
+    @wrap_model_call
+    def renewing(request, handler):  # without the ids
+        new = [HumanMessage(one.text) for one in masked(request.messages)]
+        return handler(request.override(messages=new))
+
     mine = AMemMiddleware(memory, namespace=ANN)
-    for order in ([redacting, mine], [mine, redacting], [hiding, mine]):
+    for order in ([redacting, mine], [mine, redacting], [hiding, mine], [renewing, mine]):
         create_agent(Talker(), middleware=order).invoke(ask("My code is 1234."))
-    assert kept(memory)[::2] == ["My code is ****."] * 3
+    assert kept(memory)[::2] == ["My code is ****."] * 4
+
+
+@pytest.mark.parametrize("kind", [HumanMessage, lambda text: {"role": "user", "content": text}])
+def test_what_another_middleware_adds_for_the_model_alone_is_neither_stored_nor_asked(memory, kind):
+    @wrap_model_call
+    def adding(request, handler):
+        return handler(request.override(messages=[*request.messages, kind("The files: a.txt.")]))
+
+    agent = agent_of(memory, before=[adding])
+    say(agent, "I moved to Oslo.", thread="monday")
+    assert last(say(agent, "Where did I move to?", thread="tuesday")) == "In Oslo."
+    said = ["I moved to Oslo.", "I do not know.", "Where did I move to?", "In Oslo."]
+    assert kept(memory) == said
 
 
 # Whose memory it is
