@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage
 from pydantic_core import to_jsonable_python
 
 from amem_integrations import adapting
@@ -25,10 +25,14 @@ def to_message(message: BaseMessage, *, stored: bool = True) -> Message:
     """
     role = message.role if isinstance(message, ChatMessage) else message.type
     given = (message.additional_kwargs, message.response_metadata)
+    texts = [message.text]
+    # What a person gives in parts are texts of their own; those of a model may be halves of a sentence.
+    if isinstance(message, HumanMessage) and isinstance(message.content, list):
+        texts = [HumanMessage([part]).text for part in message.content]
     is_summary = message.additional_kwargs.get("lc_source")
     return Message(
         role="system" if is_summary else role.removesuffix("MessageChunk"),
-        text=str(message.text),
+        text="\n".join(filter(None, texts)),
         id=message.id or None,
         speaker=message.name,
         at=time_of(data[name] for data in given for name in TIMES if name in data),

@@ -270,6 +270,15 @@ def test_of_a_message_with_a_picture_the_words_are_stored_and_asked_for(memory):
     assert said == ["I moved to Oslo.", "Where did I move to?"]
 
 
+def test_the_parts_of_what_a_person_gives_stand_apart_and_those_of_an_answer_do_not(memory):
+    parts = [{"type": "text", "text": text} for text in ("Sum this up", "My bill")]
+    agent = agent_of(memory, Talker(answer=lambda _: AIMessage(["It is ", "42."])))
+    say(agent, HumanMessage([parts[0], PICTURE, parts[1]]))
+    assert kept(memory) == ["Sum this up\nMy bill", "It is 42."]
+    memory.add_messages([{"role": "user", "content": parts}], namespace=BOB)
+    assert kept(memory, BOB) == kept(memory)[:1]
+
+
 def test_a_summary_of_the_conversation_is_no_note(memory):
     summary = Talker(answer=lambda _: "THE SUMMARY")
     summing = SummarizationMiddleware(summary, trigger=("messages", 3), keep=("messages", 1))
