@@ -153,13 +153,15 @@ def kept(memory, namespace=ANN):
 # Agents and graphs
 
 
-def agent_of(memory, model=None, *, before=(), tools=(), keeps=True, prompt=None, **options):
+def agent_of(
+    memory, model=None, *, before=(), after=(), tools=(), keeps=True, prompt=None, **options
+):
     """Return an agent with the middleware, of which the context says whose memory it is; if it `keeps`, with checkpoints."""
     return create_agent(
         model or Talker(),
         list(tools),
         system_prompt=prompt,
-        middleware=[*before, AMemMiddleware(memory, **{"namespace": user, **options})],
+        middleware=[*before, AMemMiddleware(memory, **{"namespace": user, **options}), *after],
         context_schema=User,
         checkpointer=InMemorySaver() if keeps else None,
     )

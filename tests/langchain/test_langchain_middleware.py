@@ -15,6 +15,7 @@ from langchain.agents.middleware import (
     ModelCallLimitMiddleware,
     PIIMiddleware,
     SummarizationMiddleware,
+    after_agent,
     before_agent,
     before_model,
     dynamic_prompt,
@@ -329,6 +330,20 @@ def test_what_is_redacted_is_stored_redacted_in_any_order(memory):
     for order in ([redacting, mine], [mine, redacting], [hiding, mine], [renewing, mine]):
         create_agent(Talker(), middleware=order).invoke(ask("My code is 1234."))
     assert kept(memory)[::2] == ["My code is ****."] * 4
+
+
+def test_an_answer_that_is_changed_at_the_end_is_stored_so_at_once_or_with_the_next_turn(memory):
+    @after_agent
+    def guard(state, _):
+        return {"messages": [AIMessage("I may not say.", id=state["messages"][-1].id)]}
+
+    before, after = agent_of(memory, before=[guard]), agent_of(memory, after=[guard])
+    say(after, "Where is the key?", "bob")
+    assert kept(memory, BOB) == ["Where is the key?", "I may not say."]
+    say(before, "Where is the key?")
+    assert kept(memory) == ["Where is the key?", "I do not know."]
+    say(before, "Please.")
+    assert kept(memory) == ["Where is the key?", "I may not say.", "Please.", "I do not know."]
 
 
 @pytest.mark.parametrize("kind", [HumanMessage, lambda text: {"role": "user", "content": text}])
