@@ -237,8 +237,9 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
 def _said(shown: list[BaseMessage], messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return what a call shows of a conversation, without what another middleware has added for the model alone."""
-    known, ids = {one.id for one in messages}, {one.id for one in shown}
+    known, ids = {one.id: one for one in messages}, {one.id for one in shown}
     people = [one.id for one in messages if isinstance(one, HumanMessage)]
     if not ids.issuperset(people[-1:]):  # what is redacted may have lost its id
         return shown
-    return [one for one in shown if one.id in known]
+    said = [(known[one.id], one) for one in shown if one.id in known]
+    return [given if given.text in one.text else one for given, one in said]

@@ -346,11 +346,22 @@ def test_an_answer_that_is_changed_at_the_end_is_stored_so_at_once_or_with_the_n
     assert kept(memory) == ["Where is the key?", "I may not say.", "Please.", "I do not know."]
 
 
-@pytest.mark.parametrize("kind", [HumanMessage, lambda text: {"role": "user", "content": text}])
-def test_what_another_middleware_adds_for_the_model_alone_is_neither_stored_nor_asked(memory, kind):
+FILES = "The files: a.txt."
+ADDED = [
+    lambda message: [message, HumanMessage(FILES)],
+    lambda message: [message, {"role": "user", "content": FILES}],
+    lambda message: [HumanMessage(f"{message.text} {FILES}", id=message.id)],
+]
+
+
+@pytest.mark.parametrize("added", ADDED, ids=["a message", "a dict", "more text"])
+def test_what_another_middleware_adds_for_the_model_alone_is_neither_stored_nor_asked(
+    memory, added
+):
     @wrap_model_call
     def adding(request, handler):
-        return handler(request.override(messages=[*request.messages, kind("The files: a.txt.")]))
+        *before, last = request.messages
+        return handler(request.override(messages=[*before, *added(last)]))
 
     agent = agent_of(memory, before=[adding])
     say(agent, "I moved to Oslo.", thread="monday")
