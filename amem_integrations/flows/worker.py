@@ -417,6 +417,9 @@ class Background:
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
         _backgrounds.add(self)
+        # What is registered last is called first: before the store of this one is closed.
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)
 
     def submit(self, namespace: Namespace | None) -> None:
         """Take a namespace, without waiting; one that waits already is done once. A closed worker takes nothing."""
@@ -487,7 +490,6 @@ class Background:
 _backgrounds: weakref.WeakSet[Background] = weakref.WeakSet()
 
 
-@atexit.register
 def _close_all() -> None:
     """Let no thread work on while the interpreter is taken apart."""
     end = time.monotonic() + PATIENCE

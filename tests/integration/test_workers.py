@@ -16,7 +16,7 @@ from functools import partial
 
 import pytest
 from support import models
-from support.processes import ROOT, TESTS, environment, run_python
+from support.processes import ROOT, TESTS, environment, run_alone, run_python
 from support.qdrant_server import Fault
 
 from amem_integrations import MemoryConfig, NoteInput, WorkReport, errors
@@ -669,3 +669,28 @@ asked.wait()
 def test_an_interpreter_ends_while_a_model_is_silent():
     done = run_python(SILENT)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+ENDING = """
+import sys, threading, time
+from support import models
+
+asked = threading.Event()
+
+def construct(request):
+    asked.set()
+    time.sleep(0.2)
+    return models.construct(request)
+
+memory = models.opened(sys.argv[1], model=models.model(construct=construct))
+memory.add("the trip", namespace=("ann",), evolve=False)
+memory.evolve_later(("ann",))
+asked.wait()
+"""
+
+
+def test_an_interpreter_that_ends_lets_the_background_finish_its_step(tmp_path):
+    done = run_alone(ENDING, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    with models.opened(tmp_path) as memory:
+        assert states(memory) == {("done", 0): 1}
