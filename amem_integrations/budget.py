@@ -56,7 +56,7 @@ class Budget:
         """Set the limits of a day for each namespace; None: there is none."""
         self._calls, self._tokens = calls, tokens
         self._lock = threading.Lock()
-        self._days: dict[Namespace, _Day] = {}
+        self._day, self._days = date.min, dict[Namespace, _Day]()  # of one day
 
     @property
     def is_limited(self) -> bool:
@@ -106,10 +106,10 @@ class Budget:
                 today.tokens += sum(costs) - tokens
 
     def _today(self, namespace: Namespace) -> _Day:
-        day, known = now().date(), self._days.get(namespace)
-        if known is None or known.day != day:
-            known = self._days[namespace] = _Day(day)
-        return known
+        day = now().date()
+        if day != self._day:
+            self._day, self._days = day, {}
+        return self._days.setdefault(namespace, _Day(day))
 
     def _limit_reached(self, namespace: Namespace, today: _Day, tokens: int) -> str | None:
         """Return which limit leaves no room for a call of so many tokens, in words, and log that once a day."""
