@@ -47,6 +47,10 @@ MOST_WAITING = 10_000  # messages that wait for the store
 SIZE = 1024  # vectors; with 384 dimensions 1.5 MiB
 RULES = "rules"  # the name of the model that works by rules and costs nothing
 COSTS = ("calls", "input_tokens", "output_tokens")
+# The methods of a store that write what a caller who is cancelled would leave half done.
+WRITES = frozenset(
+    {"insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions"}
+)
 
 Progress = Callable[[int, int], None]  # is told how much is done, and of how much
 
@@ -103,6 +107,9 @@ class Awaiting:
     A call to `method` awaits the port's own coroutine function `amethod` (or `method`, if that is
     one); what exists only in a synchronous form runs in a worker thread under a copy of the
     caller's context, so that tracing and context variables survive.
+
+    Who is cancelled waits for a write under way: the next call finishes what it finds, and would not find what is
+    written after that.
     """
 
     def __init__(self, port: object) -> None:
@@ -119,7 +126,12 @@ class Awaiting:
             return attribute
 
         async def in_thread(*args: object, **kwargs: object) -> object:
-            result = await asyncio.to_thread(attribute, *args, **kwargs)
+            task = asyncio.create_task(asyncio.to_thread(attribute, *args, **kwargs))
+            try:
+                result = await (asyncio.shield(task) if name in WRITES else task)
+            except asyncio.CancelledError:
+                await asyncio.wait([task])
+                raise
             return await resolve(result)
 
         return in_thread

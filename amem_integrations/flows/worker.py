@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from inspect import isawaitable
 from typing import cast
 
 from ..decisions import Lease, lease_id
@@ -388,13 +387,7 @@ class ThreadLease:
             written = store.insert_records(space, [new])
         else:
             written = store.swap_records(space, [(stands.token, new)])
-        if isawaitable(written):
-            task = asyncio.ensure_future(written)
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                await asyncio.wait([task])  # what is written later could not be given back
-                raise
+        await resolve(written)
 
 
 class Background:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -41,3 +42,28 @@ async def test_the_twins_do_what_the_methods_do_and_do_not_block_the_loop(fake, 
             await memory.adelete(second.id, namespace=ANN)
             assert [n.id for n in await memory.aget_all(namespace=ANN)] == [first.id]
     assert closed == [True]
+
+
+async def test_a_call_that_is_cancelled_writes_nothing_later_and_the_next_one_finishes_it(
+    fake, monkeypatch
+):
+    def slow(*given):
+        loop.call_soon_threadsafe(task.cancel)
+        time.sleep(0.2)
+        swap(*given)
+
+    model, loop = models.model(models.update_first("It continues.")), asyncio.get_running_loop()
+    async with await asyncio.to_thread(models.opened, fake.url, model) as memory:
+        first = await memory.aadd("one", namespace=ANN, thread="t")
+        second = await memory.aadd("two", namespace=ANN, thread="t")
+        store, swap = memory._runtime.store, memory._runtime.store.swap_notes
+        monkeypatch.setattr(store, "swap_notes", slow)
+        task = asyncio.create_task(memory.aupdate(second.id, namespace=ANN, content="three"))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        monkeypatch.undo()
+        assert (await memory.aget(second.id, namespace=ANN)).content == "three"
+        assert len((await memory.aget(first.id, namespace=ANN)).contexts) == 2
+        await memory.aadd("four", namespace=ANN, evolve=False)
+        assert len((await memory.aget(first.id, namespace=ANN)).contexts) == 1
+        assert store.unfinished() == []
