@@ -50,8 +50,9 @@ def writer_of(runtime: Runtime, namespace: Namespace, by: str = USER) -> Writer:
 async def finish(runtime: Runtime, namespace: Namespace) -> None:
     """Finish what a failed write has left in a namespace."""
     if namespace in runtime.unfinished:
-        await resume(writer_of(runtime, namespace))
-        runtime.unfinished.discard(namespace)
+        runtime.unfinished.discard(namespace)  # first: another write may fail meanwhile
+        async with writing(runtime, namespace) as writer:
+            await resume(writer)
 
 
 @asynccontextmanager

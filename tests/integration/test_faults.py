@@ -253,6 +253,28 @@ def test_what_was_begun_is_finished_by_the_next_write(told, collection):
     assert "in May now" not in repr(memory.history(None, namespace=ANN))
 
 
+def test_what_fails_while_the_next_write_finishes_something_else_is_finished_too(told, monkeypatch):
+    memory, first, second = told
+    store, resume = memory._runtime.store, writing.resume
+
+    def fail_to_delete(note_id):
+        fail_once(store._records, "swap")
+        with pytest.raises(errors.StoreError):
+            memory.delete(note_id, namespace=ANN)
+
+    async def failing_meanwhile(writer):
+        await resume(writer)
+        monkeypatch.undo()
+        fail_to_delete(second)
+
+    fail_to_delete(first)
+    monkeypatch.setattr(writing, "resume", failing_meanwhile)
+    for text in ("One thing", "Another thing"):
+        assert store.unfinished() == [ANN]
+        memory.add(text, namespace=ANN, evolve=False)
+    assert store.unfinished() == []
+
+
 def test_an_undo_and_an_approval_that_were_interrupted_show_when_they_are_called_again(told):
     memory, first, _ = told
     fail_once(memory._runtime.store._notes, "swap")
