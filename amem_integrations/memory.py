@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -24,6 +25,8 @@ from .runtime import Awaiting, Blocking, Progress, Runtime, both_methods, run, s
 
 if TYPE_CHECKING:
     from .stores.store import Store
+
+LOOK = 0.02  # seconds from one look whether the worker is done to the next
 
 
 class AgenticMemory:
@@ -275,8 +278,11 @@ class AgenticMemory:
         return done
 
     async def aflush(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as `flush` has it
-        """Call `flush` in a thread."""
-        return await asyncio.to_thread(self.flush, timeout)
+        """Do what `flush` does; a thread that waits as long as the worker works could not be cancelled."""
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        while not self._worker.is_idle() and (left := end - time.monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left, LOOK))
+        return await asyncio.to_thread(self.flush, None if timeout is None else 0)
 
     def on_close(self, callback: Callable[[], object]) -> None:
         """Have `callback` called before the store is let go, such as to stop a thread that works on the memory."""

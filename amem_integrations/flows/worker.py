@@ -432,7 +432,7 @@ class Background:
             AmemError: The first error since the last call that waiting does not mend, such as a refused key.
         """
         with self._changed:
-            done = self._changed.wait_for(self._is_idle, timeout)
+            done = self._changed.wait_for(self.is_idle, timeout)
             error, self._error = self._error, None
         if error is not None:
             raise error
@@ -449,11 +449,13 @@ class Background:
             self._changed.notify_all()
             # A step that closes its memory cannot wait for itself.
             is_own = threading.current_thread() is self._thread
-            return not is_own and self._changed.wait_for(self._is_idle, timeout)
+            return not is_own and self._changed.wait_for(self.is_idle, timeout)
 
-    def _is_idle(self) -> bool:
+    def is_idle(self) -> bool:
+        """Return whether nothing is left to do."""
         # While anything waits there is a thread, but for a forked child, which has nothing of it to wait for.
-        return self._thread is None or not self._thread.is_alive()
+        with self._changed:
+            return self._thread is None or not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:

@@ -415,6 +415,21 @@ async def test_a_cancelled_turn_is_stored_with_the_next_one(memory, monkeypatch)
     assert contents(memory) == ["Hello", "Hi"]
 
 
+def test_who_waits_for_the_worker_and_is_cancelled_leaves_no_thread_that_waits(open_memory):
+    async def give_up():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(memory.aflush(), 0.05)
+
+    gate = threading.Event()
+    memory = open_memory(models.model(construct=lambda _: gate.wait(10) and {"notes": []}))
+    memory.add("I moved to Oslo.", namespace=ANN, evolve=False)
+    memory.evolve_later(ANN)
+    asyncio.run(give_up())  # which waits for all threads of the loop
+    assert not memory.flush(0)
+    gate.set()
+    assert asyncio.run(memory.aflush())
+
+
 def test_a_worker_takes_up_what_an_earlier_process_left(tmp_path):
     gate = threading.Event()
 
