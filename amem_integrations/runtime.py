@@ -52,6 +52,9 @@ WRITES = frozenset(
     {"insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions"}
 )
 
+# Set once nobody waits any more for what runs in this context; of who is synchronous, never.
+GIVEN_UP = contextvars.ContextVar("given_up", default=threading.Event())  # noqa: B039
+
 Progress = Callable[[int, int], None]  # is told how much is done, and of how much
 
 
@@ -108,8 +111,8 @@ class Awaiting:
     one); what exists only in a synchronous form runs in a worker thread under a copy of the
     caller's context, so that tracing and context variables survive.
 
-    Who is cancelled waits for a write under way: the next call finishes what it finds, and would not find what is
-    written after that.
+    Who is cancelled gives the call up, but waits for a write under way: the next call finishes what it finds, and would
+    not find what is written after that.
     """
 
     def __init__(self, port: object) -> None:
@@ -126,10 +129,17 @@ class Awaiting:
             return attribute
 
         async def in_thread(*args: object, **kwargs: object) -> object:
-            task = asyncio.create_task(asyncio.to_thread(attribute, *args, **kwargs))
+            given_up = threading.Event()
+
+            def call() -> object:
+                GIVEN_UP.set(given_up)
+                return attribute(*args, **kwargs)
+
+            task = asyncio.create_task(asyncio.to_thread(call))
             try:
                 result = await (asyncio.shield(task) if name in WRITES else task)
             except asyncio.CancelledError:
+                given_up.set()
                 await asyncio.wait([task])
                 raise
             return await resolve(result)

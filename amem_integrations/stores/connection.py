@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from json import JSONDecodeError
@@ -21,6 +20,7 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http import exceptions as http
 
 from ..errors import ConfigurationError, StoreError, StoreUnavailableError, status_of
+from ..runtime import GIVEN_UP
 
 TIMEOUT = 15  # seconds for one request
 CONNECTIONS = 32  # at once, by all threads together
@@ -114,7 +114,7 @@ class Connection:
     def call(self, do: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - of the client
         """Return the result of `do` with the client.
 
-        It is tried once more than there are `pauses`.
+        It is tried once more than there are `pauses`, unless the caller gives it up.
 
         Raises:
             StoreUnavailableError: The server cannot be reached, or is too busy, after all tries.
@@ -136,7 +136,8 @@ class Connection:
                         f"({_detail(error)}); check that it runs, or try again later"
                     ) from error
                 jitter = 1 + random.random()  # noqa: S311 - so that clients do not come back all at once
-                time.sleep(max(asked, min(MAX_PAUSE, pause * jitter)))
+                if GIVEN_UP.get().wait(max(asked, min(MAX_PAUSE, pause * jitter))):
+                    raise StoreUnavailableError("nobody waits for the answer any more") from error
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def close(self) -> None:

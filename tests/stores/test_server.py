@@ -189,7 +189,8 @@ def test_a_busy_server_is_asked_again_when_it_says(fake, monkeypatch):
     store = opened(fake, pauses=(0.001,))
     requests, slept = [], []
     fake.on_request = requests.append
-    monkeypatch.setattr(connection, "time", SimpleNamespace(sleep=slept.append))
+    never = SimpleNamespace(wait=slept.append)
+    monkeypatch.setattr(connection, "GIVEN_UP", SimpleNamespace(get=lambda: never))
     for seconds in (1, 30):
         fake.faults.append(rate_limited(seconds))
         assert store.count(ANN) == 0
@@ -516,6 +517,19 @@ async def test_an_asynchronous_call_waits_without_standing_still(fake):
             await asyncio.sleep(0.001)
         assert search.result()
         assert turns > 5
+
+
+def test_a_call_that_was_given_up_is_tried_no_more_and_holds_no_thread(fake):
+    async def give_up():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(memory.asearch("thing", namespace=ANN), 0.1)
+
+    with opened_memory(fake, pauses=(0.2, 30)) as memory:
+        memory.add("A thing is here", namespace=ANN)
+        fake.faults.extend([Fault(status=503)] * 3)
+        asyncio.run(give_up())  # which waits for all threads of the loop
+        assert len(fake.faults) == 2
+        fake.faults.clear()
 
 
 def test_a_closed_store_says_so(store):
