@@ -25,7 +25,7 @@ from ..ports import RecordQuery
 from ..runtime import RULES, Meter, Progress, Runtime, log, resolve
 from .forms import write_profile
 from .overview import read_budget
-from .writing import embed_missing, writing
+from .writing import embed_missing, finish, writing
 
 UNFINISHED = Condition("state", "$in", ("pending", "constructed", "failed"))
 MADE_BY_RULES = Condition("attributes_source", "$eq", RULES)
@@ -73,6 +73,8 @@ async def evolve(
         jobs.insert(0, ((MADE_BY_RULES, *within), True))
     wanted = AnyOf(((WITHOUT_VECTOR,), *(where for where, _ in jobs)))
     spaces = [given] if given else await resolve(runtime.store.namespaces((wanted,)))
+    for space in spaces:
+        await finish(runtime, space)  # no model is asked about what was decided
     await embed_missing(replace(runtime, degraded=raise_mistake), spaces)
     work = [(space, where, anew) for where, anew in jobs for space in spaces]
     meter, most = Meter(progress), sys.maxsize if limit is None else limit
@@ -113,6 +115,7 @@ async def construct(
         BudgetExceededError: A limit of the day is reached; what was finished stays.
     """
     space = check_namespace(namespace)
+    await finish(runtime, space)
     there = await living(runtime.store, space, unique_ids(ids))
     with runtime.claims.claiming(there.values()) as mine:
         parts = construction.in_parts(mine, runtime.config.batch_size)

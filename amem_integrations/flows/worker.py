@@ -41,7 +41,7 @@ from ..notes import Namespace, Note, check_namespace
 from ..plans import EvolutionReport, WorkReport
 from ..runtime import RULES, Runtime, log, resolve
 from .evolve import PAGE, UNFINISHED, evolve_notes
-from .writing import writing
+from .writing import finish, writing
 
 JOBS = 64  # threads that are worked on in a round, about
 SLICE = 0.2  # seconds from one look whether to stop to the next
@@ -279,6 +279,7 @@ class _Worker:
         if self._is_to_leave():
             return None
         space, tried = notes[0].namespace, {note.id: note.attempts for note in notes}
+        await finish(self.runtime, space)
         there = (await living(self.runtime.store, space, tried)).values()
         waits = [n for n in there if n.state != "done" and n.attempts == tried[n.id]]
         _, done = await evolve_notes(self.runtime, space, waits)

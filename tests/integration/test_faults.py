@@ -253,6 +253,21 @@ def test_what_was_begun_is_finished_by_the_next_write(told, collection):
     assert "in May now" not in repr(memory.history(None, namespace=ANN))
 
 
+@pytest.mark.parametrize("door", ["evolve", "construct", "work"])
+def test_what_was_decided_before_a_write_failed_is_asked_of_no_model_again(told, door):
+    memory, *_ = told
+    note = memory.add("In May we pack", namespace=ANN, evolve=False)
+    given = {"construct": {"ids": [note.id]}, "work": {"once": True}}.get(door, {})
+    go_on = partial(getattr(memory, door), namespace=ANN, **given)
+    fail_once(memory._runtime.store._records, "swap", error=errors.StoreError("no"))
+    with pytest.raises(errors.StoreError):
+        go_on()
+    asked = len(memory.model.requests)
+    go_on()
+    assert memory.get(note.id, namespace=ANN).own_entry is not None
+    assert len(memory.model.requests) == asked
+
+
 def test_what_fails_while_the_next_write_finishes_something_else_is_finished_too(told, monkeypatch):
     memory, first, second = told
     store, resume = memory._runtime.store, writing.resume
