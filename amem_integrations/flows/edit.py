@@ -331,6 +331,7 @@ async def clear(runtime: Runtime, *, namespace: Sequence[str]) -> None:
     space = check_namespace(namespace)
     async with writing(runtime, space) as writer:
         await erasure.clear(writer)
+    runtime.outbox.take(space)  # or the next turn would store what was said before
 
 
 async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> int:

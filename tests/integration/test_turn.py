@@ -360,6 +360,17 @@ def test_what_an_outage_kept_from_being_stored_follows_with_the_next_turn_there(
     assert contents(memory, BOB)[1:] == ["I live in Oslo.", "It rains."]
 
 
+def test_what_an_outage_kept_from_being_stored_is_gone_when_its_namespace_is_cleared(memory):
+    for space in (ANN, BOB):
+        with outage(memory), pytest.raises(errors.StoreError):
+            memory.remember_turn([user("I live in Oslo.", "m1")], namespace=space)
+    memory.clear(namespace=ANN)
+    for space in (ANN, BOB):
+        memory.remember_turn([user("Hello", "m2")], namespace=space)
+    assert contents(memory) == ["Hello"]
+    assert contents(memory, BOB) == ["I live in Oslo.", "Hello"]
+
+
 def test_what_was_said_to_a_question_before_an_outage_stays_beside_its_answer(memory):
     talk = [user("How much?", "q"), answer("One moment."), answer("It is 42.")]
     memory.remember_turn(talk[:2], namespace=ANN, thread="t")
