@@ -14,7 +14,7 @@ from .filters import check_names
 from .ids import derive, note_id
 from .memory import AgenticMemory
 from .notes import Note, NoteInput, check_namespace, storable
-from .runtime import Meter, Progress
+from .runtime import GIVEN_UP, Meter, Progress
 
 BATCH = 64  # documents stored at once
 PAGE = 64  # notes of a listing: most callers want a few
@@ -77,6 +77,8 @@ class Documents:
     ) -> DocumentReport:
         """Add documents, and return what that did. After an interruption the same call goes on where it was.
 
+        In a thread that nobody waits for any more (see `in_thread`) it ends after a batch.
+
         Args:
             documents: They are taken from it in batches, so that it may be a loader that yields them.
             replace: Remove what their sources held before and is not among them now.
@@ -95,6 +97,8 @@ class Documents:
         meter = Meter(progress, len(documents) if isinstance(documents, Sized) else 0)
         rest = iter(documents)
         while batch := list(islice(rest, BATCH)):
+            if GIVEN_UP.get().is_set():
+                return report
             made = [_note(one, seen, evolve=evolve) for one in batch]
             items = [item for item in made if item is not None]
             before = {note.id: note for note in self._of(item.key for item in items)}

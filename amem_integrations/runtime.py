@@ -83,6 +83,26 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     raise ConfigurationError(message)
 
 
+async def in_thread(call: Callable[[], R], *, whole: bool = False) -> R:
+    """Return what a call gives that runs in a thread, under a copy of the caller's context.
+
+    Who is cancelled gives the call up, which then tries nothing again, and with `whole` waits for its end.
+    """
+    given_up = threading.Event()
+
+    def work() -> R:
+        GIVEN_UP.set(given_up)
+        return call()
+
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await (asyncio.shield(task) if whole else task)
+    except asyncio.CancelledError:
+        given_up.set()
+        await asyncio.wait([task])
+        raise
+
+
 class Blocking:
     """A synchronous view of a port; what is a coroutine function says what to do.
 
@@ -111,8 +131,8 @@ class Awaiting:
     one); what exists only in a synchronous form runs in a worker thread under a copy of the
     caller's context, so that tracing and context variables survive.
 
-    Who is cancelled gives the call up, but waits for a write under way: the next call finishes what it finds, and would
-    not find what is written after that.
+    Who is cancelled waits for a write under way: the next call finishes what it finds, and would not find what is
+    written after that.
     """
 
     def __init__(self, port: object) -> None:
@@ -128,23 +148,11 @@ class Awaiting:
         if not callable(attribute) or inspect.iscoroutinefunction(attribute):
             return attribute
 
-        async def in_thread(*args: object, **kwargs: object) -> object:
-            given_up = threading.Event()
+        async def awaited(*args: object, **kwargs: object) -> object:
+            call = functools.partial(attribute, *args, **kwargs)
+            return await resolve(await in_thread(call, whole=name in WRITES))
 
-            def call() -> object:
-                GIVEN_UP.set(given_up)
-                return attribute(*args, **kwargs)
-
-            task = asyncio.create_task(asyncio.to_thread(call))
-            try:
-                result = await (asyncio.shield(task) if name in WRITES else task)
-            except asyncio.CancelledError:
-                given_up.set()
-                await asyncio.wait([task])
-                raise
-            return await resolve(result)
-
-        return in_thread
+        return awaited
 
 
 class Mapper(Protocol):

@@ -6,7 +6,6 @@ whatever evolution makes of the note. The note's content is the text of the inde
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import json
 import operator
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any, cast
 
@@ -124,7 +124,7 @@ class AMemStore(base.BaseStore):
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Return the result of each operation, worked out in a thread."""
-        return await asyncio.to_thread(self.batch, list(ops))
+        return await adapting.in_thread(partial(self.batch, list(ops)))
 
     def note(self, namespace: Namespace, key: str) -> Note | None:
         """Return the note of an item, with what evolution made of it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 from langchain_core.documents import Document
@@ -72,7 +72,7 @@ class AMemVectorStore(VectorStore):
 
     async def aadd(self, documents: Iterable[Document], **options: Any) -> adapting.DocumentReport:
         """Call `add` in a thread."""
-        return await asyncio.to_thread(self.add, documents, **options)
+        return await adapting.in_thread(partial(self.add, documents, **options))
 
     # The asynchronous forms of what follows are LangChain's, in a thread. Unlike the base class, these methods refuse
     # options that they do not know.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -102,7 +102,7 @@ class AMemIngest(Uncopied, TransformComponent):
 
     async def acall(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:  # noqa: ANN401
         """Store nodes, and return them."""
-        return await asyncio.to_thread(self, nodes)
+        return await adapting.in_thread(partial(self, nodes))
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - LlamaIndex's signature
         """Return a different value each time: the cache of a pipeline must not skip what only the memory knows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -163,7 +162,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
     async def _aget(self, messages: list[ChatMessage] | None = None, **about: Any) -> str:  # noqa: ANN401 - of `Memory`
         # A thread serves every loop, also one that the framework makes for a single synchronous call.
         said = [conversation.to_message(message) for message in messages or ()]
-        return await asyncio.to_thread(self._recall, said, about.get("session_id"))
+        return await adapting.in_thread(partial(self._recall, said, about.get("session_id")))
 
     @dispatcher.span
     def _recall(self, messages: Sequence[Message], thread: str | None) -> str:
@@ -220,7 +219,7 @@ class AMemMemoryBlock(Uncopied, BaseMemoryBlock[str]):
             all_of_it = [*(before or ()), *said]
             if before is not None:
                 before += [replace(one, stored=False) for one in said]
-            await asyncio.to_thread(self._remember, all_of_it, thread, before is None)
+            await adapting.in_thread(partial(self._remember, all_of_it, thread, before is None))
 
     @dispatcher.span
     def _remember(self, said: Sequence[Message], thread: str | None, just_said: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -111,7 +110,7 @@ class AMemRetriever(BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         # The loop may be one of the framework's, which is closed afterwards, as in `QueryFusionRetriever`.
-        return await asyncio.to_thread(self._retrieve, query_bundle)
+        return await adapting.in_thread(partial(self._retrieve, query_bundle))
 
 
 class NoteNode(schema.TextNode):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
 
@@ -66,7 +65,7 @@ def threaded(tool: Callable[P, str]) -> Callable[P, Coroutine[Any, Any, str]]:
 
     @wraps(tool)
     async def twin(*args: P.args, **kwargs: P.kwargs) -> str:
-        return await asyncio.to_thread(tool, *args, **kwargs)
+        return await adapting.in_thread(partial(tool, *args, **kwargs))
 
     return twin
 

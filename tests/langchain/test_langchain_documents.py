@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from datetime import date
 from pathlib import PurePosixPath
 
@@ -195,6 +197,23 @@ def test_hundreds_of_chunks_go_on_after_a_stop_without_repeating(memory):
         assert {note.state for note in notes} == {"done"}
         assert [note.recorded_at for note in notes[:done_at]] == [n.recorded_at for n in first]
         assert len(store.get_by_ids(report.ids)) == count
+
+
+def test_an_addition_that_is_cancelled_ends_with_its_batch(memory):
+    async def give_up():
+        def stop(*_):
+            loop.call_soon_threadsafe(task.cancel)
+            gone.wait(10)
+
+        loop, gone = asyncio.get_running_loop(), threading.Event()
+        chunks = [Document(f"Chunk {n}.") for n in range(150)]
+        task = asyncio.create_task(AMemVectorStore(memory, TEAM).aadd(chunks, progress=stop))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gone.set()
+
+    asyncio.run(give_up())  # which waits for all threads of the loop
+    assert len(memory.get_all(namespace=TEAM, limit=999)) == 64
 
 
 def test_a_loader_that_yields_is_not_read_ahead(store, caplog):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+import threading
 
 import pytest
 from llama_index.core import Document, SimpleDirectoryReader
@@ -205,6 +207,23 @@ def test_documents_are_never_outdated_and_nobodys_candidates(memory):
     stored = notes(memory)
     assert not any(note.superseded_by for note in stored)
     assert not any(note.links or note.contexts for note in stored if note.origin == "document")
+
+
+def test_an_ingestion_that_is_cancelled_ends_with_its_batch(memory):
+    async def give_up():
+        def stop(*_):
+            loop.call_soon_threadsafe(task.cancel)
+            gone.wait(10)
+
+        loop, gone = asyncio.get_running_loop(), threading.Event()
+        ingest = AMemIngest(memory, TEAM, progress=stop)
+        task = asyncio.create_task(ingest.acall([Document(text=f"Row {n}") for n in range(150)]))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gone.set()
+
+    asyncio.run(give_up())  # which waits for all threads of the loop
+    assert len(notes(memory)) == 64
 
 
 def test_a_long_document_is_one_note_which_evolves_only_if_that_is_wanted(memory):
