@@ -3,7 +3,8 @@
 The turn of a conversation is the memory's own: `AgenticMemory.recall_turn`, `search_turn`, `remember_turn`,
 `remember_fact`, `evolve_turn` and `evolve_later`; `Recalled` and `Remembered` are what the first three return.
 
-- `both`, `Call`: one body of code for a method and its asynchronous twin; `in_thread`: the twin of what is only synchronous.
+- `both`, `Call`: one body of code for a method and its asynchronous twin; `in_thread`: the twin of what is only
+  synchronous, in which `GIVEN_UP` says whether the twin was cancelled.
 - `Failures`: go on without a memory that does not answer, and say so.
 - `SearchOptions`, `RecallOptions`, `checked_recall`: what is recalled, by the same words at every door; `parse` checks a `where`.
 - `Door`: the options of a way into a memory, checked, and what is asked by them.
@@ -79,6 +80,7 @@ from .providers.embedders import WrappedEmbedder as WrappedEmbedder
 from .retrieval.context import render_notes
 from .retrieval.relevance import WINDOW as WINDOW
 from .retrieval.search import falling as falling
+from .runtime import GIVEN_UP as GIVEN_UP
 from .runtime import describe, run
 from .runtime import in_thread as in_thread
 

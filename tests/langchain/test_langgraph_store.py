@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from support.ports import WatchedEmbedder
 from amem_integrations import AgenticMemory, ConfigurationError, StoreError
 from amem_integrations.testing import HashEmbedder
 from langchain_amem import AMemRetriever, AMemStore, failures
+from langchain_amem.store import LOCKS
 
 NS = ("memories", "ann")
 
@@ -552,6 +554,23 @@ def test_a_sweeper_deletes_what_has_expired_until_it_is_stopped(memory):
     seldom.start_ttl_sweeper(0.01 / 60)  # what is given counts before what is configured
     assert swept.wait(10)
     assert seldom.stop_ttl_sweeper()
+
+
+def test_a_put_that_is_cancelled_while_it_waits_for_another_one_is_not_written_later(store):
+    async def put_two():
+        with LOCKS[hash(NS) % len(LOCKS)]:
+            first = asyncio.create_task(store.aput(NS, "k", {"v": 1}))
+            await asyncio.sleep(0.1)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            second = asyncio.create_task(store.aput(NS, "other", {"v": 2}))
+            await asyncio.sleep(0.1)
+        await second
+
+    asyncio.run(put_two())  # which waits for all threads of the loop
+    assert store.get(NS, "k") is None
+    assert store.get(NS, "other").value == {"v": 2}
 
 
 def test_a_sweeper_stops_with_its_memory_and_when_its_future_is_cancelled(memory):
