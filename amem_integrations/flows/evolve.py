@@ -72,9 +72,8 @@ async def evolve(
     if upgrade and runtime.model_name != RULES:
         jobs.insert(0, ((MADE_BY_RULES, *within), True))
     wanted = AnyOf(((WITHOUT_VECTOR,), *(where for where, _ in jobs)))
+    await finish(runtime, given)  # what was decided is asked of no model
     spaces = [given] if given else await resolve(runtime.store.namespaces((wanted,)))
-    for space in spaces:
-        await finish(runtime, space)  # no model is asked about what was decided
     await embed_missing(replace(runtime, degraded=raise_mistake), spaces)
     work = [(space, where, anew) for where, anew in jobs for space in spaces]
     meter, most = Meter(progress), sys.maxsize if limit is None else limit

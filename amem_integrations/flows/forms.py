@@ -22,7 +22,7 @@ from ..notes import Namespace, Note, Wording, check_namespace
 from ..ports import RecordQuery
 from ..prompts.replies import FillReply
 from ..runtime import RULES, Runtime, log
-from .writing import writer_of, writing
+from .writing import finish, writer_of, writing
 
 M = TypeVar("M", bound=BaseModel)
 Said = list[str]
@@ -84,6 +84,7 @@ async def fill(runtime: Runtime, schema: type[M], *, namespace: Sequence[str]) -
         raise ConfigurationError(
             f"every field of {schema.__name__} needs a default, since a form begins empty, and a JSON schema: {error}"
         ) from error
+    await finish(runtime, space)  # what was filled is asked of no model again
     form = await _read(runtime, space, schema)
     while notes := await _unread(runtime, space, form):
         call = OpenCall(runtime, space)

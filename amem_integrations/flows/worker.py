@@ -193,6 +193,7 @@ class _Worker:
 
     async def jobs(self, given: Namespace | None) -> list[Job]:
         """Return the notes that wait, by thread, the oldest first; what rests is left out."""
+        await finish(self.runtime, given)  # what was decided is asked of no model
         time_ = time.monotonic()
         self.resting = {key: until for key, until in self.resting.items() if until > time_}
         where = (UNFINISHED, Condition("attempts", "$lt", self.runtime.config.max_attempts))
@@ -279,7 +280,6 @@ class _Worker:
         if self._is_to_leave():
             return None
         space, tried = notes[0].namespace, {note.id: note.attempts for note in notes}
-        await finish(self.runtime, space)
         there = (await living(self.runtime.store, space, tried)).values()
         waits = [n for n in there if n.state != "done" and n.attempts == tried[n.id]]
         _, done = await evolve_notes(self.runtime, space, waits)

@@ -47,12 +47,13 @@ def writer_of(runtime: Runtime, namespace: Namespace, by: str = USER) -> Writer:
     )
 
 
-async def finish(runtime: Runtime, namespace: Namespace) -> None:
-    """Finish what a failed write has left in a namespace."""
-    if namespace in runtime.unfinished:
-        runtime.unfinished.discard(namespace)  # first: another write may fail meanwhile
-        async with writing(runtime, namespace) as writer:
-            await resume(writer)
+async def finish(runtime: Runtime, namespace: Namespace | None) -> None:
+    """Finish what failed writes have left in a namespace, or (None) in all."""
+    for space in [*runtime.unfinished]:
+        if namespace in (None, space):
+            runtime.unfinished.discard(space)  # first: another write may fail meanwhile
+            async with writing(runtime, space) as writer:
+                await resume(writer)
 
 
 @asynccontextmanager

@@ -255,7 +255,7 @@ def test_what_was_begun_is_finished_by_the_next_write(told, collection):
 
 @pytest.mark.parametrize("door", ["evolve", "construct", "work"])
 def test_what_was_decided_before_a_write_failed_is_asked_of_no_model_again(told, door):
-    memory, *_ = told
+    memory, first, _ = told
     note = memory.add("In May we pack", namespace=ANN, evolve=False)
     given = {"construct": {"ids": [note.id]}, "work": {"once": True}}.get(door, {})
     go_on = partial(getattr(memory, door), namespace=ANN, **given)
@@ -265,7 +265,12 @@ def test_what_was_decided_before_a_write_failed_is_asked_of_no_model_again(told,
     asked = len(memory.model.requests)
     go_on()
     assert memory.get(note.id, namespace=ANN).own_entry is not None
+    fail_once(memory._runtime.store._records, "swap")
+    with pytest.raises(errors.StoreError):
+        memory.delete(first, namespace=ANN)
+    go_on()  # also where no note waits
     assert len(memory.model.requests) == asked
+    assert memory._runtime.store.unfinished() == []
 
 
 def test_what_fails_while_the_next_write_finishes_something_else_is_finished_too(told, monkeypatch):

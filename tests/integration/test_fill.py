@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 from pydantic import BaseModel, Field, SecretStr, create_model, field_serializer
 from support import models
+from support.ports import fail_once
 
 from amem_integrations import NoteInput, Profile, errors
 from amem_integrations.conversation import Message
@@ -94,6 +95,15 @@ def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_
     assert [made.after["value"] for made in fillings(memory)] == [{"cups": 1}]
     assert memory.stats()["usage"]["fill"]["rejected_replies"] == 3
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
+
+
+def test_what_was_filled_before_a_write_failed_is_asked_of_no_model_again(open_memory):
+    memory = open_memory(filling({"value": {"cups": 1}, "of": ["n1"]}))
+    say(memory, "I drink a cup")
+    fail_once(memory._runtime.store._records, "swap")
+    with pytest.raises(errors.StoreError):
+        memory.fill(Preferences, namespace=ANN)
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
 
 
 class Order(BaseModel, extra="forbid"):
