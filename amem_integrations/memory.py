@@ -297,7 +297,7 @@ class AgenticMemory:
 
     async def aclose(self) -> None:
         """Call `close` in a thread."""
-        await asyncio.to_thread(self.close)
+        await runtime.in_thread(self.close, whole=True)
 
     async def __aenter__(self) -> Self:
         """Return the memory itself."""

@@ -99,8 +99,19 @@ async def in_thread(call: Callable[[], R], *, whole: bool = False) -> R:
         return await (asyncio.shield(task) if whole else task)
     except asyncio.CancelledError:
         given_up.set()
-        await asyncio.wait([task])
+        await ended([task])
         raise
+
+
+async def ended(tasks: Sequence[asyncio.Task[T]]) -> list[asyncio.Task[T]]:
+    """Wait for the end of tasks, however often the caller is cancelled, and return those that failed.
+
+    A scope of anyio, as web servers have around a request, cancels again at each await.
+    """
+    while waiting := [task for task in tasks if not task.done()]:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait(waiting)
+    return [task for task in tasks if not task.cancelled() and task.exception()]
 
 
 class Blocking:
@@ -212,14 +223,15 @@ async def map_in_tasks(
 
     tasks = [asyncio.create_task(bounded(item)) for item in items]
     try:
-        return list(await asyncio.gather(*tasks))
+        if tasks:  # who gathered them would cancel them as often as the caller is cancelled
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        # After an error or a cancellation nothing of this call may go on by itself. A cancellation has reached each
-        # task already, and a second one would interrupt what a task gives back at its end.
+        # After an error or a cancellation nothing of this call may go on by itself. A second cancellation would
+        # interrupt what a task gives back at its end.
         for task in tasks:
-            if not task.cancelling():
-                task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            task.cancel()
+        failed = await ended(tasks)
+    return [task.result() for task in failed or tasks]
 
 
 class VectorCache:

@@ -112,21 +112,21 @@ async def charged(calls: Sequence[OpenCall]) -> AsyncIterator[None]:
         yield
     except (Exception, asyncio.CancelledError, KeyboardInterrupt):
         with suppress(StoreError):  # the caller is told what failed first
-            for call in calls:
-                await _write_cost(call)
+            await _write_costs(calls)
         raise
 
 
-async def _write_cost(call: OpenCall) -> None:
-    """Write the cost of a call from which no decision came."""
-    if call.cost and not call.is_written:
-        await resolve(call.runtime.store.insert_records(call.namespace, [call.record()]))
+async def _write_costs(calls: Sequence[OpenCall]) -> None:
+    """Write the costs of calls of a namespace from which no decision came, by one request."""
+    if left := [call for call in calls if call.cost and not call.is_written]:
+        store, records = left[0].runtime.store, [call.record() for call in left]
+        await resolve(store.insert_records(left[0].namespace, records))
 
 
 async def write_call(call: OpenCall, writer: Writer) -> None:
     """Write the decisions of a call, but those that were made before or that rest on a text that is gone."""
     if not call.decisions:
-        await _write_cost(call)
+        await _write_costs([call])
         return
     call.is_written = True
     made = await commit(writer, call.record(), call.decisions)

@@ -10,9 +10,17 @@ from functools import partial
 
 import pytest
 from support import models
-from support.ports import WatchedStore
+from support.ports import WatchedStore, cancel
 
-from amem_integrations import AgenticMemory, Completion, LedgerEntry, MemoryConfig, Plan, errors
+from amem_integrations import (
+    AgenticMemory,
+    Completion,
+    LedgerEntry,
+    MemoryConfig,
+    NoteInput,
+    Plan,
+    errors,
+)
 from amem_integrations.ports import RecordQuery
 from amem_integrations.stores import FolderStore
 from amem_integrations.testing import HashEmbedder, ScriptedModel
@@ -364,23 +372,23 @@ def test_the_single_steps_raise_and_what_they_spent_is_kept():
         assert states(memory) == {"constructed": 3, "pending": 1}
 
 
-async def test_what_a_cancelled_task_has_spent_counts():
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("times", [1, 100])
+async def test_what_a_cancelled_task_has_spent_counts(fake, times):
     class Slow(ScriptedModel):
-        calls, second = 0, asyncio.Event()
+        calls, third = 0, asyncio.Event()
 
         async def agenerate(self, request):
             self.calls += 1
-            if self.calls > 1:
-                self.second.set()
+            if self.calls > 2:
+                self.third.set()
                 await asyncio.Future()  # for ever
             return super().generate(request)
 
     model = Slow(models.model(models.link_to_first).generate)
-    with opened(model=model) as memory:
-        memory.add_many(FACTS[:2], namespace=ANN, evolve=False)
+    with opened(fake.url, model=model) as memory:
+        items = [NoteInput(content=text, thread=text) for text in FACTS[:2]]
+        memory.add_many(items, namespace=ANN, evolve=False)
         task = asyncio.create_task(memory.aevolve(namespace=ANN))
-        await model.second.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert calls_in(memory) == 1
+        await cancel(task, model.third, times)
+        assert calls_in(memory) == 2

@@ -8,6 +8,7 @@ import time
 import pytest
 from blockbuster import blockbuster_ctx
 from support import models
+from support.ports import cancel
 
 from amem_integrations import NoteInput
 
@@ -44,26 +45,42 @@ async def test_the_twins_do_what_the_methods_do_and_do_not_block_the_loop(fake, 
     assert closed == [True]
 
 
+@pytest.mark.parametrize("times", [1, 100])
 async def test_a_call_that_is_cancelled_writes_nothing_later_and_the_next_one_finishes_it(
-    fake, monkeypatch
+    fake, monkeypatch, times
 ):
     def slow(*given):
-        loop.call_soon_threadsafe(task.cancel)
+        loop.call_soon_threadsafe(begun.set)
         time.sleep(0.2)
         swap(*given)
 
     model, loop = models.model(models.update_first("It continues.")), asyncio.get_running_loop()
+    begun = asyncio.Event()
     async with await asyncio.to_thread(models.opened, fake.url, model) as memory:
         first = await memory.aadd("one", namespace=ANN, thread="t")
         second = await memory.aadd("two", namespace=ANN, thread="t")
         store, swap = memory._runtime.store, memory._runtime.store.swap_notes
         monkeypatch.setattr(store, "swap_notes", slow)
         task = asyncio.create_task(memory.aupdate(second.id, namespace=ANN, content="three"))
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await cancel(task, begun, times)
         monkeypatch.undo()
         assert (await memory.aget(second.id, namespace=ANN)).content == "three"
         assert len((await memory.aget(first.id, namespace=ANN)).contexts) == 2
         await memory.aadd("four", namespace=ANN, evolve=False)
         assert len((await memory.aget(first.id, namespace=ANN)).contexts) == 1
         assert store.unfinished() == []
+
+
+@pytest.mark.parametrize("times", [1, 100])
+async def test_a_memory_is_closed_when_its_task_has_ended_however_often_it_is_cancelled(
+    tmp_path, times
+):
+    async def use():
+        async with await asyncio.to_thread(models.opened, tmp_path) as memory:
+            memory.on_close(lambda: time.sleep(0.2))
+            begun.set()
+            await asyncio.Future()  # for ever
+
+    begun = asyncio.Event()
+    await cancel(asyncio.create_task(use()), begun, times)
+    (await asyncio.to_thread(models.opened, tmp_path)).close()

@@ -16,6 +16,7 @@ from functools import partial
 
 import pytest
 from support import models
+from support.ports import cancel
 from support.processes import ROOT, TESTS, environment, run_alone, run_python
 from support.qdrant_server import Fault
 
@@ -430,7 +431,8 @@ async def cancelled(memory, task, begun):
     return held
 
 
-async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened, monkeypatch):
+@pytest.mark.parametrize("times", [1, 100])
+async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened, monkeypatch, times):
     async def late(lease, holder):
         if lease.thread != "t0":  # the others are done before
             await asyncio.sleep(0.3)
@@ -449,7 +451,9 @@ async def test_a_task_that_is_cancelled_gives_back_what_it_holds(opened, monkeyp
     memory = opened(Waiting())
     talk(memory, notes=6, threads=3)
     task = asyncio.create_task(memory.awork(poll=0.1))
-    assert await cancelled(memory, task, begun) > 0
+    await begun.wait()
+    assert leases_held(memory) > 0
+    await cancel(task, begun, times)
     assert leases_held(memory) == 0
 
 

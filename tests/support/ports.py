@@ -1,7 +1,8 @@
-"""Embedders and stores that can be watched, and made to fail."""
+"""Embedders and stores that can be watched, and made to fail; and tasks that are cancelled."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -100,3 +101,13 @@ def fail_once(collection, method: str, *, works=False, after=0, error=None) -> N
         return done
 
     setattr(collection, method, faulty)
+
+
+async def cancel(task: asyncio.Task[Any], begun: asyncio.Event, times: int) -> None:
+    """Cancel a task once an event has come, in so many turns of the loop: a scope of anyio does so until the task ends."""
+    await begun.wait()
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait([task])
+    assert task.cancelled()
