@@ -363,9 +363,10 @@ async def store(
     for item in items:
         check_note_input(item, runtime.config.max_content_chars)
     named = sorted({note_id for item in items for note_id in item.supersedes})
-    older = {note.id: note for note in await existing(runtime.store, namespace, named)}
     errors: list[AmemError] = []
     async with writing(replace(runtime, degraded=errors.append), namespace) as writer:
+        # What the same call has decided before shows by now, if its answer was lost.
+        older = {note.id: note for note in await existing(runtime.store, namespace, named)}
         ids, known = await _identified(writer, items)
         before = {i: stored.note for i, stored in known.items() if stored.note is not None}
         notes = dict(before)

@@ -273,6 +273,17 @@ def test_what_was_decided_before_a_write_failed_is_asked_of_no_model_again(told,
     assert memory._runtime.store.unfinished() == []
 
 
+def test_what_takes_the_place_of_a_note_is_decided_once_though_the_answer_was_lost(told):
+    memory, first, second = told
+    fail_once(memory._runtime.store._records, "insert", works=True)
+    add = partial(memory.add, "There is no trip", namespace=ANN, supersedes=[first, second])
+    with pytest.raises(errors.StoreError, match="told to fail"):
+        add(evolve=False)
+    note = add(evolve=False)
+    assert memory.get(first, namespace=ANN).superseded_by == note.id
+    assert kinds(memory, first).count("supersede") == 1
+
+
 def test_what_fails_while_the_next_write_finishes_something_else_is_finished_too(told, monkeypatch):
     memory, first, second = told
     store, resume = memory._runtime.store, writing.resume
