@@ -36,7 +36,6 @@ class OpenCall:
         decisions: What was decided so far, and is to be written.
         report: What of that was written.
         written: By id, the notes as they are then.
-        is_written: Whether the writing of the call has begun: then its cost is not written alone.
     """
 
     runtime: Runtime
@@ -55,7 +54,6 @@ class OpenCall:
     decisions: list[Decision] = field(default_factory=list)
     report: EvolutionReport = field(default_factory=EvolutionReport)
     written: Mapping[str, Note] = field(default_factory=dict)
-    is_written: bool = False
 
     def __post_init__(self) -> None:
         """Begin at the present of the memory, if no other instant is given."""
@@ -107,7 +105,10 @@ class OpenCall:
 
 @asynccontextmanager
 async def charged(calls: Sequence[OpenCall]) -> AsyncIterator[None]:
-    """After an error, write alone the cost of each call that was not committed."""
+    """After an error, write each call with its cost, if it is not there.
+
+    Of a write that was made in part the decisions may be there; without their call they would lose their texts.
+    """
     try:
         yield
     except (Exception, asyncio.CancelledError, KeyboardInterrupt):
@@ -117,8 +118,8 @@ async def charged(calls: Sequence[OpenCall]) -> AsyncIterator[None]:
 
 
 async def _write_costs(calls: Sequence[OpenCall]) -> None:
-    """Write the costs of calls of a namespace from which no decision came, by one request."""
-    if left := [call for call in calls if call.cost and not call.is_written]:
+    """Write calls of a namespace with their costs, those that are not there, and without decisions, by one request."""
+    if left := [call for call in calls if call.cost]:
         store, records = left[0].runtime.store, [call.record() for call in left]
         await resolve(store.insert_records(left[0].namespace, records))
 
@@ -128,7 +129,6 @@ async def write_call(call: OpenCall, writer: Writer) -> None:
     if not call.decisions:
         await _write_costs([call])
         return
-    call.is_written = True
     made = await commit(writer, call.record(), call.decisions)
     call.written = {i: one.note for i, one in made.notes.items() if one.note is not None}
     inserted = sorted(made.decisions.values(), key=lambda one: one.seq)
