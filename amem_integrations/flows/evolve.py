@@ -194,7 +194,7 @@ async def commit(
     call.shown, call.cost, call.failed = shown, list(given.cost), dict(given.failed)
     call.about = notes
     call.seen.show(notes.values())
-    async with writing(runtime, space, runtime.model_name) as writer:
+    async with writing(runtime, space, runtime.model_name) as writer, charged([call]):
         await _check_id(writer, call)
         call.plans = [linking.with_sources(call, one) for one in current]
         linking.decide_links(call)

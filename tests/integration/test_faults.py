@@ -284,9 +284,15 @@ def test_what_takes_the_place_of_a_note_is_decided_once_though_the_answer_was_lo
     assert kinds(memory, first).count("supersede") == 1
 
 
+@pytest.mark.parametrize("door", ["evolve", "commit"])
 @pytest.mark.parametrize("is_made_in_part", [False, True])
-def test_a_call_whose_decisions_could_not_be_written_is_in_the_ledger(told, is_made_in_part):
+def test_a_call_whose_decisions_could_not_be_written_is_in_the_ledger(told, is_made_in_part, door):
     memory, *_ = told
+    note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
+    given = {"namespace": ANN}
+    if door == "commit":
+        memory.construct([note.id], namespace=ANN)
+        given["plan"] = memory.propose([note.id], namespace=ANN)
     records = memory._runtime.store._records
     insert = records.insert
 
@@ -298,12 +304,12 @@ def test_a_call_whose_decisions_could_not_be_written_is_in_the_ledger(told, is_m
 
     records.insert = insert_in_part
     with pytest.raises(errors.StoreError, match="told to fail"):
-        memory.add("In May we pack", namespace=ANN, thread="t")
-    assert sum(entry.calls for entry in memory.usage()) == len(memory.model.requests)
-    memory.evolve(namespace=ANN)
-    (note,) = memory.get_all(namespace=ANN, where={"content": "In May we pack"})
-    assert {link.reason for link in note.links.values()} == {"goes on with it"}
-    assert sum(entry.calls for entry in memory.usage()) == len(memory.model.requests)
+        getattr(memory, door)(**given)
+    for _ in range(2):
+        assert sum(entry.calls for entry in memory.usage()) == len(memory.model.requests)
+        getattr(memory, door)(**given)
+    (link,) = memory.get(note.id, namespace=ANN).links.values()
+    assert link.reason == "goes on with it"
 
 
 def test_what_fails_while_the_next_write_finishes_something_else_is_finished_too(told, monkeypatch):
