@@ -137,6 +137,7 @@ async def propose(runtime: Runtime, ids: Sequence[str], *, namespace: Sequence[s
         BudgetExceededError: A limit of the day is reached.
     """
     space = check_namespace(namespace)
+    await finish(runtime, space)
     there = await living(runtime.store, space, unique_ids(ids))
     notes = linking.ready_notes(there.values())
     await read_budget(runtime, space)

@@ -273,6 +273,18 @@ def test_what_was_decided_before_a_write_failed_is_asked_of_no_model_again(told,
     assert memory._runtime.store.unfinished() == []
 
 
+def test_what_was_committed_before_a_write_failed_is_proposed_no_more(told):
+    memory, *_ = told
+    note = memory.add("In May we pack", namespace=ANN, evolve=False)
+    memory.construct([note.id], namespace=ANN)
+    plan = memory.propose([note.id], namespace=ANN)
+    fail_once(memory._runtime.store._records, "swap")
+    with pytest.raises(errors.StoreError, match="told to fail"):
+        memory.commit(plan, namespace=ANN)
+    assert memory.propose([note.id], namespace=ANN).notes == ()
+    assert len(memory.model.asked("evolve")) == 2
+
+
 def test_what_takes_the_place_of_a_note_is_decided_once_though_the_answer_was_lost(told):
     memory, first, second = told
     fail_once(memory._runtime.store._records, "insert", works=True)

@@ -225,6 +225,16 @@ def test_a_form_is_nothing_that_was_said(open_memory, tmp_path):
     assert memory.fill(Preferences, namespace=("copy",)) == Preferences(diet="vegan")
 
 
+def test_what_was_filled_before_a_write_failed_is_filled_once(open_memory):
+    memory = open_memory(filling({"value": {"diet": "vegan"}}))
+    say(memory, "I am a vegan")
+    fail_once(memory._runtime.store._records, "swap")
+    with pytest.raises(errors.StoreError, match="told to fail"):
+        memory.fill(Preferences, namespace=ANN)
+    assert memory.fill(Preferences, namespace=ANN) == Preferences(diet="vegan")
+    assert len(fillings(memory)) == len(memory.model.requests) == 1
+
+
 def test_a_form_needs_a_language_model_and_defaults(open_memory):
     class Strict(BaseModel):
         name: str
