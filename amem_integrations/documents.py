@@ -125,6 +125,8 @@ class Documents:
         for name, given in (("ids", ids), ("sources", sources)):
             if isinstance(given, str):
                 raise InvalidInputError(f"{name}={given!r} must be a list, such as [{given!r}]")
+        # What a failed call has begun to delete is not found again: the write of nothing finishes that.
+        self.memory.add_many([], namespace=self.namespace)
         return self._delete([*self._of(map(_key, ids)), *self.held(sources)])
 
     def get(self, ids: Iterable[str]) -> list[DocumentInput]:

@@ -14,7 +14,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_kit import kept
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
-from support.ports import WatchedEmbedder
+from support.ports import WatchedEmbedder, fail_once
 from support.qdrant_server import FakeQdrant, serving
 
 from amem_integrations import (
@@ -23,6 +23,7 @@ from amem_integrations import (
     InvalidInputError,
     ModelUnavailableError,
     NamespaceError,
+    StoreError,
     adapting,
 )
 from amem_integrations.testing import HashEmbedder
@@ -214,6 +215,16 @@ def test_an_addition_that_is_cancelled_ends_with_its_batch(memory):
 
     asyncio.run(give_up())  # which waits for all threads of the loop
     assert len(memory.get_all(namespace=TEAM, limit=999)) == 64
+
+
+def test_a_removal_that_failed_half_way_is_finished_when_it_is_called_again(memory, store):
+    store.add(pages("One."))
+    fail_once(memory._runtime.store._records, "scroll")
+    with pytest.raises(StoreError, match="told to fail"):
+        store.delete(sources=["a.txt"])
+    assert memory._runtime.store.unfinished() == [TEAM]
+    assert store.delete(sources=["a.txt"])
+    assert memory._runtime.store.unfinished() == []
 
 
 def test_a_loader_that_yields_is_not_read_ahead(store, caplog):
