@@ -12,6 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_kit import ANN, BOB, Talker, kept, look
+from support.ports import fail_once
 
 from amem_integrations import ConfigurationError, StoreUnavailableError
 from langchain_amem import AMemChatMessageHistory, AMemMemory, AMemRetriever, AMemVectorStore
@@ -187,3 +188,18 @@ def test_a_chat_history_keeps_messages_in_order_whatever_their_names_and_clears_
     named = [SystemMessage("Be kind.", name="rules"), HumanMessage("Be rude.", name="system")]
     monday.add_messages(named)  # neither name makes a system message or hides one
     assert [(m.type, m.text) for m in monday.messages] == [(m.type, m.text) for m in named]
+
+
+def test_a_chat_history_that_is_cleared_after_an_outage_is_empty_for_good(memory):
+    history = AMemChatMessageHistory(memory, ANN, "monday", evolve=False)
+    history.add_messages([HumanMessage("I moved to Oslo.")])
+    fail_once(memory._runtime.store._notes, "insert")
+    with pytest.raises(StoreUnavailableError, match="told to fail"):
+        history.add_messages([HumanMessage("Oslo is cold.")])
+    fail_once(memory._runtime.store._records, "scroll")
+    with pytest.raises(StoreUnavailableError, match="told to fail"):
+        history.clear()
+    history.clear()
+    assert memory._runtime.store.unfinished() == []
+    history.add_messages([HumanMessage("Hello.")])
+    assert kept(memory) == ["Hello."]
