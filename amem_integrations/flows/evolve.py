@@ -188,14 +188,14 @@ async def commit(
     items = [item for one in plans for item in one.items.values()]
     ids = {*(source.id for source in shown), *given.failed}
     ids |= {end for item in items for end in (item.to, item.other) if end}
-    notes = await living(runtime.store, space, sorted(ids))
-    # A plan for a wording that is gone, or for a note that is finished by now, is left out.
-    current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
     call = OpenCall(runtime, space, id=given.id, seq=min(given.since, runtime.clock.tick()))
     call.shown, call.cost, call.failed = shown, list(given.cost), dict(given.failed)
-    call.about = notes
-    call.seen.show(notes.values())
-    async with writing(runtime, space, runtime.model_name) as writer, charged([call]):
+    async with charged([call]), writing(runtime, space, runtime.model_name) as writer:
+        notes = await living(runtime.store, space, sorted(ids))
+        # A plan for a wording that is gone, or for a note that is finished by now, is left out.
+        current = [one for one in plans if one.id in notes and _waits_for(one, notes[one.id])]
+        call.about = notes
+        call.seen.show(notes.values())
         await _check_id(writer, call)
         call.plans = [linking.with_sources(call, one) for one in current]
         linking.decide_links(call)

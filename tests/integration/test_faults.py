@@ -285,6 +285,17 @@ def test_what_was_committed_before_a_write_failed_is_proposed_no_more(told):
     assert len(memory.model.asked("evolve")) == 2
 
 
+def test_the_calls_of_a_plan_that_nobody_commits_again_are_in_the_ledger(told):
+    memory, *_ = told
+    note = memory.add("In May we pack", namespace=ANN, evolve=False)
+    memory.construct([note.id], namespace=ANN)
+    plan = memory.propose([note.id], namespace=ANN)
+    fail_once(memory._runtime.store._notes, "retrieve")
+    with pytest.raises(errors.StoreError, match="told to fail"):
+        memory.commit(plan, namespace=ANN)
+    assert sum(entry.calls for entry in memory.usage()) == len(memory.model.requests)
+
+
 def test_what_takes_the_place_of_a_note_is_decided_once_though_the_answer_was_lost(told):
     memory, first, second = told
     fail_once(memory._runtime.store._records, "insert", works=True)
