@@ -6,7 +6,7 @@ What is said is stored raw, and can be found, before any chat model is called; t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from inspect import iscoroutinefunction
@@ -45,6 +45,7 @@ from ..notes import (
     storable,
 )  # fmt: skip
 from ..plans import MAX_REASON_CHARS, Forgotten
+from ..ports import RecordQuery
 from ..retrieval.current_facts import is_later
 from ..runtime import Meter, Progress, Runtime
 from ..stored_note import StoredNote
@@ -385,7 +386,8 @@ async def store(
             if item.key is not None:
                 notes[i] = await _take_over(runtime, writer, item, notes[i])
         found = [notes[i] for i in ids]
-        if verdicts := _verdicts(runtime, items, found, older):
+        verdicts = await _not_proposed(writer, _verdicts(runtime, items, found, older), before)
+        if verdicts:
             await _decide(writer, verdicts)
     for error in errors:
         runtime.degraded(error)
@@ -519,6 +521,23 @@ def _verdicts(
         for one in (older[note_id] for note_id in dict.fromkeys(item.supersedes))
         if newer.id not in one.supersessions
     ]
+
+
+async def _not_proposed(
+    writer: Writer, verdicts: Sequence[tuple[Note, datetime, Item]], before: Collection[str]
+) -> Sequence[tuple[Note, datetime, Item]]:
+    """Return verdicts without the proposals that wait already: of notes that were there before, an agent says it again."""
+    again = {newer.id for newer, _, item in verdicts if not item.is_on and newer.id in before}
+    if not again:
+        return verdicts
+    found = await writer.decisions(RecordQuery(about=frozenset(again), waiting=True))
+    waiting = {
+        (decision.note, item.to)
+        for decision in found.values()
+        for item in decision.items
+        if (item.kind, item.switch) == ("supersession", "waiting")
+    }
+    return [one for one in verdicts if one[2].is_on or (one[0].id, one[2].to) not in waiting]
 
 
 async def _decide(
