@@ -52,7 +52,11 @@ class AMemChatMessageHistory(BaseChatMessageHistory):
         return [_message(note) for note in self._notes()]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Store messages that have just been said."""
+        """Store messages that have just been said.
+
+        Raises:
+            StoreError: The store refused; the messages follow with the next ones, so added again they are said twice.
+        """
         said = [_named(to_message(message)) for message in messages]
         self.memory.remember_turn(
             said,
