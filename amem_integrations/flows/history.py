@@ -381,13 +381,14 @@ async def _answer(
     ends = {end for one in found.values() for end in one.ends}
     await existing(runtime.store, space, sorted(ends))
     known = {one.decision.id: one.decision for one in found.values()}
+    # What was rejected before stays so, without another change in the history.
+    switches = {place: switch for place, one in found.items() if one.item.switch != switch}
     async with writing(runtime, space) as writer:
-        flips = await toggle(writer, dict.fromkeys(found, switch), known, **values)
+        flips = await toggle(writer, switches, known, **values)
+    answered = list[Change]()
     for place, one in found.items():
-        if place not in flips:
+        if place in switches and place not in flips:
             raise InvalidInputError(f"proposal {one.change.id!r} cannot be answered: {VOID}")
-    answered = [
-        next(changes_of_item(one.decision, one.item.flipped(flips[place], **values))).change
-        for place, one in found.items()
-    ]
+        item = one.item.flipped(flips[place], **values) if place in flips else one.item
+        answered.append(next(changes_of_item(one.decision, item)).change)
     return answered if isinstance(change_id, list | tuple) else answered[0]

@@ -85,6 +85,9 @@ def test_what_is_approved_counts_and_can_be_undone_rejected_and_approved_again(o
     memory.undo(made.id, namespace=ANN)
     record = memory.reject(proposal.id, namespace=ANN)
     assert (record.id, record.kind, record.state) == (proposal.id, kind, "rejected")
+    changes = memory.history(None, namespace=ANN)
+    assert memory.reject(proposal.id, namespace=ANN) == record  # as after an answer that was lost
+    assert memory.history(None, namespace=ANN) == changes
     assert record.after["why"] == proposal.after["why"]
     assert (memory.get_all(namespace=ANN), waits()) == (before, False)
     memory.approve(proposal.id, namespace=ANN)
