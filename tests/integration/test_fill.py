@@ -97,15 +97,6 @@ def test_what_does_not_fit_is_asked_for_again_and_else_the_old_value_stays(open_
     assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=2)
 
 
-def test_what_was_filled_before_a_write_failed_is_asked_of_no_model_again(open_memory):
-    memory = open_memory(filling({"value": {"cups": 1}, "of": ["n1"]}))
-    say(memory, "I drink a cup")
-    fail_once(memory._runtime.store._records, "swap")
-    with pytest.raises(errors.StoreError):
-        memory.fill(Preferences, namespace=ANN)
-    assert memory.fill(Preferences, namespace=ANN) == Preferences(cups=1)
-
-
 class Order(BaseModel, extra="forbid"):
     """An order of tea, whose price is written in a form that the field cannot read."""
 
