@@ -157,15 +157,18 @@ def said_once(hits: Sequence[ScoredNote], others: Iterable[Note] = ()) -> list[S
 
 def _groups(notes: Iterable[Note]) -> dict[str, str]:
     """Return by the id of each note an id that those have in common which say the same."""
-    groups: dict[str, set[str]] = {}
+    groups: dict[str, list[str]] = {}
     spoken: dict[Hashable, str] = {}
     for note in notes:
         said = note.id if _is_bare_reply(note) else normal(note.content)
         same = spoken.setdefault((voice(note), said), note.id)
         for other in (same, *repeated(note)):
-            both = groups.get(note.id, {note.id}) | groups.get(other, {other})
-            groups |= dict.fromkeys(both, both)
-    return {name: min(group) for name, group in groups.items()}
+            both = [groups.setdefault(one, [one]) for one in (note.id, other)]
+            fewer, more = sorted(both, key=len)
+            if fewer is not more:  # the fewer go to the more: none is moved often
+                more += fewer
+                groups |= dict.fromkeys(fewer, more)
+    return {name: group[0] for name, group in groups.items()}
 
 
 def _is_bare_reply(note: Note) -> bool:

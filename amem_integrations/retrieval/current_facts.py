@@ -7,6 +7,7 @@ alone, so nothing has to be written when a time passes or when the later note go
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
@@ -20,9 +21,13 @@ class CurrentFacts:
         """Take the notes by id; one that is not among them supersedes nothing. Expiry is judged `now`."""
         self._notes, self._time, self._now = notes, time, now
         self._successors: dict[str, list[str]] = {}
+        self._replaced = defaultdict[str, list[str]](list)  # by the newer note, newest first
         # A note that may replace another is later, and is judged first: a chain of any length takes one look at each note.
         replaced = [note for note in notes.values() if note.supersessions]
-        for note in sorted(replaced, key=lambda note: (note.when, note.seq), reverse=True):
+        for note in sorted(replaced, key=lambda note: (note.when, note.seq, note.id), reverse=True):
+            for newer, supersession in note.supersessions.items():
+                if supersession.replaces and not note.is_expired(now):
+                    self._replaced[newer].append(note.id)
             self._successors[note.id] = [
                 i for i in self._known(note, replacing=True) if self._is_current(notes[i], note)
             ]
@@ -60,7 +65,7 @@ class CurrentFacts:
             for retraction in self._retractions(self._notes[i])
         ]
         past = self.is_over(note) or self._retractions(note)
-        brought_back = self._replaced_by(note) if past else []
+        brought_back = self._replaced.get(note.id, []) if past else []
         return list(dict.fromkeys([*self.successors(note), *lifting, *brought_back]))
 
     def in_order(self, ranked: Iterable[Note]) -> Iterator[tuple[Note, Note]]:
@@ -116,16 +121,6 @@ class CurrentFacts:
     def _retractions(self, note: Note) -> list[str]:
         """Return the notes that retract a note, without another one in its place."""
         return [i for i in self.successors(note) if note.supersessions[i].relation == "retracts"]
-
-    def _replaced_by(self, newer: Note) -> list[str]:
-        """Return the notes that a note had replaced, newest first."""
-        found = [
-            (note.when, note.seq, note.id)
-            for note in self._notes.values()
-            if newer.id in note.supersessions and note.supersessions[newer.id].replaces
-            if not note.is_expired(self._now)
-        ]
-        return [note_id for _, _, note_id in sorted(found, reverse=True)]
 
 
 def is_later(newer: Note, older: Note) -> bool:

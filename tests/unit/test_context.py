@@ -98,6 +98,22 @@ def test_as_of_leaves_out_what_was_understood_later():
     assert current.view(note) is note
 
 
+def test_to_put_notes_in_order_each_is_looked_at_a_few_times_however_many_there_are():
+    class Counted(dict):
+        looked_at = 0
+
+        def values(self):
+            self.looked_at += len(self)
+            return super().values()
+
+    over = {"until": NOON + timedelta(days=1)}
+    notes = Counted({note.id: note for note in (make_note(**over) for _ in range(100))})
+    ranked, later = [*notes.values()], NOON + timedelta(days=2)
+    current = CurrentFacts(notes, later, now=later)
+    assert [note for note, _ in current.in_order(ranked)] == ranked
+    assert notes.looked_at <= 3 * len(notes)
+
+
 def test_what_the_user_is_known_by_stands_above_the_notes_in_half_of_the_tokens():
     notes = [make_note(f"{n} " + "note " * 20) for n in range(20)]
     about = "- facts: {name} lives in Oslo\n- plans: " + "a trip; " * 200

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from support.notes import make_link, make_note
+
 from amem_integrations.config import MEASURED
+from amem_integrations.notes import ScoredNote
+from amem_integrations.plans import REPEATS
 from amem_integrations.providers.minilm import MiniLmEmbedder
-from amem_integrations.repetition import is_reworded
+from amem_integrations.repetition import is_reworded, said_once
 from benchmarks.calibrate import gate, relevance_floor
 
 ROWS = Path(__file__).parents[1].joinpath("data", "repeats.jsonl").read_text("utf-8").splitlines()
@@ -72,3 +76,25 @@ def test_the_table_has_what_is_found_for_the_default_embedder():
     measured = MEASURED[embedder.name]
     assert (least, floor) == (measured.gate, measured.relevance)
     assert min(stopped, hidden) > 0.95
+
+
+class CountedId(str):
+    """An id that counts how often one is compared with another."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __lt__(self, other):
+        CountedId.compared += 1
+        return str(self) < other
+
+
+def test_of_many_notes_that_say_the_same_none_is_compared_with_each_other_one():
+    first = [make_note("Done", id=CountedId(f"a{n}")) for n in range(200)]
+    again = [make_note("It is done", id=CountedId(f"b{n}")) for n in range(200)]
+    linked = {"links": {again[-1].id: make_link(relation=REPEATS)}}
+    notes = [*first, *again, make_note("Done", id=CountedId("last"), **linked)]
+    hits = [ScoredNote(note=note, score=0, similarity=None, via="match") for note in notes]
+    (shown,) = said_once(hits)
+    assert shown.times_said == len(notes)
+    assert CountedId.compared <= len(notes)
