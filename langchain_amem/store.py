@@ -294,8 +294,7 @@ class AMemStore(base.BaseStore):
 
     def sweep_ttl(self) -> int:
         """Delete what has expired, items or other notes of the memory, and return how many that were."""
-        spaces = self.memory.namespaces(where=IS_ITEM)
-        return sum(self.memory.sweep(namespace=one) for one in spaces)
+        return self.memory.sweep()
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Delete what has expired at intervals, in a thread that ends with the memory or the process.

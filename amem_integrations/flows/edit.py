@@ -17,7 +17,7 @@ from ..conversation import SPEAKING, from_dict, note_inputs
 from ..decisions import Call, Decision, Item
 from ..errors import AmemError, InvalidInputError, NoteNotFoundError
 from ..evolution.gate import objection_to
-from ..fetch import existing, not_found, recorded_namespaces
+from ..fetch import existing, not_found
 from ..filters import check_id
 from ..ids import derive, new_operation, now, time_of
 from ..ids import note_id as id_of
@@ -47,7 +47,7 @@ from ..notes import (
 from ..plans import MAX_REASON_CHARS, Forgotten
 from ..ports import RecordQuery
 from ..retrieval.current_facts import is_later
-from ..runtime import Meter, Progress, Runtime
+from ..runtime import Meter, Progress, Runtime, resolve
 from ..stored_note import StoredNote
 from .evolve import evolve_notes, raise_mistake
 from .writing import WORDING, change_note, living_note, writing
@@ -343,10 +343,15 @@ async def sweep(runtime: Runtime, *, namespace: Sequence[str] | None = None) -> 
     Args:
         namespace: Whose memory; None takes all of them.
     """
-    swept = 0
-    for space in await recorded_namespaces(runtime.store, namespace):
+    swept, time = 0, now()
+    before = time - TOMBSTONES_STAY
+    if namespace is not None:
+        spaces = [check_namespace(namespace)]
+    else:  # of very many users few have anything to sweep
+        spaces = await resolve(runtime.store.to_sweep(time, before))
+    for space in spaces:
         async with writing(runtime, space) as writer:
-            swept += await erasure.sweep(writer, now() - TOMBSTONES_STAY)
+            swept += await erasure.sweep(writer, before)
     return swept
 
 

@@ -215,7 +215,7 @@ class Store:
             names = ("owing",)
         which = [some(any_of(name, [key]) for name in names)]
         if query.expired_at is not None:
-            which.append(within("expires_at", {"lte": stamp(query.expired_at, "expired_at")}))
+            which.append(_expired(query.expired_at))
         notes = map(payloads.decode_note, self._notes.scroll(every(which), query.least))
         return {note.id: note for note in notes if query.finds(note)}
 
@@ -234,10 +234,9 @@ class Store:
     def remove_tombstones(self, namespace: Namespace, before: datetime) -> None:
         """Remove the tombstones that owe nothing and whose notes were deleted before a time."""
         key = namespace_key(namespace)
-        earlier = within("seq_us", {"lt": first_seq(before) // 1000})
         with self._writing():
             self._notes.delete(
-                every([any_of("buried", [key]), earlier], but=[any_of("owing", [key])])
+                every([any_of("buried", [key]), _earlier(before)], but=[any_of("owing", [key])])
             )
 
     def records(self, namespace: Namespace, ids: Ids[str]) -> dict[str, Record]:
@@ -316,6 +315,13 @@ class Store:
         self._check_open()
         keys = set(self._notes.distinct("owing"))
         keys.update(self._records.distinct("namespace", every([OPEN])))
+        return sorted(map(payloads.decode_namespace, keys))
+
+    def to_sweep(self, expired_at: datetime, deleted_before: datetime) -> list[Namespace]:
+        """Return the namespaces with notes that have expired, or tombstones of notes deleted before a time, sorted."""
+        self._check_open()
+        keys = set(self._notes.distinct("namespace", every([_expired(expired_at)])))
+        keys.update(self._notes.distinct("buried", every([_earlier(deleted_before)])))
         return sorted(map(payloads.decode_namespace, keys))
 
     def last_seq(self) -> int:
@@ -443,6 +449,15 @@ def _newest(
             [*which, _having(one)], but=[_having(mine, payloads.OUTDATES, payloads.VOID)]
         )
         yield others, newest + SAME_SEQ
+
+
+def _expired(time: datetime) -> Filter:
+    return within("expires_at", {"lte": stamp(time, "expired_at")})
+
+
+def _earlier(before: datetime) -> Filter:
+    """Return the condition that a tombstone is of a note which was deleted before a time."""
+    return within("seq_us", {"lt": first_seq(before) // 1000})
 
 
 def _having(*marks: str) -> Filter:

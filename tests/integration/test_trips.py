@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from support import models
 
@@ -117,3 +119,16 @@ def test_a_delete_of_what_others_were_made_of_is_twelve_requests_and_a_correctio
                 memory.update(note.id, namespace=ANN, content="The pottery kiln stands still")
         assert counted.total() <= most
         memory.delete(later.id, namespace=ANN)
+
+
+def test_a_sweep_asks_only_about_namespaces_in_which_there_is_something_to_sweep(fake, memory):
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    for n in range(20):
+        memory.add("I like jazz", namespace=(f"user {n}",), evolve=False)
+    with fake.counting() as counted:
+        assert memory.sweep() == 0
+    assert counted.total() == 2
+    memory.add("The code is 4711", namespace=ANN, expires_at=past, evolve=False)
+    with fake.counting() as counted:
+        assert memory.sweep() == 1
+    assert counted.total() <= 12
