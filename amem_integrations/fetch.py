@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from .errors import NoteNotFoundError
-from .filters import Condition, Conditions, unique_ids
+from .filters import Condition, Conditions, unexpired, unique_ids
 from .ids import now
 from .notes import Namespace, Note, check_namespace
 from .runtime import resolve
@@ -39,11 +39,10 @@ async def note_pages(
     """
     after = -1
     while True:
-        later = (*where, Condition("seq", "$gt", after))
+        later = (*where, Condition("seq", "$gt", after), *(() if expired else (unexpired(now()),)))
         page = await resolve(store.scan(namespace, where=later, limit=size))
-        time = now()
-        if shown := [note for note in page if expired or not note.is_expired(time)]:
-            yield shown
+        if page:
+            yield page
         if len(page) < size:
             return
         after = page[-1].seq

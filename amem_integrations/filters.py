@@ -214,6 +214,12 @@ def conditions_of(
     return (*(() if where is None else parse(where)), *by_then)
 
 
+def unexpired(time: datetime) -> AnyOf:
+    """Return the condition that a note has not expired at a time."""
+    lasting, later = Condition("expires_at", "$eq", None), Condition("expires_at", "$gt", time)
+    return AnyOf(((lasting,), (later,)))
+
+
 def check_names(metadata: Iterable[str], *names: str) -> None:
     """Check that a caller's metadata have none of the names under which a door keeps something of its own.
 

@@ -16,7 +16,7 @@ from math import log
 from .. import texts
 from ..embedding import embed
 from ..fetch import living
-from ..filters import Condition
+from ..filters import Condition, unexpired
 from ..ids import now
 from ..kinds import telling_words
 from ..notes import Namespace, Note
@@ -183,7 +183,7 @@ def _query(runtime: Runtime, note: Note, vector: Vector | None) -> Query:
         vector=vector,
         text=texts.lexical_text(note),
         limit=ranking.FUSION_DEPTH,
-        where=(Condition("seq", "$lt", note.seq), *SAID),
+        where=(Condition("seq", "$lt", note.seq), *SAID, unexpired(now())),
         bring=Bring(limit=SPARE * runtime.config.candidates, k=ranking.RRF_K),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..conversation import Message
 from ..embedding import embed_query, embed_said, size_of
 from ..errors import InvalidInputError, ModelUnavailableError
-from ..filters import Conditions, check_count, check_similarity, conditions_of, matches
+from ..filters import Conditions, check_count, check_similarity, conditions_of, matches, unexpired
 from ..ids import now
 from ..journal.fold import notes_as_known
 from ..kinds import words_of
@@ -363,7 +363,13 @@ class Search(Reader):
 
     async def _fuse(self, lists: Ranked) -> None:
         """Fuse the dense and the BM25 list."""
-        weights = await self._weigh(lists)
+        weights, time = await self._weigh(lists), now()
+        full = max(len(lists.dense), len(lists.lexical)) >= self.query.limit
+        if full and any(self.notes[note_id].is_expired(time) for note_id in weights):
+            # What has expired fills the lists until it is swept: the rest is looked for by itself.
+            self.asked = replace(self.asked, where=(*self.asked.where, unexpired(time)))
+            (lists,) = await resolve(self.runtime.store.search(self.namespace, [self.query]))
+            weights = await self._weigh(lists)
         light = sum(weight < ranking.STATED for weight in weights.values())
         full = max(len(lists.dense), len(lists.lexical)) >= self.query.limit
         if full and 2 * light > len(weights):

@@ -121,6 +121,19 @@ def test_a_delete_of_what_others_were_made_of_is_twelve_requests_and_a_correctio
         memory.delete(later.id, namespace=ANN)
 
 
+def test_what_has_expired_hides_nothing_and_costs_no_requests_until_it_is_swept(fake, memory):
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    gone = [NoteInput(content=f"The pottery kiln {n}", expires_at=past) for n in range(300)]
+    memory.add_many(gone, namespace=ANN, evolve=False)
+    for read, most in ((memory.search, 4), (memory.recall, 4)):
+        with fake.counting() as counted:
+            assert len(read("pottery kiln", namespace=ANN)) == 3
+        assert counted.total() <= most
+    with fake.counting() as counted:
+        assert len(memory.get_all(namespace=ANN, limit=10)) == 3
+    assert counted.total() <= 2
+
+
 def test_a_sweep_asks_only_about_namespaces_in_which_there_is_something_to_sweep(fake, memory):
     past = datetime.now(UTC) - timedelta(seconds=1)
     for n in range(20):
