@@ -49,7 +49,9 @@ UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _DIGIT = re.compile(r"\d")
 _ASCII_GAP = re.compile(r"[^a-z0-9']+")
 _REPEATED = re.compile(r"(\w)\1{2,}")
-_LAUGH = r"(?:a?(?:ha){2,}h?|(?:he){2,}|(?:хa|ха){2,}|ه{3,}|ㅋ+|ㅎ+|w{2,}|哈+|呵+)"
+_LAUGH = re.compile(
+    r"(?:a?(?:ha){2,}h?|(?:he){2,}|(?:хa|ха){2,}|ه{3,}|ㅋ+|ㅎ+|w{2,}|哈+|呵+)(?= |$)"
+)
 _THERE_IS = re.compile(r"\b(?:is|are|was|were) there\b|\bthere (?:is|are|was|were)\b|\bthere's\b")
 
 
@@ -80,9 +82,31 @@ def _is_filler(text: str) -> bool:
     if len(text) > MOST_FILLER or _DIGIT.search(text):
         return False
     words = words_of(text)
-    return not words or any(
-        _fillers().fullmatch(_REPEATED.sub(kept, words)) for kept in (r"\1\1", r"\1")
-    )
+    return not words or any(_are_fillers(_REPEATED.sub(kept, words)) for kept in (r"\1\1", r"\1"))
+
+
+def _are_fillers(words: str) -> bool:
+    """Return whether words are one filler after the other.
+
+    "Bye bye" is one filler or two: a pattern for all of a text would try two ways for each.
+    """
+    reached = {0}  # the places where a filler may begin, each of which is looked at once
+    for start in range(len(words)):
+        for end in _ends_of_fillers(words, start) if start in reached else ():
+            reached |= {end, end + 1} if words[end : end + 1] == " " else {end}
+    return len(words) in reached
+
+
+def _ends_of_fillers(words: str, start: int) -> list[int]:
+    """Return the places where a filler that begins at a place may end."""
+    spaced, unspaced, longest = _fillers()
+    laugh = _LAUGH.match(words, start)
+    ends = [laugh.end()] if laugh else []
+    for end in range(start + 1, min(start + longest, len(words)) + 1):
+        phrase, is_whole = words[start:end], words[end : end + 1] in ("", " ")
+        if phrase in unspaced or (is_whole and phrase in spaced):
+            ends.append(end)
+    return ends
 
 
 def says(text: str, phrase: str) -> bool:
@@ -221,12 +245,10 @@ def _phrases(field: str, *, unspaced: bool) -> tuple[str, ...]:
 
 
 @cache
-def _fillers() -> re.Pattern[str]:
-    spaced, unspaced = (
-        "|".join(map(re.escape, _phrases("filler", unspaced=one))) for one in (False, True)
-    )
-    unit = rf"(?:(?:{spaced}|{_LAUGH})(?= |$)|{unspaced})"
-    return re.compile(rf"{unit}(?: ?{unit})*")
+def _fillers() -> tuple[frozenset[str], frozenset[str], int]:
+    """Return the fillers of languages with spaces between words, those of others, and the length of the longest."""
+    spaced, unspaced = (frozenset(_phrases("filler", unspaced=one)) for one in (False, True))
+    return spaced, unspaced, max(map(len, spaced | unspaced))
 
 
 @cache

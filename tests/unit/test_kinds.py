@@ -27,6 +27,9 @@ def test_a_long_text_is_read_in_reasonable_steps():
     assert kind_of("thanks " * 250 + "Rex") == "statement"
     assert kind_of("ha" * 900 + "t") == "statement"
     assert kind_of("thanks " * 4_000) == "statement"
+    # Each of these is one filler or two.
+    for filler in ("bye bye ", "thank you very much ", "拜拜", "\u0647\u0647\u0647\u0647\u0647 "):
+        assert kind_of((filler * 140)[:280] + " Zoe") == "statement"
 
 
 def test_an_s_that_stands_alone_tells_nothing():
