@@ -203,6 +203,14 @@ def _checked(port: T, name: str, method: str, known: str, suffix: str) -> T:
     return port
 
 
+def runs_code(name: str) -> bool:
+    """Return whether an embedder of this name is code, or a folder that may hold some.
+
+    Who can write to a folder or a server can put any name there, and is not to choose what others run.
+    """
+    return name.startswith("python:") or Path(name).exists()
+
+
 def embedder_named(name: str | None, base_url: str | None) -> Embedder:
     """Return the embedder that a name stands for; without a name all-MiniLM-L6-v2.
 

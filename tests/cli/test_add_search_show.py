@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support import models
 
@@ -79,6 +81,19 @@ def test_the_embedder_is_the_one_the_memory_was_made_with(amem):
     told = amem.fails("search", "two", "--embedder", "other")
     assert "amem reindex --embedder NAME" in told
     assert "amem_integrations" not in told
+
+
+def test_a_memory_does_not_say_which_code_is_run(amem, tmp_path):
+    amem("add", "One.", "--embedder", "hash")
+    about = amem.folder / "amem" / "amem.json"
+    model = str(tmp_path)  # a folder may hold modules of its own
+    for name in ("python:os:getcwd", model):
+        about.write_text(json.dumps({**json.loads(about.read_text()), "embedder": name}))
+        amem.names.clear()
+        assert "--embedder if that code is yours" in amem.fails("search", "one")
+        assert amem.names == []
+        assert amem.json("search", "one", "--embedder", name)
+        assert len(amem.json("show")) == 1
 
 
 def test_what_is_stored_only_is_finished_by_evolve(amem):
