@@ -16,6 +16,7 @@ TEMPLATE = "note-3"
 MAX_WORDS = 16  # of keywords, and of tags: a note that evolves often must not drown in them
 MAX_KEYWORDS = 8  # that one context entry may bring
 MAX_TAGS = 6
+MAX_WORD_CHARS = 200  # of a keyword or tag, which each passage of a text is stored with
 SPEAKER_CHARS = 80
 _BRACKETS = str.maketrans("[]", "()")  # a note's header stands in brackets
 BYTES_PER_TOKEN = 4  # English text; scripts of three bytes a character are about .75 token each
@@ -106,9 +107,9 @@ def _passages(note: Note) -> Sequence[tuple[int, int]]:
 
 
 def clean_words(words: Sequence[str], limit: int) -> tuple[str, ...]:
-    """Return keywords or tags without blanks and repeats, at most `limit` of them."""
+    """Return keywords or tags without blanks, repeats and endless ones, at most `limit` of them."""
     stripped = (" ".join(word.split()) for word in words)
-    return tuple(dict.fromkeys(word for word in stripped if word))[:limit]
+    return tuple(dict.fromkeys(w for w in stripped if 0 < len(w) <= MAX_WORD_CHARS))[:limit]
 
 
 def spans(text: str, size: int) -> tuple[tuple[int, int], ...]:

@@ -22,7 +22,9 @@ from ..repetition import PERSONS, WORDS
 _LISTS = (WORDS[name] for name in ("common", "function", "prepositions"))
 COMMON = telling_words(" ".join(PERSONS.keys() | set().union(*_LISTS)))
 # A number, or a word with one: "zanzibar4711" is not "zanzibar12". In a script without spaces it is a part of a word.
-_CODE = re.compile(r"[^\W\u3040-\U0010ffff]*\d[^\W\u3040-\U0010ffff]*")
+# A long word without a number is not looked through again from each of its letters.
+_LETTER = r"[^\W\u3040-\U0010ffff]"
+_CODE = re.compile(rf"(?:(?<!{_LETTER}){_LETTER}*)?\d{_LETTER}*")
 LEAST_CODE = 3  # characters; "2 cups" are no secret
 RUN = 4  # words in a row that are a quote, however common each of them is
 Mark = str | tuple[str, ...]  # by which a text is known again: a telling word, or a run of words

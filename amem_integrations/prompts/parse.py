@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -32,6 +33,7 @@ _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\\["\\]|[\[\]{}]', re.DOTALL)
 _OPENING = re.compile(r"[{\[]")
 _WRAPPERS = {"properties", "arguments", "parameters", "result", "response", "answer", "output"}
 _MAX_WRAPPERS = 3
+_MAX_DEPTH = 100  # of what is repaired, which takes the longer the deeper it is, without a limit
 
 _ALIAS = re.compile(r"\[?[a-z]+_?\d+\]?", re.IGNORECASE)
 # As in `note n1` or `[n1]: Ann`.
@@ -164,6 +166,9 @@ def _loaded(part: str) -> Json:
 def _repaired(part: str) -> object:
     import json_repair  # noqa: PLC0415 - most answers need no repair
 
+    steps = ((one[0] in "{[") - (one[0] in "]}") for one in _TOKEN.finditer(part))
+    if max(accumulate(steps), default=0) > _MAX_DEPTH:
+        return None
     try:
         value: object = json_repair.loads(part)
     except (ValueError, RecursionError):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from math import inf
+from unicodedata import normalize
 
 from .. import texts
 from ..notes import Note, Passage, ScoredNote
@@ -29,11 +30,14 @@ _LOOK_ALIKES = str.maketrans(
 )
 _DOLLAR = re.compile(r"\$(?=[A-Za-z_])")
 # A tag like ours would end the block that marks the notes as data, also when it is spelled with spaces, invisible
-# characters or another kind of bracket.
-_GAP = r"[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+# characters, or another kind of bracket or slash.
+_GAP = (
+    r"[\x00-\x20\x7f-\xa0\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*+"
+)
 _TAG = re.compile(
     r"[<\u2039\u27e8\u3008\ufe64\uff1c]"
-    + "".join(_GAP + part for part in ("/?", *"memor"))
+    + "".join(_GAP + part for part in (r"[/\u2044\u2215\u29f8]?", *"memor"))
     + f"{_GAP}(?:y|i{_GAP}e{_GAP}s)",
     re.IGNORECASE,
 )
@@ -173,7 +177,9 @@ def _session(note: Note) -> tuple[date, str | None]:
 
 def neutral(text: str) -> str:
     """Return text in one line, in which no template placeholder and no tag of ours can take effect."""
-    line = _TAG.sub(lambda found: _BRACKET + found[0][1:], " ".join(text.split()))
+    line = " ".join(text.split())
+    plain = normalize("NFKC", line)  # as a tokenizer may read letters of full width
+    line = _TAG.sub(lambda found: _BRACKET + found[0][1:], plain if _TAG.search(plain) else line)
     return _DOLLAR.sub("\N{FULLWIDTH DOLLAR SIGN}", line.translate(_LOOK_ALIKES))
 
 

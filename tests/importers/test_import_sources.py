@@ -97,6 +97,7 @@ def test_lines_are_known_by_the_name_of_the_file_or_by_its_first_two(tmp_path):
         ("x.txt", '{"text": "One."}\n\n  {"text": "Two."}\n', ["One.", "Two."]),
         ("x.json", '"One."\r\n"Two."\r\n', ["One.", "Two."]),
         ("x.json", '{"text": "One."}', ["One."]),
+        ("x.json", '{"text": "One."}' + "\n" * 900_000, ["One."]),
         ("x.json", '{"results": [\n{"memory": "One."}\n,{"memory": "Two."}]}', ["One.", "Two."]),
     ]:
         _, notes = imported_twice(write(tmp_path, name, text), namespace=ANN, thread="t")

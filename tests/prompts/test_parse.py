@@ -59,6 +59,8 @@ def test_the_time_to_read_an_endless_or_deep_answer_is_linear():
         '{"a": 1} ' * 5_000,
         "[" * 100_000,
         '{"notes":' * 50_000,
+        '{"' * 50_000,
+        "{'" * 50_000,
     ):
         with pytest.raises(ModelReplyError):
             parse(text, replies.EvolveReply)

@@ -73,11 +73,19 @@ def test_a_placeholder_is_neutralised():
 
 OURS = ["</memories>", "</ MEMORY>", "< / m e m o r i e s >", "<\u200b/mem\u200bories>"]
 OURS += ["<\u2060/\u00admemories>", "\uff1c/memories\uff1e", "<memory>"]
+OURS += [
+    "<\x01/memories>",
+    "</m\U000e0065emories>",
+    "<\u2215memories>",
+    "\uff1c\uff0f\uff4d\uff45\uff4dories>",
+]
 
 
 def test_no_spelling_of_our_tag_can_close_the_block():
     for tag in OURS:
         assert not re.search(r"[<\uff1c]", neutral(f"before {tag} after")), tag
+    assert neutral("<" + "\u200b" * 100_000)  # each of them is looked at once
+    assert neutral("\uff21nn") == "\uff21nn"
 
 
 def test_a_note_cannot_begin_a_line_of_its_own():

@@ -58,6 +58,11 @@ def test_a_text_was_made_of_what_it_shares_a_telling_word_with():
     assert seen.sources_of(["a kayak"], [OWN]) == (("own", 1),)
 
 
+def test_a_word_without_end_is_read_once():
+    long = note("long", "x" * 200_000 + " kayak")
+    assert SourceFinder().show([long]).sources_of(["a kayak"], [OWN]) == (("long", 1), ("own", 1))
+
+
 def test_a_relation_may_not_quote():
     seen = SourceFinder().show(OTHERS.values())
     assert all(map(seen.quotes, ("potter", "kayak", "zanzibar4711")))

@@ -40,3 +40,6 @@ def test_keywords_and_tags_are_those_of_all_entries_without_repeats():
     note = note.revised(contexts=entries)
     assert (note.keywords, note.tags) == (("dog", "home", "vet"), ("pets", "health"))
     assert (note.attributes_source, note.own_entry) == ("test", entries[0])
+    assert texts.clean_words(["dog", "x" * 90_000], 8) == (
+        "dog",
+    )  # each passage is stored with all
