@@ -24,6 +24,7 @@ A message says what happened and what to do next.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -94,6 +95,11 @@ def needed(module: str, extra: str) -> Any:  # noqa: ANN401 - the module of an e
         if error.name not in (package, module):
             raise
         raise MissingExtraError(package, extra) from error
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL as a message may show it: without user, password and query."""
+    return re.sub(r"(?<=//).*@|[?#].*", "", url)
 
 
 FORBIDDEN, UNKNOWN, REFUSED = {401, 403}, {404, 405}, {400, 413, 415, 422}

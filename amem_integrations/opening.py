@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import providers  # each of which is imported when it is used
-from .errors import ConfigurationError, StoreError, StoreUnavailableError
+from .errors import ConfigurationError, StoreError, StoreUnavailableError, without_secrets
 from .ports import ChatModel, Embedder
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Location:
 
     path: str
     collection: str = "amem"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # a key is among them
 
     @classmethod
     def of(
@@ -142,7 +142,7 @@ def open_store(location: Location, *, embedder: str = "", dimensions: int | None
     known = {each.name for each in parameters if each.kind is not Parameter.VAR_KEYWORD} - _GIVEN
     if unknown := sorted(location.options.keys() - known):
         raise ConfigurationError(
-            f"unknown options {', '.join(map(repr, unknown))} for {location.path!r}; beside its own "
+            f"unknown options {', '.join(map(repr, unknown))} for {without_secrets(location.path)!r}; beside its own "
             f"parameters AgenticMemory.open takes {', '.join(sorted(known))}"
         )
     made: dict[str, Any] = {"embedder": embedder, "dimensions": dimensions, **location.options}

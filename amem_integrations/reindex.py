@@ -7,7 +7,7 @@ from contextlib import closing
 from os import PathLike
 
 from .embedding import with_vectors_anew
-from .errors import ConfigurationError
+from .errors import ConfigurationError, without_secrets
 from .opening import Location, open_embedder, open_store
 from .ports import Embedder
 from .runtime import Meter, Progress, run
@@ -38,7 +38,7 @@ def reindex(
     place, embedder = Location.of(location, collection, options), open_embedder(embedder)
     if not place.is_folder:
         raise ConfigurationError(
-            f"{place.path!r} is no folder; export() it, and import_() the file into a memory that is opened with "
+            f"{without_secrets(place.path)!r} is no folder; export() it, and import_() the file into a memory that is opened with "
             "the other embedder and another collection="
         )
     with closing(open_store(place)) as store:

@@ -25,6 +25,7 @@ from ..errors import (
     model_error,
     needed,
     status_of,
+    without_secrets,
 )
 from ..ports import Completion, ModelRequest
 from ..runtime import resolve, run
@@ -87,8 +88,7 @@ class _Client:
         headers = {**(options.get("default_headers") or {}), "Connection": "close"}
         self._options = {**options, "default_headers": headers}
         self._of_thread = threading.local()
-        # Without a password or a key in it.
-        self._url = re.sub(r"(?<=//)[^/@]*@|/?([?#].*)?$", "", str(self._client.base_url))
+        self._url = without_secrets(str(self._client.base_url)).rstrip("/")
         self._where = f"{model!r} at {self._url}"
         # The client is part of a reference cycle: its sockets could be collected before it closes them.
         finalize(self, self._client.close)

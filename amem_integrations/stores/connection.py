@@ -19,7 +19,13 @@ from qdrant_client import QdrantClient
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http import exceptions as http
 
-from ..errors import ConfigurationError, StoreError, StoreUnavailableError, status_of
+from ..errors import (
+    ConfigurationError,
+    StoreError,
+    StoreUnavailableError,
+    status_of,
+    without_secrets,
+)
 from ..runtime import GIVEN_UP
 
 TIMEOUT = 15  # seconds for one request
@@ -70,7 +76,7 @@ class Connection:
         if connections < 1:
             raise ConfigurationError(f"connections={connections!r} must be more than 0")
         self.where = _address(location, is_open=api_key is None or allow_insecure)
-        self._pauses = pauses
+        self._pauses, self._key = pauses, api_key
         self._under_way = threading.BoundedSemaphore(connections)
         # A compressed answer comes in several small pieces, between which the kernel waits 40 ms.
         headers = {"accept-encoding": "identity", **(options.get("headers") or {})}
@@ -133,7 +139,7 @@ class Connection:
                     tries = f"{len(self._pauses) + 1} tries" if self._pauses else "one try"
                     raise StoreUnavailableError(
                         f"the Qdrant server at {self.where} did not answer after {tries} "
-                        f"({_detail(error)}); check that it runs, or try again later"
+                        f"({self._detail(error)}); check that it runs, or try again later"
                     ) from error
                 jitter = 1 + random.random()  # noqa: S311 - so that clients do not come back all at once
                 if GIVEN_UP.get().wait(max(asked, min(MAX_PAUSE, pause * jitter))):
@@ -149,14 +155,24 @@ class Connection:
         if isinstance(getattr(error, "source", error), ValueError | KeyError):
             return (
                 f"what answers at {self.where} is no Qdrant server, or one that this version of "
-                f"qdrant-client does not understand ({_detail(error)}); check the address"
+                f"qdrant-client does not understand ({self._detail(error)}); check the address"
             )
         if status_of(error) in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return (
                 f"the Qdrant server at {self.where} refused the API key, or the key may not do this "
-                f"({_detail(error)}); check api_key"
+                f"({self._detail(error)}); check api_key"
             )
-        return f"the Qdrant server at {self.where} refused: {_detail(error)}"
+        return f"the Qdrant server at {self.where} refused: {self._detail(error)}"
+
+    def _detail(self, error: Exception) -> str:
+        """Return the words of the server or the transport, without the key; never the request, which carries it."""
+        text = str(error)
+        if isinstance(error, http.ResponseHandlingException):
+            text = f"{type(error.source).__name__}: {error.source}"
+        elif isinstance(error, http.UnexpectedResponse):
+            answer = error.content.decode("utf-8", "replace")
+            text = f"{error.status_code} {error.reason_phrase}: {answer}"
+        return (text.replace(self._key, "…") if self._key else text)[:MAX_DETAIL]
 
 
 def _is_passing(error: Exception) -> bool:
@@ -167,17 +183,6 @@ def _is_passing(error: Exception) -> bool:
     return (
         busy or status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     )
-
-
-def _detail(error: Exception) -> str:
-    """Return the words of the server or the transport; never the request, which carries the key."""
-    text = str(error)
-    if isinstance(error, http.ResponseHandlingException):
-        text = f"{type(error.source).__name__}: {error.source}"
-    elif isinstance(error, http.UnexpectedResponse):
-        answer = error.content.decode("utf-8", "replace")
-        text = f"{error.status_code} {error.reason_phrase}: {answer}"
-    return text[:MAX_DETAIL]
 
 
 def _address(location: str, *, is_open: bool) -> str:
@@ -193,7 +198,8 @@ def _address(location: str, *, is_open: bool) -> str:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"a Qdrant server is given as 'http://host:6333' or 'https://…', not {location!r}"
+            f"a Qdrant server is given as 'http://host:6333' or 'https://…', not "
+            f"{without_secrets(location)!r}"
         )
     if parts.scheme == "http" and parts.hostname not in LOCALHOST and not is_open:
         raise ConfigurationError(

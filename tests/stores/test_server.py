@@ -13,9 +13,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from httpx import Headers
 from qdrant_client import models
+from qdrant_client.http.exceptions import UnexpectedResponse
 from support.qdrant_server import Fault, rate_limited
 from support.stored import (
     ANN,
@@ -34,7 +38,9 @@ from support.stored import (
 
 from amem_integrations import AgenticMemory, errors
 from amem_integrations.filters import FIELDS, VALUES, WITHOUT_VECTOR, parse
+from amem_integrations.opening import Location
 from amem_integrations.ports import NoteQuery, Query, RecordQuery
+from amem_integrations.reindex import reindex
 from amem_integrations.stored_note import Purge
 from amem_integrations.stores import FolderStore, ServerStore, connection, sidecar
 from amem_integrations.stores.payloads import TIMES
@@ -269,6 +275,28 @@ def test_a_key_does_not_travel_unencrypted():
     with pytest.raises(errors.ConfigurationError, match="unencrypted") as caught:
         ServerStore("http://qdrant.example:6333", dimensions=DIMENSIONS, api_key="s3cret")
     assert "s3cret" not in str(caught.value)
+
+
+def test_no_message_shows_a_key_or_a_password(monkeypatch):
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("qdrant://ann:s3c/ret@host:6333", {}),
+        ("http://ann:s3c@ret@host:port", {}),
+        ("http://ann:s3c/ret@localhost:1", {"no_such_option": 1}),
+    ]
+    for location, options in wrong:
+        with pytest.raises(errors.ConfigurationError) as caught:
+            AgenticMemory.open(location, embedder=HashEmbedder(), **options)
+        assert not re.search("s3c|ret", str(caught.value)), location
+    with pytest.raises(errors.ConfigurationError) as caught:
+        reindex("http://ann:s3cret@host", HashEmbedder())
+    assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in repr(Location.of("http://host", "amem", {"api_key": "s3cret"}))
+    answer = UnexpectedResponse(403, "Forbidden", b"Invalid key s3cret", Headers())
+    refused = Mock(side_effect=answer)
+    monkeypatch.setattr("qdrant_client.QdrantClient.info", refused)
+    with pytest.raises(errors.StoreError, match="Invalid key …") as told:
+        ServerStore("http://127.0.0.1:1", dimensions=DIMENSIONS, api_key="s3cret")
+    assert "s3cret" not in str(told.value)
 
 
 def test_a_wrong_option_is_named():
