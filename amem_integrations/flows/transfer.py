@@ -22,6 +22,7 @@ from itertools import groupby
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
+from shutil import copymode
 from typing import Any, TextIO
 
 from ..decisions import WRITTEN, Call, Decision, form_id, slot_id
@@ -106,7 +107,7 @@ async def export(
 def whole_file(path: str | PathLike[str]) -> Iterator[TextIO]:
     """Open a file that is there whole in the end, or stays as it was; an error names the file, not the draft beside it.
 
-    Of a link it is the file where it leads. A pipe or a device is written to.
+    Of a link it is the file where it leads. A pipe or a device is written to. Whoever may read it is as before.
     """
     goal = Path(path)
     if goal.exists() and not goal.is_file():
@@ -116,6 +117,9 @@ def whole_file(path: str | PathLike[str]) -> Iterator[TextIO]:
     goal = goal.resolve()
     draft = Path(f"{goal}.{new_token()}.tmp")  # no file of somebody else has this name
     try:
+        draft.touch()
+        if goal.exists():
+            copymode(goal, draft)
         with draft.open("w", encoding="utf-8") as file:
             yield file
         draft.replace(goal)

@@ -118,6 +118,10 @@ class FolderStore(Store):
         self._is_temporary, self._pid = str(path) == MEMORY, os.getpid()
         place = temporary_folder() if self._is_temporary else Path(path).expanduser().absolute()
         self._path, self._lock, self._forgotten = place / collection, threading.RLock(), 0
+        if (
+            self._path.is_symlink()
+        ):  # to write anew where the files are, and leave none of the old ones
+            self._path = self._path.resolve()
         self._held = ExitStack()  # closes the shards
         shards = _closed_shards(self._path, self._lock)
         super().__init__(*shards, dimensions=dimensions or 0, filters=Filters())
@@ -278,6 +282,7 @@ class FolderStore(Store):
             draft, notes = _draft(self._path), map(change, self._notes.pages(vectors=True))
             is_trusted = not self.power_was_cut
             _write(draft, sidecar, notes, self._records.pages(), is_trusted=is_trusted)
+            shutil.copymode(self._path, draft)
             self._flush()
             # The copy is locked before anybody else can find it.
             lock = locked(draft)
@@ -522,10 +527,11 @@ def _write(
     *,
     is_trusted: bool = True,
 ) -> None:
-    """Make a closed folder of some pages of points; if that fails nothing is left of it."""
+    """Make a closed folder of some pages of points, for its owner alone; if that fails nothing is left of it."""
     shutil.rmtree(draft, ignore_errors=True)
     counts, sizes = dict[str, int](), (sidecar.dimensions, None)
     try:
+        draft.mkdir(mode=0o700)
         shards = zip(_SHARDS, _closed_shards(draft, threading.RLock()), strict=True)
         for (name, shard), size, pages in zip(shards, sizes, (notes, journal), strict=True):
             shard.create(dimensions=size)

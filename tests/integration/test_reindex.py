@@ -278,6 +278,14 @@ def test_an_export_that_breaks_off_leaves_the_file_as_it_was(tmp_path):
     assert said == {path: "before", other: "of another"}
 
 
+def test_an_export_is_for_no_other_eyes_than_the_file_before(filled, tmp_path):
+    memory, path = filled
+    path.write_text("before", encoding="utf-8")
+    path.chmod(0o600)
+    memory.export(path, namespace=ANN)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_an_export_goes_where_a_link_leads_and_into_a_pipe(filled, tmp_path):
     memory, path = filled
     link, pipe = tmp_path / "link", tmp_path / "pipe"

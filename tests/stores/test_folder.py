@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import os
 import pickle
 import re
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -155,6 +157,32 @@ def test_a_machine_that_went_down_is_noticed_until_the_memory_was_put_right(tmp_
     with closing(opened(folder)) as store:
         assert not store.power_was_cut
     assert FolderStore(":memory:", dimensions=4).power_was_cut is False
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such permissions")
+def test_who_may_read_a_folder_is_for_its_owner_to_say(tmp_path):
+    folder = tmp_path / "m" / "amem"
+    store = opened(tmp_path / "m")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for wanted in (0o700, 0o750):
+        folder.chmod(wanted)
+        store.compact()
+        assert stat.S_IMODE(folder.stat().st_mode) == wanted
+    store.close()
+
+
+def test_a_folder_that_is_a_link_is_written_anew_where_it_leads(tmp_path):
+    opened(tmp_path / "m").close()
+    (tmp_path / "m" / "amem").rename(tmp_path / "elsewhere")
+    (tmp_path / "m" / "amem").symlink_to(tmp_path / "elsewhere")
+    with closing(opened(tmp_path / "m")) as store:
+        store.insert_notes(ANN, [stored("a", [1], content="SECRET")])
+        store.swap_notes(ANN, [("token a", tombstone("a"))])
+        store.compact()
+    assert (tmp_path / "m" / "amem").is_symlink()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["elsewhere", "m"]
+    assert [one.name for one in (tmp_path / "m").iterdir()] == ["amem"]
+    assert not found_in_files(tmp_path / "elsewhere", "SECRET")
 
 
 # what was deleted
