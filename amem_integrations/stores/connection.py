@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from httpx import Client, Limits, TransportError
 from pydantic_core import to_json
 from qdrant_client import QdrantClient
-from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http import exceptions as http
 
 from ..errors import (
@@ -39,7 +39,9 @@ MAX_ASKED = 60.0  # seconds that are waited where the server asks; who asks for 
 MAX_DETAIL = 300  # characters of a server's answer in a message
 # What OpenSSL says of a certificate that is not trusted, and of a server that does not speak https.
 _WRONG_ADDRESS = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
-_ERRORS = (http.ApiException, ResourceExhaustedResponse, JSONDecodeError, KeyError)
+# The client calls a server that is too busy a `QdrantException`, also where it cannot read how long to wait: many a proxy
+# names a date.
+_ERRORS = (http.ApiException, QdrantException, JSONDecodeError, UnicodeDecodeError, KeyError)
 
 
 class Connection:
@@ -172,14 +174,15 @@ class Connection:
         elif isinstance(error, http.UnexpectedResponse):
             answer = error.content.decode("utf-8", "replace")
             text = f"{error.status_code} {error.reason_phrase}: {answer}"
-        return (text.replace(self._key, "…") if self._key else text)[:MAX_DETAIL]
+        line = " ".join(text.split())  # what a server says writes no line of its own into a log
+        return (line.replace(self._key, "…") if self._key else line)[:MAX_DETAIL]
 
 
 def _is_passing(error: Exception) -> bool:
     if isinstance(error, http.ResponseHandlingException):
         is_wrong = any(reason in str(error.source) for reason in _WRONG_ADDRESS)
         return isinstance(error.source, TransportError) and not is_wrong
-    status, busy = status_of(error) or 0, isinstance(error, ResourceExhaustedResponse)
+    status, busy = status_of(error) or 0, isinstance(error, QdrantException)
     return (
         busy or status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     )

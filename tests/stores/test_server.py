@@ -165,6 +165,7 @@ LASTING = [Fault(status=503), Fault(status=500), Fault(status=429), Fault()]
 PASSING = [
     *LASTING,
     Fault(status=429, headers={"retry-after": "0"}),
+    Fault(status=429, headers={"retry-after": "Sun, 29 Nov 2026 14:00:00 GMT"}),
     Fault(works=True),
     Fault(status=504, works=True),
 ]
@@ -291,7 +292,7 @@ def test_no_message_shows_a_key_or_a_password(monkeypatch):
         reindex("http://ann:s3cret@host", HashEmbedder())
     assert "s3cret" not in str(caught.value)
     assert "s3cret" not in repr(Location.of("http://host", "amem", {"api_key": "s3cret"}))
-    answer = UnexpectedResponse(403, "Forbidden", b"Invalid key s3cret", Headers())
+    answer = UnexpectedResponse(403, "Forbidden", b"Invalid\nkey s3cret", Headers())
     refused = Mock(side_effect=answer)
     monkeypatch.setattr("qdrant_client.QdrantClient.info", refused)
     with pytest.raises(errors.StoreError, match="Invalid key …") as told:
