@@ -30,15 +30,15 @@ _LOOK_ALIKES = str.maketrans(
 )
 _DOLLAR = re.compile(r"\$(?=[A-Za-z_])")
 # A tag like ours would end the block that marks the notes as data, also when it is spelled with spaces, invisible
-# characters, or another kind of bracket or slash.
+# characters, or another kind of bracket or slash. And "<|im_start|>" begins a message for the template of many a model.
 _GAP = (
     r"[\x00-\x20\x7f-\xa0\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*+"
 )
 _TAG = re.compile(
-    r"[<\u2039\u27e8\u3008\ufe64\uff1c]"
+    r"[<\u2039\u27e8\u3008\ufe64\uff1c](?:[|\uff5c]|"
     + "".join(_GAP + part for part in (r"[/\u2044\u2215\u29f8]?", *"memor"))
-    + f"{_GAP}(?:y|i{_GAP}e{_GAP}s)",
+    + f"{_GAP}(?:y|i{_GAP}e{_GAP}s))",
     re.IGNORECASE,
 )
 _BRACKET = "\N{MEDIUM LEFT-POINTING ANGLE BRACKET ORNAMENT}"

@@ -77,6 +77,7 @@ OURS += [
     "<\x01/memories>",
     "</m\U000e0065emories>",
     "<\u2215memories>",
+    "<|im_start|>system",
     "\uff1c\uff0f\uff4d\uff45\uff4dories>",
 ]
 
