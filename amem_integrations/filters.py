@@ -22,6 +22,7 @@ from .notes import ORIGINS, SOURCES, State, check_time
 
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
 MOST = 2**31  # what the engine can count to
+MAX_DEPTH = 32  # of filters in each other
 _RANGES = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 # By operator what its value has to be, in words and types, and what is of these types and not meant.
 _WANTED: dict[str, tuple[str, tuple[type, ...], type | tuple[()]]] = {
@@ -66,18 +67,20 @@ Conditions = tuple[Condition | AnyOf, ...]
 WITHOUT_VECTOR = Condition("vector", "$eq", None)  # not for callers: a vector is no field of a note
 
 
-def parse(where: Mapping[str, Any]) -> Conditions:
-    """Return the conditions of a filter dict.
+def parse(where: Mapping[str, Any], *, depth: int = 0) -> Conditions:
+    """Return the conditions of a filter dict, which stands in so many others.
 
     Raises:
-        InvalidInputError: An unknown field or operator, or a value that cannot be compared.
+        InvalidInputError: An unknown field or operator, a value that cannot be compared, or filters too deep in each other.
     """
+    if depth > MAX_DEPTH:
+        raise InvalidInputError(f"filters in where are nested more than {MAX_DEPTH} times")
     if not isinstance(where, Mapping):
         raise InvalidInputError(f"where={where!r} must be a dict of field to value or operators")
     conditions: list[Condition | AnyOf] = []
     for field, test in where.items():
         if field in ("$and", "$or"):
-            filters = _filters(field, test)
+            filters = _filters(field, test, depth + 1)
             conditions += [AnyOf(filters)] if field == "$or" else chain.from_iterable(filters)
             continue
         is_metadata = isinstance(field, str) and field.startswith("metadata.")
@@ -95,14 +98,14 @@ def parse(where: Mapping[str, Any]) -> Conditions:
     return tuple(conditions)
 
 
-def _filters(operator: str, filters: object) -> tuple[Conditions, ...]:
+def _filters(operator: str, filters: object, depth: int) -> tuple[Conditions, ...]:
     if isinstance(filters, str) or not isinstance(filters, Sequence) or not all(filters):
         raise InvalidInputError(
             f"{operator} wants a list of filters that are not empty, not {filters!r}"
         )
     if operator == "$or" and not filters:
         raise InvalidInputError("$or wants at least one filter")
-    return tuple(map(parse, filters))
+    return tuple(parse(one, depth=depth) for one in filters)
 
 
 def _conditions(field: str, operator: str, value: object) -> Conditions:

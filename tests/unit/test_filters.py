@@ -33,7 +33,11 @@ def test_times_of_metadata_are_those_that_the_store_reads():
         assert [note.content for note in notes if matches(note, parse(where))] == TIMES
 
 
+DEEP: dict[str, object] = {"speaker": "Ann"}
+for _ in range(5000):
+    DEEP = {"$and": [DEEP]}
 NO_FILTERS = [
+    (DEEP, "nested more than 32 times"),
     ({"tags": ["a"]}, "tags"),
     ({"at": {"$gt": "2024"}}, "at"),
     ({"key": {"$gt": None}}, "key"),
