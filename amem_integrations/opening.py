@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 MEMORY = ":memory:"
 
-_ADDRESS = re.compile(r"[\w.-]+:\d{1,5}/?|\[[0-9a-fA-F:]+\]:\d{1,5}/?")  # host:port
+_ADDRESS = re.compile(r"([^/]*@)?([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}/?")  # host:port
 
 # The adapters that wrap the objects of a framework.
 _WRAPPERS = {
@@ -65,6 +65,7 @@ class Location:
                 f"and collection={collection!r} a name"
             )
         if _ADDRESS.fullmatch(text):
+            text = text.rpartition("@")[2]  # without a password
             raise ConfigurationError(
                 f"location={text!r} is the address of a server without a scheme; use "
                 f"'http://{text}', or './{text}' for a folder of that name"
@@ -203,12 +204,19 @@ def _checked(port: T, name: str, method: str, known: str, suffix: str) -> T:
     return port
 
 
-def runs_code(name: str) -> bool:
-    """Return whether an embedder of this name is code, or a folder that may hold some.
+def trusted(made_with: str | None) -> str | None:
+    """Return the name of the embedder that stands in a memory.
 
-    Who can write to a folder or a server can put any name there, and is not to choose what others run.
+    Raises:
+        ConfigurationError: The name is code, or a folder that may hold some: whoever can write to a folder or a server can
+            put any name there, and is not to choose what others run.
     """
-    return name.startswith("python:") or Path(name).exists()
+    if made_with and (made_with.startswith("python:") or Path(made_with).exists()):
+        raise ConfigurationError(
+            f"the memory was made with the embedder {made_with!r}, which may run code; give it by embedder= if that code "
+            "is yours"
+        )
+    return made_with
 
 
 def embedder_named(name: str | None, base_url: str | None) -> Embedder:

@@ -186,18 +186,13 @@ class Session:
             StoreError: There is no memory, and the command makes none; or it cannot be opened.
             ConfigurationError: The memory names code as its embedder, and no embedder was given.
         """
-        from ..opening import runs_code  # noqa: PLC0415 - imports numpy
+        from ..opening import trusted  # noqa: PLC0415 - imports numpy
 
         place = self.place
         known = place.made_with(required=not self.creates)
-        if self.embedder is None and known is not None and runs_code(known):
-            raise amem.ConfigurationError(
-                f"the memory was made with the embedder {known!r}, which may run code; give it by "
-                "--embedder if that code is yours"
-            )
         return amem.AgenticMemory.open(
             place.path,
-            embedder=self.make_embedder(self.embedder or known),
+            embedder=self.make_embedder(self.embedder or trusted(known)),
             model=self.make_model(),
             config=amem.MemoryConfig(review=self.review),
             collection=place.collection,

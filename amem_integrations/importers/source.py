@@ -161,10 +161,8 @@ def _has_lines(file: IO[bytes], name: str) -> bool:
     """Return whether a file has a JSON value on each line: by its name, or its first two lines."""
     file.seek(0)
     # The spaces are looked through once, however many lines they make.
-    first_two = re.match(
-        rb'(\xef\xbb\xbf)?\s*(\{.*\}|".*")[^\S\n]*+\n\s*+["{]', file.read(MAX_LINE)
-    )
-    return first_two is not None or name.endswith((".jsonl", ".ndjson"))
+    start = re.match(rb'(\xef\xbb\xbf)?\s*(\{.*\}|".*")[^\S\n]*+\n\s*+["{]', file.read(MAX_LINE))
+    return start is not None or name.endswith((".jsonl", ".ndjson"))
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[Record]:

@@ -118,9 +118,8 @@ class FolderStore(Store):
         self._is_temporary, self._pid = str(path) == MEMORY, os.getpid()
         place = temporary_folder() if self._is_temporary else Path(path).expanduser().absolute()
         self._path, self._lock, self._forgotten = place / collection, threading.RLock(), 0
-        if (
-            self._path.is_symlink()
-        ):  # to write anew where the files are, and leave none of the old ones
+        if self._path.is_symlink():
+            # What is written anew takes the place of the files, and not of the link to them.
             self._path = self._path.resolve()
         self._held = ExitStack()  # closes the shards
         shards = _closed_shards(self._path, self._lock)

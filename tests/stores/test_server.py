@@ -320,6 +320,9 @@ def test_an_address_without_a_scheme_is_no_folder(tmp_path, monkeypatch):
         with pytest.raises(errors.ConfigurationError, match=re.escape(f"'http://{location}'")):
             AgenticMemory.open(location, embedder=HashEmbedder())
         assert not (tmp_path / location).exists()
+        with pytest.raises(errors.ConfigurationError, match="scheme") as told:
+            AgenticMemory.open(f"u:s3cret@{location}", embedder=HashEmbedder())
+        assert "s3cret" not in str(told.value)
         with AgenticMemory.open(f"./{location}", embedder=HashEmbedder()):
             assert (tmp_path / location).is_dir()
 
