@@ -45,7 +45,11 @@ settings.register_profile(
     "suite",
     deadline=None,
     derandomize="AMEM_EXAMPLES" not in os.environ,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ],
 )
 settings.load_profile("suite")
 
