@@ -125,7 +125,7 @@ class Documents:
         for name, given in (("ids", ids), ("sources", sources)):
             if isinstance(given, str):
                 raise InvalidInputError(f"{name}={given!r} must be a list, such as [{given!r}]")
-        # What a failed call has begun to delete is not found again: the write of nothing finishes that.
+        # Documents that a failed call has begun to delete are not found again: the write of nothing finishes their removal.
         self.memory.add_many([], namespace=self.namespace)
         return self._delete([*self._of(map(_key, ids)), *self.held(sources)])
 

@@ -38,8 +38,8 @@ def reindex(
     place, embedder = Location.of(location, collection, options), open_embedder(embedder)
     if not place.is_folder:
         raise ConfigurationError(
-            f"{without_secrets(place.path)!r} is no folder; export() it, and import_() the file into a memory that is opened with "
-            "the other embedder and another collection="
+            f"{without_secrets(place.path)!r} is no folder; export() it, and import_() the file into a memory that "
+            "is opened with the other embedder and another collection="
         )
     with closing(open_store(place)) as store:
         meter = Meter(progress, sum(store.count(space) for space in store.namespaces()))

@@ -52,7 +52,7 @@ WRITES = frozenset(
     {"insert_notes", "swap_notes", "insert_records", "swap_records", "remove_decisions"}
 )
 
-# Set once nobody waits any more for what runs in this context; of who is synchronous, never.
+# Set once nobody waits any more for the call that runs in this context; never for a synchronous caller.
 GIVEN_UP = contextvars.ContextVar("given_up", default=threading.Event())  # noqa: B039
 
 Progress = Callable[[int, int], None]  # is told how much is done, and of how much
@@ -84,9 +84,9 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(call: Callable[[], R], *, whole: bool = False) -> R:
-    """Return what a call gives that runs in a thread, under a copy of the caller's context.
+    """Return the result of a call in a thread, under a copy of the caller's context.
 
-    Who is cancelled gives the call up, which then tries nothing again, and with `whole` waits for its end.
+    A caller who is cancelled gives the call up, which then tries nothing again, and with `whole` waits for its end.
     """
     given_up = threading.Event()
 
@@ -142,8 +142,8 @@ class Awaiting:
     one); what exists only in a synchronous form runs in a worker thread under a copy of the
     caller's context, so that tracing and context variables survive.
 
-    Who is cancelled waits for a write under way: the next call finishes what it finds, and would not find what is
-    written after that.
+    A caller who is cancelled waits for a write under way: the next call finishes what it finds, and would not find what
+    is written after that.
     """
 
     def __init__(self, port: object) -> None:

@@ -70,7 +70,7 @@ class AMemChatMessageHistory(BaseChatMessageHistory):
 
     def clear(self) -> None:
         """Delete the notes of this thread for good, and no others."""
-        # What waits since an outage is stored, to be deleted, and a clear that failed half way is finished.
+        # Messages that wait since an outage are stored, to be deleted, and a clear that failed half way is finished.
         self.memory.remember_turn([], namespace=self.namespace)
         for note in list(self._notes()):
             self.memory.delete(note.id, namespace=self.namespace)

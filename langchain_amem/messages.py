@@ -26,7 +26,7 @@ def to_message(message: BaseMessage, *, stored: bool = True) -> Message:
     role = message.role if isinstance(message, ChatMessage) else message.type
     given = (message.additional_kwargs, message.response_metadata)
     texts = [message.text]
-    # What a person gives in parts are texts of their own; those of a model may be halves of a sentence.
+    # The parts of a person's message are texts of their own; those of a model's may be halves of a sentence.
     if isinstance(message, HumanMessage) and isinstance(message.content, list):
         texts = [HumanMessage([part]).text for part in message.content]
     is_summary = message.additional_kwargs.get("lc_source")

@@ -236,7 +236,7 @@ class AMemMiddleware(AgentMiddleware[Any, Any, Any]):  # Any: lists of middlewar
 
 
 def _said(shown: list[BaseMessage], messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return what a call shows of a conversation, without what another middleware has added for the model alone."""
+    """Return the messages of a conversation as a call shows them, without additions of another middleware for the model."""
     known, ids = {one.id: one for one in messages}, {one.id for one in shown}
     people = [one.id for one in messages if isinstance(one, HumanMessage)]
     if not ids.issuperset(people[-1:]):  # what is redacted may have lost its id

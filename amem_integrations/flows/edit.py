@@ -371,7 +371,7 @@ async def store(
     named = sorted({note_id for item in items for note_id in item.supersedes})
     errors: list[AmemError] = []
     async with writing(replace(runtime, degraded=errors.append), namespace) as writer:
-        # What the same call has decided before shows by now, if its answer was lost.
+        # If the answer to the same call was lost, its decisions show by now.
         older = {note.id: note for note in await existing(runtime.store, namespace, named)}
         ids, known = await _identified(writer, items)
         before = {i: stored.note for i, stored in known.items() if stored.note is not None}

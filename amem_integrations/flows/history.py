@@ -381,7 +381,7 @@ async def _answer(
     ends = {end for one in found.values() for end in one.ends}
     await existing(runtime.store, space, sorted(ends))
     known = {one.decision.id: one.decision for one in found.values()}
-    # What was rejected before stays so, without another change in the history.
+    # A proposal that was rejected before stays so, without another change in the history.
     switches = {place: switch for place, one in found.items() if one.item.switch != switch}
     async with writing(runtime, space) as writer:
         flips = await toggle(writer, switches, known, **values)

@@ -411,7 +411,7 @@ class Background:
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
         _backgrounds.add(self)
-        # What is registered last is called first: before the store of this one is closed.
+        # The function that is registered last is called first: before the store of this worker is closed.
         atexit.unregister(_close_all)
         atexit.register(_close_all)
 

@@ -361,18 +361,22 @@ class Search(Reader):
             shown = await longer.once(longer.found)
         return shown[:k]
 
+    def _are_full(self, lists: Ranked) -> bool:
+        """Return whether a list may have left something out."""
+        return max(len(lists.dense), len(lists.lexical)) >= self.query.limit
+
     async def _fuse(self, lists: Ranked) -> None:
         """Fuse the dense and the BM25 list."""
         weights, time = await self._weigh(lists), now()
-        full = max(len(lists.dense), len(lists.lexical)) >= self.query.limit
-        if full and any(self.notes[note_id].is_expired(time) for note_id in weights):
-            # What has expired fills the lists until it is swept: the rest is looked for by itself.
+        if self._are_full(lists) and any(
+            self.notes[note_id].is_expired(time) for note_id in weights
+        ):
+            # Expired notes fill the lists until they are swept: the other notes are looked for by themselves.
             self.asked = replace(self.asked, where=(*self.asked.where, unexpired(time)))
             (lists,) = await resolve(self.runtime.store.search(self.namespace, [self.query]))
             weights = await self._weigh(lists)
         light = sum(weight < ranking.STATED for weight in weights.values())
-        full = max(len(lists.dense), len(lists.lexical)) >= self.query.limit
-        if full and 2 * light > len(weights):
+        if self._are_full(lists) and 2 * light > len(weights):
             # Questions and echoes fill the lists: statements are looked for by themselves.
             stated = replace(self.query, where=(*self.asked.where, *ranking.STATEMENTS))
             (more,) = await resolve(self.runtime.store.search(self.namespace, [stated]))

@@ -37,7 +37,7 @@ CLIENTS = (QdrantClient, Client)
 MAX_PAUSE = 10.0  # seconds between two tries
 MAX_ASKED = 60.0  # seconds that are waited where the server asks; who asks for more is unavailable
 MAX_DETAIL = 300  # characters of a server's answer in a message
-# What OpenSSL says of a certificate that is not trusted, and of a server that does not speak https.
+# OpenSSL's words for a certificate that is not trusted, and for a server that does not speak https.
 _WRONG_ADDRESS = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
 # The client calls a server that is too busy a `QdrantException`, also where it cannot read how long to wait: many a proxy
 # names a date.

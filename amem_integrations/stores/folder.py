@@ -119,7 +119,7 @@ class FolderStore(Store):
         place = temporary_folder() if self._is_temporary else Path(path).expanduser().absolute()
         self._path, self._lock, self._forgotten = place / collection, threading.RLock(), 0
         if self._path.is_symlink():
-            # What is written anew takes the place of the files, and not of the link to them.
+            # The files that are written anew take the place of the old ones, and not of the link to them.
             self._path = self._path.resolve()
         self._held = ExitStack()  # closes the shards
         shards = _closed_shards(self._path, self._lock)

@@ -273,11 +273,16 @@ def test_what_was_decided_before_a_write_failed_is_asked_of_no_model_again(told,
     assert memory._runtime.store.unfinished() == []
 
 
+def proposed(memory):
+    """A note, and the plan for it."""
+    note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
+    memory.construct([note.id], namespace=ANN)
+    return note, memory.propose([note.id], namespace=ANN)
+
+
 def test_what_was_committed_before_a_write_failed_is_proposed_no_more(told):
     memory, *_ = told
-    note = memory.add("In May we pack", namespace=ANN, evolve=False)
-    memory.construct([note.id], namespace=ANN)
-    plan = memory.propose([note.id], namespace=ANN)
+    note, plan = proposed(memory)
     fail_once(memory._runtime.store._records, "swap")
     with pytest.raises(errors.StoreError, match="told to fail"):
         memory.commit(plan, namespace=ANN)
@@ -287,9 +292,7 @@ def test_what_was_committed_before_a_write_failed_is_proposed_no_more(told):
 
 def test_the_calls_of_a_plan_that_nobody_commits_again_are_in_the_ledger(told):
     memory, *_ = told
-    note = memory.add("In May we pack", namespace=ANN, evolve=False)
-    memory.construct([note.id], namespace=ANN)
-    plan = memory.propose([note.id], namespace=ANN)
+    _, plan = proposed(memory)
     fail_once(memory._runtime.store._notes, "retrieve")
     with pytest.raises(errors.StoreError, match="told to fail"):
         memory.commit(plan, namespace=ANN)
@@ -311,11 +314,11 @@ def test_what_takes_the_place_of_a_note_is_decided_once_though_the_answer_was_lo
 @pytest.mark.parametrize("is_made_in_part", [False, True])
 def test_a_call_whose_decisions_could_not_be_written_is_in_the_ledger(told, is_made_in_part, door):
     memory, *_ = told
-    note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
     given = {"namespace": ANN}
     if door == "commit":
-        memory.construct([note.id], namespace=ANN)
-        given["plan"] = memory.propose([note.id], namespace=ANN)
+        note, given["plan"] = proposed(memory)
+    else:
+        note = memory.add("In May we pack", namespace=ANN, thread="t", evolve=False)
     records = memory._runtime.store._records
     insert = records.insert
 

@@ -329,9 +329,7 @@ def test_what_others_said_replaces_a_users_words_only_if_a_person_agrees(open_me
     # An agent's own note proposes what it replaces of the user's.
     old = add(memory, "The picnic is on Sunday", 2)
     own = {"namespace": ANN, "source": "assistant", "evolve": False}
-    for _ in range(
-        2
-    ):  # said again, or because the answer to the first try was lost, it is proposed once
+    for _ in range(2):  # said again, such as after an answer that was lost, it is proposed once
         memory.add("The picnic is off", supersedes=[old.id], **own)
         assert memory.get(old.id, namespace=ANN).superseded_by is None
         assert [p.note_id for p in memory.proposals(namespace=ANN)] == [old.id]
